@@ -1,4 +1,6 @@
-"""fast-graph-gp as its authors run it: 16 walks a node of at most 10 steps, 100 steps of AdamW, 64 draws."""
+"""fast-graph-gp as its authors run it: 16 walks a node of at most 10 steps, 100 steps of AdamW, 64
+draws.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ import graphrf as grf
 def fast_graph_gp(
     graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, asked: np.ndarray, steps: int = 100
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Means and deviations at the asked nodes, from 64 draws, and the noise variance that it learned."""
+    """Means and deviations at the asked nodes, from 64 draws, and the noise variance that it
+    learned.
+    """
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(1)
     set_gp_defaults(linear_operator.settings, gpytorch.settings)
@@ -26,9 +30,11 @@ def fast_graph_gp(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tensor = torch.sparse_csr_tensor(
-            torch.tensor(walk.indptr, dtype=torch.int64), torch.tensor(walk.indices, dtype=torch.int64),
-            torch.tensor(walk.data), size=walk.shape,
-        )  # fmt: skip
+            torch.tensor(walk.indptr, dtype=torch.int64),
+            torch.tensor(walk.indices, dtype=torch.int64),
+            torch.tensor(walk.data),
+            size=walk.shape,
+        )
         matrices = GRFSampler(tensor, walks_per_node=16, p_halt=0.1, max_walk_length=10, seed=1)()
         kernel = GeneralGRFKernel(matrices, max_walk_length=10)
         likelihood = gpytorch.likelihoods.GaussianLikelihood()

@@ -1,4 +1,6 @@
-"""What every benchmark prints first and how it times: the machine, the versions, medians with their spread."""
+"""What every benchmark prints first and how it times: the machine, the versions, medians with their
+spread.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def header(*packages: str) -> str:
     cpu = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), cpu)
+            cpu = next(
+                (line.split(":")[1].strip() for line in file if line.startswith("model name")), cpu
+            )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", *packages))
     return f"{cpu}, {cores} cores; Python {platform.python_version()}, {versions}"

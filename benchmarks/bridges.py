@@ -1,12 +1,13 @@
-"""How long does a density with its gradient take, by SparseField, in PyMC, in NumPyro and by others?
+"""How long does a density with its gradient take, by SparseField, in PyMC, in NumPyro and by
+others?
 
     make test-bridges                               # makes .venv-bridges, with PyMC and NumPyro
     .venv-bridges/bin/python benchmarks/bridges.py  # about six minutes
 
-Areas on a random triangulation: the log density of a field and its gradient in all values and hyperparameters, at
-new hyperparameters each time, beside a dense Cholesky factor and PyMC's own `CAR`. That finds the eigenvalues of a
-dense matrix once, in compilation, where the adjacency matrix is a constant. One thread; smallest and median wall
-time after a first call.
+Areas on a random triangulation: the log density of a field and its gradient in all values and
+hyperparameters, at new hyperparameters each time, beside a dense Cholesky factor and PyMC's own
+`CAR`. That finds the eigenvalues of a dense matrix once, in compilation, where the adjacency matrix
+is a constant. One thread; smallest and median wall time after a first call.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ KERNELS = (grf.CAR(0.9), grf.Leroux(0.9), grf.BYM2(0.5), grf.Matern(1.0, 3.0), g
 def areas(n: int) -> grf.Graph:
     """Neighbours in a triangulation of random points."""
     triangles = Delaunay(np.random.default_rng(0).random((n, 2))).simplices
-    pairs = np.sort(np.vstack([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [0, 2]]]), axis=1)
+    pairs = np.sort(
+        np.vstack([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [0, 2]]]), axis=1
+    )
     return grf.from_edges(*np.unique(pairs, axis=0).T, n_nodes=n)
 
 
 def report(name: str, function: Callable[[float], object], start: float, repeats: int) -> None:
-    """Times of a function of a hyperparameter, at a new one each time, after a first call if there are several."""
+    """Times of a function of a hyperparameter, at a new one each time, after a first call if there
+    are several.
+    """
     if repeats > 1:
         function(start)
     seconds = []
@@ -69,7 +74,9 @@ def dense(graph: grf.Graph, x: np.ndarray) -> Callable[[float], object]:
     return gradient
 
 
-def in_pymc(graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray) -> Callable[[float], object]:
+def in_pymc(
+    graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray
+) -> Callable[[float], object]:
     """The same density and gradient, compiled by PyTensor."""
     import pymc as pm
     import pytensor.tensor as pt
@@ -98,7 +105,9 @@ def pymc_car(graph: grf.Graph, x: np.ndarray) -> Callable[[float], object]:
     return lambda at: compiled(x, at)
 
 
-def in_numpyro(graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray) -> Callable[[float], object]:
+def in_numpyro(
+    graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray
+) -> Callable[[float], object]:
     """The same density and gradient, compiled by JAX."""
     import jax
     import numpyro
@@ -116,7 +125,9 @@ def in_numpyro(graph: grf.Graph, kernel: grf.kernels.Kernel, x: np.ndarray) -> C
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--repeats", type=int, default=21)
     parser.add_argument("--only-car", action="store_true", help="PyMC's own CAR alone")
@@ -132,7 +143,9 @@ def main() -> None:
         for kernel in KERNELS:
             field = SparseField(graph, kernel)
             start = kernel.hyperparameters[field.free[0]]
-            report(f"SparseField, {kernel!r}", partial(_gradients, field, x), start, options.repeats)
+            report(
+                f"SparseField, {kernel!r}", partial(_gradients, field, x), start, options.repeats
+            )
         car = KERNELS[0]
         report("PyMC, GraphField with CAR", in_pymc(graph, car, x), 0.9, options.repeats)
         report("NumPyro, GraphField with CAR", in_numpyro(graph, car, x), 0.9, options.repeats)

@@ -1,25 +1,29 @@
-"""Do the intervals of GraphGPRegressor hold with all defaults, and are its means as good as any kernel's?
+"""Do the intervals of GraphGPRegressor hold with all defaults, and are its means as good as any
+kernel's?
 
     python benchmarks/calibration.py                       # every graph, mesh and road; a day
     python benchmarks/calibration.py --data mesh-sphere karate --observed 20 100 --splits 3
     python benchmarks/calibration.py --method features     # by sampled rows
 
-On the largest component of each data set: draws of each kernel family with noise of a tenth and a hundredth of
-their variance, and real signals (the height and the normal of meshes with such noise added, a wave along the
-roads, measured speeds). A case is a data set, a signal and a number of observations. For each: the coverage of 95
-% intervals of f at unobserved and at observed nodes (where f is known) and of new observations at unobserved
-nodes; the root mean square error of the mean over that of the best of the kernels that kernel="auto" compares
-and of diffusion, each trained by itself; for draws, the coverages of f by the posterior that knows kernel,
-scale and noise (how far chance alone moves a case); the time of the fit over that of the former default
-(diffusion, normalized, maximum likelihood); and the share of fits that warned. Error and time are taken over the
-first `--compared` splits only, as they cost ten fits each. Means over the splits, then over all cases, with the
-worst case.
+On the largest component of each data set: draws of each kernel family with noise of a tenth and a
+hundredth of their variance, and real signals (the height and the normal of meshes with such noise
+added, a wave along the roads, measured speeds). A case is a data set, a signal and a number of
+observations. For each: the coverage of 95 % intervals of f at unobserved and at observed nodes
+(where f is known) and of new observations at unobserved nodes; the root mean square error of the
+mean over that of the best of the kernels that kernel="auto" compares and of diffusion, each trained
+by itself; for draws, the coverages of f by the posterior that knows kernel, scale and noise (how
+far chance alone moves a case); the time of the fit over that of the former default (diffusion,
+normalized, maximum likelihood); and the share of fits that warned. Error and time are taken over
+the first `--compared` splits only, as they cost ten fits each. Means over the splits, then over all
+cases, with the worst case.
 
-Exact posteriors with the true hyperparameters hold 95 % of their intervals up to chance: one draw of a smooth
-function is few independent numbers, so that a case of 10 splits is off by some percent by chance alone.
+Exact posteriors with the true hyperparameters hold 95 % of their intervals up to chance: one draw
+of a smooth function is few independent numbers, so that a case of 10 splits is off by some percent
+by chance alone.
 
-Measured with `--data mesh-fuze citeseer eu-core mesh-ball --observed 20 100 300 1000 --splits 2 --compared 0`, on
-data sets on which nothing was chosen; means over cases, the worst case in brackets:
+Measured with `--data mesh-fuze citeseer eu-core mesh-ball --observed 20 100 300 1000 --splits 2
+--compared 0`, on data sets on which nothing was chosen; means over cases, the worst case in
+brackets:
 
     observed   cases   f unseen      f seen        new y         warned
     20         44      .949 (.845)   .974 (.725)   .961 (.898)   .11
@@ -27,9 +31,9 @@ data sets on which nothing was chosen; means over cases, the worst case in brack
     300        44      .943 (.867)   .975 (.907)   .954 (.933)   .24
     1,000      22      .947 (.888)   .958 (.877)   .956 (.932)   .16
 
-The constants were chosen on `--data mesh-busted arenas-email mesh-idler-riser cora-connected --splits 2 --compared
-0`, with three blocks of 250 nodes. Errors of the mean beside those of n_0 = 50 were 1.006 to 1.007 with 25, and
-.996 to .998 with 100:
+The constants were chosen on `--data mesh-busted arenas-email mesh-idler-riser cora-connected
+--splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside those of n_0 =
+50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
 
     observed   n_0 (--information)   f unseen      f seen
     100        25                    .952          .981 (.890)
@@ -42,8 +46,9 @@ The constants were chosen on `--data mesh-busted arenas-email mesh-idler-riser c
     1,000      50                    .950 (.867)   .974 (.907)
     1,000      100                   .951          .965 (.851)
 
-Then blocks, with two splits of some and one of others, and `mesh-counter` besides (66 and 58 fits each); error of
-the mean (geometric mean) and CPU time of the fit (median) beside those of three blocks of 250:
+Then blocks, with two splits of some and one of others, and `mesh-counter` besides (66 and 58 fits
+each); error of the mean (geometric mean) and CPU time of the fit (median) beside those of three
+blocks of 250:
 
     observed   --trained, --block    f unseen      f seen        error   CPU
     300        750, 250              .941 (.867)   .976 (.817)   1       1
@@ -53,10 +58,11 @@ the mean (geometric mean) and CPU time of the fit (median) beside those of three
     1,000      500, 250              .948 (.867)   .976 (.885)   1.003   .73
     1,000      300, 100              .939 (.753)   .974 (.792)   1.011   .40
 
-A case of two splits is off by several percent by chance alone. Four were below .85 on the first data sets: with 20
-observations diffusion 3 and matern 2 with the combinatorial Laplacian on citeseer (.725 and .800 at observed
-nodes), matern 1 with the combinatorial Laplacian on eu-core (.845 at others), and with 100 diffusion 8 on citeseer
-(.810 at observed nodes). Over ten splits they are at .935, .955, .877 and .879.
+A case of two splits is off by several percent by chance alone. Four were below .85 on the first
+data sets: with 20 observations diffusion 3 and matern 2 with the combinatorial Laplacian on
+citeseer (.725 and .800 at observed nodes), matern 1 with the combinatorial Laplacian on eu-core
+(.845 at others), and with 100 diffusion 8 on citeseer (.810 at observed nodes). Over ten splits
+they are at .935, .955, .877 and .879.
 """
 
 from __future__ import annotations
@@ -97,7 +103,8 @@ FORMER = {"kernel": "diffusion", "prior": None, "hyperparameters": "mode"}
 
 
 class Signal(NamedTuple):
-    """Values at some nodes: of f, with the variance of the noise to add, or measured ones (noise None).
+    """Values at some nodes: of f, with the variance of the noise to add, or measured ones (noise
+    None).
 
     `kernel` is the one that f was drawn from, with a mean variance of 1 over the nodes.
     """
@@ -109,7 +116,9 @@ class Signal(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Coverages (NaN where f, or its kernel, is not known), ratios to other fits (NaN without), warnings."""
+    """Coverages (NaN where f, or its kernel, is not known), ratios to other fits (NaN without),
+    warnings.
+    """
 
     unobserved: float
     observed: float
@@ -140,7 +149,9 @@ def connected_part(data: grf.datasets.Dataset) -> tuple[grf.Graph, np.ndarray]:
     return part, nodes
 
 
-def signals(data: grf.datasets.Dataset, graph: grf.Graph, nodes: np.ndarray) -> Iterator[tuple[str, Callable]]:
+def signals(
+    data: grf.datasets.Dataset, graph: grf.Graph, nodes: np.ndarray
+) -> Iterator[tuple[str, Callable]]:
     """Names, and functions of a generator that make the signals."""
     every = np.arange(graph.n_nodes)
     unit = np.exp(-0.5 * np.log(graph.adjacency.data).mean())
@@ -165,7 +176,10 @@ def signals(data: grf.datasets.Dataset, graph: grf.Graph, nodes: np.ndarray) -> 
         yield name, lambda rng, scaled=scaled: Signal(every, scaled, float(rng.choice(NOISES)))
     if "speeds" in data.extra:
         places = np.arange(data.graph.n_nodes) if data.target_nodes is None else data.target_nodes
-        places, speeds = places[np.isin(places, nodes)], data.extra["speeds"][:, np.isin(places, nodes)]
+        places, speeds = (
+            places[np.isin(places, nodes)],
+            data.extra["speeds"][:, np.isin(places, nodes)],
+        )
         where = np.searchsorted(nodes, places)
         yield "speeds", lambda rng: Signal(where, speeds[rng.integers(speeds.shape[0])], None)
 
@@ -177,7 +191,9 @@ def hops(graph: grf.Graph) -> np.ndarray:
     return shortest_path(graph.adjacency, unweighted=True, indices=0)
 
 
-def score(graph: grf.Graph, signal: Signal, n: int, seed: int, kernel: str, method: str, compared: bool) -> Scores:
+def score(
+    graph: grf.Graph, signal: Signal, n: int, seed: int, kernel: str, method: str, compared: bool
+) -> Scores:
     """One split of one signal."""
     rng = np.random.default_rng([seed, n])
     order = rng.permutation(signal.nodes.size)
@@ -212,7 +228,11 @@ def score(graph: grf.Graph, signal: Signal, n: int, seed: int, kernel: str, meth
         with contextlib.suppress(ValueError):  # the series is too short for a named kernel
             true = covered(fitted(kernel=signal.kernel, **known)[0])
     if compared:
-        rivals = [*automatic_kernels(graph), grf.Diffusion(), grf.Diffusion(laplacian="combinatorial")]
+        rivals = [
+            *automatic_kernels(graph),
+            grf.Diffusion(),
+            grf.Diffusion(laplacian="combinatorial"),
+        ]
         best = min(fitted(kernel=kernel, hyperparameters="mode")[1] for kernel in rivals)
         _, _, former = fitted(**FORMER)
     return Scores(
@@ -228,24 +248,42 @@ def score(graph: grf.Graph, signal: Signal, n: int, seed: int, kernel: str, meth
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     kinds = ("graph", "mesh", "traffic", "large")
-    parser.add_argument("--data", nargs="+", default=[name for kind in kinds for name in grf.datasets.names(kind)])
+    parser.add_argument(
+        "--data", nargs="+", default=[name for kind in kinds for name in grf.datasets.names(kind)]
+    )
     parser.add_argument("--observed", nargs="+", type=int, default=[20, 100, 1000])
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--compared", type=int, default=2, help="splits in which other kernels are fitted, too")
+    parser.add_argument(
+        "--compared", type=int, default=2, help="splits in which other kernels are fitted, too"
+    )
     parser.add_argument("--kernel", default="auto", help="of the regressor that is scored")
-    parser.add_argument("--method", default="auto", help="of the default regressor; those beside it take 'auto'")
-    parser.add_argument("--signals", nargs="+", default=None, help="names of signals, all by default")
-    parser.add_argument("--information", type=float, default=explore.INFORMATION, help="n_0 of the posterior")
-    parser.add_argument("--trained", type=int, default=explore.TRAINED, help="observed nodes of all blocks")
-    parser.add_argument("--block", type=int, default=explore.BLOCK, help="observed nodes of a block")
+    parser.add_argument(
+        "--method", default="auto", help="of the default regressor; those beside it take 'auto'"
+    )
+    parser.add_argument(
+        "--signals", nargs="+", default=None, help="names of signals, all by default"
+    )
+    parser.add_argument(
+        "--information", type=float, default=explore.INFORMATION, help="n_0 of the posterior"
+    )
+    parser.add_argument(
+        "--trained", type=int, default=explore.TRAINED, help="observed nodes of all blocks"
+    )
+    parser.add_argument(
+        "--block", type=int, default=explore.BLOCK, help="observed nodes of a block"
+    )
     options = parser.parse_args()
-    explore.INFORMATION, explore.TRAINED, explore.BLOCK = options.information, options.trained, options.block
+    explore.INFORMATION, explore.TRAINED, explore.BLOCK = (
+        options.information,
+        options.trained,
+        options.block,
+    )
     warnings.simplefilter("ignore")
     print(header("scipy"))
     cases: dict[int, list[Scores]] = defaultdict(list)
     print(
-        f"{'data set':18} {'signal':28} {'n':>5}  f unseen    f seen     new y  true unseen, seen  error/best  "
-        "time/former  warned"
+        f"{'data set':18} {'signal':28} {'n':>5}  f unseen    f seen     new y  true unseen, seen "
+        " error/best  time/former  warned"
     )
     for name in options.data:
         data = grf.datasets.load(name)
@@ -261,7 +299,9 @@ def main() -> None:
                     signal = make(np.random.default_rng([seed, 1]))
                     if n <= 0.7 * signal.nodes.size:
                         compared = seed < options.compared
-                        found.append(score(graph, signal, n, seed, options.kernel, options.method, compared))
+                        found.append(
+                            score(graph, signal, n, seed, options.kernel, options.method, compared)
+                        )
                 if found:
                     mean = Scores(
                         *(
@@ -274,14 +314,16 @@ def main() -> None:
     for n, own in cases.items():
         table = np.array(own)
         worst = Scores(*np.nanmin(table[:, :5], axis=0), *np.nanmax(table[:, 5:], axis=0))
-        print(f"{f'all {len(own)} cases, mean':47} {n:5}  {_row(Scores(*np.nanmean(table, axis=0)))}")
+        print(
+            f"{f'all {len(own)} cases, mean':47} {n:5}  {_row(Scores(*np.nanmean(table, axis=0)))}"
+        )
         print(f"{'worst':47} {n:5}  {_row(worst)}")
         below = np.nanmin(table[:, :3], axis=1) < 0.85
         silent = below & (table[:, 7] == 0)
         chance = np.nanmin(np.nan_to_num(table[:, 3:5], nan=1.0), axis=1) < 0.85
         print(
-            f"cases with a coverage below 0.85: {below.sum()}, of these without a warning: {silent.sum()}; by the "
-            f"posterior that knows all hyperparameters: {chance.sum()}"
+            f"cases with a coverage below 0.85: {below.sum()}, of these without a warning: "
+            f"{silent.sum()}; by the posterior that knows all hyperparameters: {chance.sum()}"
         )
 
 

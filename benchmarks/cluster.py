@@ -1,23 +1,27 @@
-"""What does a Dask cluster cost against one process, what would more machines gain, and what do mapped graphs?
+"""What does a Dask cluster cost against one process, what would more machines gain, and what do
+mapped graphs?
 
     python benchmarks/cluster.py             # overhead: two workers against one process with two threads
     python benchmarks/cluster.py --paper     # and what the measured rates say of up to 128 workers
     python benchmarks/cluster.py --mapped    # instead: a graph on disk that is larger than workers may be
 
-Overhead: a random graph of mean degree 8, 16 walks a node, diffusion kernel; two workers with a thread each on
-this machine. Both sides do the same in turn in every round, after one that is not counted: medians of seconds,
-and of the rounds' ratios with the smallest and the largest. Results are compared, rows bit for bit. CG are 30
-steps on Phi Phi^T + 1, each with a product and some vector operations here.
+Overhead: a random graph of mean degree 8, 16 walks a node, diffusion kernel; two workers with a
+thread each on this machine. Both sides do the same in turn in every round, after one that is not
+counted: medians of seconds, and of the rounds' ratios with the smallest and the largest. Results
+are compared, rows bit for bit. CG are 30 steps on Phi Phi^T + 1, each with a product and some
+vector operations here.
 
-On paper (`gram_seconds`): Phi Phi^T v with all N rows, p = 1 column, W workers with a thread each. Computing falls
-as 1 / W; what passes does not. In units of 8 N p bytes: v goes to the workers in shares, 1 in all, and the rows
-come back, 1 in all; each worker has a part of Phi^T v, of which W - 1 travel to be added up, eight on one worker
-at a time; and the sum goes to W - 1 workers. So 2 W - 1 leave workers, and as many reach them, 2 - 1 / W each in
-the mean. That is compared with what Dask counted for 2 and 4 workers. The network's time is that of the busiest
-links, one after another: 2 units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where
-the sum is, which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes, and a
-measured time for each task more than there. Speed and latency of the network are assumptions. Features come in
-some 16 blocks, which bounds the workers that have something to do; `block_size=` makes more.
+On paper (`gram_seconds`): Phi Phi^T v with all N rows, p = 1 column, W workers with a thread each.
+Computing falls as 1 / W; what passes does not. In units of 8 N p bytes: v goes to the workers in
+shares, 1 in all, and the rows come back, 1 in all; each worker has a part of Phi^T v, of which W -
+1 travel to be added up, eight on one worker at a time; and the sum goes to W - 1 workers. So 2 W -
+1 leave workers, and as many reach them, 2 - 1 / W each in the mean. That is compared with what Dask
+counted for 2 and 4 workers. The network's time is that of the busiest links, one after another: 2
+units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where the sum is,
+which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes, and a
+measured time for each task more than there. Speed and latency of the network are assumptions.
+Features come in some 16 blocks, which bounds the workers that have something to do; `block_size=`
+makes more.
 
 Mapped: a ring with random edges, five edges a node, saved, opened, and walked from
 100,000 nodes by two workers, and by one process with the same arrays in memory.
@@ -47,25 +51,31 @@ WALKS = grf.RandomWalks(16)
 KERNEL = grf.Diffusion(2.0)
 FAN_IN = 8  # parts of a sum that are joined in one task
 MAPPED_NODES = 100_000
-LEAST_LIMIT = 500_000_000  # bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %
+LEAST_LIMIT = (
+    500_000_000  # bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %
+)
 
 
 def random_graph(n_nodes: int, edges: int, seed: int = 0) -> grf.Graph:
     rng = np.random.default_rng(seed)
-    return grf.from_edges(rng.integers(0, n_nodes, edges), rng.integers(0, n_nodes, edges), n_nodes=n_nodes)
+    return grf.from_edges(
+        rng.integers(0, n_nodes, edges), rng.integers(0, n_nodes, edges), n_nodes=n_nodes
+    )
 
 
 @contextmanager
 def cluster(n_workers: int, **options: Any) -> Iterator[Client]:
     """Workers of one thread each on this machine."""
     with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", **options) as made,
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", **options
+        ) as made,
         Client(made) as client,
     ):
         yield client
 
 
-# -- overhead ----------------------------------------------------------------------------------------
+# -- overhead --------------------------------------------------------------------------------------
 
 
 class Rates(NamedTuple):
@@ -79,7 +89,9 @@ class Rates(NamedTuple):
     bytes_a_row: float
 
 
-def conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, steps: int) -> np.ndarray:
+def conjugate_gradients(
+    product: Callable[[np.ndarray], np.ndarray], b: np.ndarray, steps: int
+) -> np.ndarray:
     """So many steps of conjugate gradients on (product + 1) x = b."""
     x, residual = np.zeros_like(b), b.copy()
     direction, square = residual, residual @ residual
@@ -92,7 +104,9 @@ def conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], b: np.ndarr
     return x
 
 
-def in_turn(one: Callable[[int], Any], other: Callable[[int], Any], rounds: int) -> list[tuple[float, float]]:
+def in_turn(
+    one: Callable[[int], Any], other: Callable[[int], Any], rounds: int
+) -> list[tuple[float, float]]:
     """Seconds of both in each round, after one that is not counted."""
     seconds = []
     for number in range(rounds + 1):
@@ -117,7 +131,9 @@ def overhead(client: Client, graph: grf.Graph, rounds: int) -> Rates:
         there[:] = [grf.distributed.sample_features(graph, WALKS, client=client, seed=0)]
 
     print(
-        f"\n{graph!r}, {THREADS} workers x 1 thread against one process with {THREADS} threads, {rounds} rounds\n"
+        "\n"
+        f"{graph!r}, {THREADS} workers x 1 thread against one process with {THREADS} threads, "
+        f"{rounds} rounds\n"
         f"{'':<28} {'one process s':>13} {'cluster s':>10} {'ratio':>6} [min, max]"
     )
     medians: dict[str, float] = {}
@@ -144,11 +160,14 @@ def overhead(client: Client, graph: grf.Graph, rounds: int) -> Rates:
     for columns in (1, 8):
         v = rng.standard_normal((graph.n_nodes, columns))
         expected = gram(v)
-        assert np.allclose(remote.gram_matvec(KERNEL, v), expected, atol=1e-8 * np.abs(expected).max())
+        assert np.allclose(
+            remote.gram_matvec(KERNEL, v), expected, atol=1e-8 * np.abs(expected).max()
+        )
         compare(
             f"Phi Phi^T v, {columns} column{'s' * (columns > 1)}",
-            lambda _, v=v: gram(v), lambda _, v=v: remote.gram_matvec(KERNEL, v),
-        )  # fmt: skip
+            lambda _, v=v: gram(v),
+            lambda _, v=v: remote.gram_matvec(KERNEL, v),
+        )
     b = rng.standard_normal(graph.n_nodes)
     own = remote.factor()
     compare(
@@ -166,7 +185,10 @@ def overhead(client: Client, graph: grf.Graph, rounds: int) -> Rates:
         return make
 
     compare("matrix, gathered", matrix_of(0, features), matrix_of(1, remote))
-    assert all(np.array_equal(getattr(found[0], name), getattr(found[1], name)) for name in ("indices", "data"))
+    assert all(
+        np.array_equal(getattr(found[0], name), getattr(found[1], name))
+        for name in ("indices", "data")
+    )
     found.clear()
     sources = rng.choice(graph.n_nodes, min(1_000, graph.n_nodes), replace=False)
     compare(
@@ -199,12 +221,13 @@ def print_memory(features: grf.distributed.DistributedFeatures) -> None:
     for held in features.memory().values():
         limit = "none" if held.limit is None else f"{held.limit / 1e6:.0f}"
         print(
-            f"worker: {held.n_blocks} blocks of {held.blocks / 1e6:.0f} MB, process without mapped files "
-            f"{held.private / 1e6:.0f} MB, peak with them {held.peak / 1e6:.0f} MB, limit {limit} MB"
+            f"worker: {held.n_blocks} blocks of {held.blocks / 1e6:.0f} MB, process without mapped "
+            f"files {held.private / 1e6:.0f} MB, peak with them {held.peak / 1e6:.0f} MB, limit "
+            f"{limit} MB"
         )
 
 
-# -- on paper ----------------------------------------------------------------------------------------
+# -- on paper --------------------------------------------------------------------------------------
 
 
 def sum_rounds(workers: int) -> list[int]:
@@ -217,15 +240,22 @@ def sum_rounds(workers: int) -> list[int]:
 
 
 def bytes_from_workers(n_nodes: int, columns: int, workers: int) -> int:
-    """Bytes that leave workers in a product with all rows: parts, the sum, and rows of the result."""
+    """Bytes that leave workers in a product with all rows: parts, the sum, and rows of
+    the result.
+    """
     return 8 * n_nodes * columns * (2 * workers - 1)
 
 
-def gram_seconds(n_nodes: int, workers: int, rates: Rates, bandwidth: float, latency: float) -> tuple[float, ...]:
-    """Seconds of computing, of Dask and of the network in a product with one column and all rows."""
+def gram_seconds(
+    n_nodes: int, workers: int, rates: Rates, bandwidth: float, latency: float
+) -> tuple[float, ...]:
+    """Seconds of computing, of Dask and of the network in a product with one column and
+    all rows.
+    """
     compute = 2 * n_nodes * rates.entries_a_row / rates.entries / workers
     sums = sum_rounds(workers)
-    # A task a worker for parts and for rows; one, or one for each eight workers and more rounds of them, for sums.
+    # A task a worker for parts and for rows; one, or one for each eight workers and more rounds of
+    # them, for sums.
     tasks = 2 * workers + sum(-(-workers // FAN_IN**level) for level in range(1, len(sums) + 1))
     dask = rates.product + max(tasks - 5, 0) * rates.task
     units = 2 + sum(sums) + (workers - 1)
@@ -234,15 +264,19 @@ def gram_seconds(n_nodes: int, workers: int, rates: Rates, bandwidth: float, lat
 
 def on_paper(rates: Rates) -> None:
     print(
-        f"\non paper, from: {rates.steps / 1e6:.1f} M steps/s and {rates.entries / 1e6:.0f} M entries/s a thread, "
-        f"{1e3 * rates.product:.0f} ms of Dask a product, {1e3 * rates.task:.2f} ms a task (measured);\n"
-        f"{rates.entries_a_row:.0f} entries and {rates.bytes_a_row:.0f} bytes a row; network (assumed): 100 us, "
-        "and 10 or 25 Gbit/s. Workers have a thread each."
+        "\n"
+        f"on paper, from: {rates.steps / 1e6:.1f} M steps/s and {rates.entries / 1e6:.0f} M "
+        f"entries/s a thread, {1e3 * rates.product:.0f} ms of Dask a product, "
+        f"{1e3 * rates.task:.2f} ms a task (measured);\n"
+        f"{rates.entries_a_row:.0f} entries and {rates.bytes_a_row:.0f} bytes a row; network "
+        "(assumed): 100 us, and 10 or 25 Gbit/s. Workers have a thread each."
     )
     for n_nodes in (10**6, 10**7, 10**8):
         share = 8 * n_nodes / 1e6
         print(
-            f"\nN = {n_nodes:.0e}: features {n_nodes * rates.bytes_a_row / 1e9:.1f} GB; a column {share:.0f} MB\n"
+            "\n"
+            f"N = {n_nodes:.0e}: features {n_nodes * rates.bytes_a_row / 1e9:.1f} GB; a column "
+            f"{share:.0f} MB\n"
             f"{'workers':>7} {'features GB':>11} {'MB in':>7} {'compute s':>9} {'Dask s':>7} "
             f"{'10 Gbit/s':>10} {'all s':>7} {'25 Gbit/s':>10} {'all s':>7}"
         )
@@ -250,7 +284,9 @@ def on_paper(rates: Rates) -> None:
         for workers in (1, 2, 4, 8, 16, 32, 64, 128):
             cells = []
             for speed in (10, 25):
-                compute, dask, network = gram_seconds(n_nodes, workers, rates, speed / 8 * 1e9, 1e-4)
+                compute, dask, network = gram_seconds(
+                    n_nodes, workers, rates, speed / 8 * 1e9, 1e-4
+                )
                 cells.append(f"{network:>10.3f} {compute + dask + network:>7.3f}")
                 if network + dask > compute and begins[speed] is None:
                     begins[speed] = workers
@@ -261,7 +297,9 @@ def on_paper(rates: Rates) -> None:
             )
         for speed, workers in begins.items():
             more = "beyond 128" if workers is None else f"from {workers}"
-            print(f"at {speed} Gbit/s Dask and network take longer than computing {more} workers on")
+            print(
+                f"at {speed} Gbit/s Dask and network take longer than computing {more} workers on"
+            )
 
 
 def verify_bytes(n_nodes: int) -> None:
@@ -287,13 +325,18 @@ def left_workers(client: Client) -> int:
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
-# -- mapped graphs -----------------------------------------------------------------------------------
+# -- mapped graphs ---------------------------------------------------------------------------------
 
 
 def ring_with_random_edges(n_nodes: int, n_edges: int) -> grf.Graph:
     """A ring, so that no node is isolated, and random edges."""
-    ring, random = np.arange(n_nodes), np.random.default_rng(2).integers(0, n_nodes, (2, n_edges - n_nodes))
-    return grf.from_edges(np.r_[ring, random[0]], np.r_[(ring + 1) % n_nodes, random[1]], n_nodes=n_nodes)
+    ring, random = (
+        np.arange(n_nodes),
+        np.random.default_rng(2).integers(0, n_nodes, (2, n_edges - n_nodes)),
+    )
+    return grf.from_edges(
+        np.r_[ring, random[0]], np.r_[(ring + 1) % n_nodes, random[1]], n_nodes=n_nodes
+    )
 
 
 def mapped(edges: int, rounds: int) -> None:
@@ -307,10 +350,17 @@ def mapped(edges: int, rounds: int) -> None:
         size = graph.adjacency.indptr.nbytes + graph.adjacency.indices.nbytes + graph.degrees.nbytes
         limit = max(int(0.75 * size), LEAST_LIMIT)
         how = "below" if limit < size else "NOT below, pass more --edges"
-        print(f"{graph!r}: walks read {size / 1e6:.0f} MB, limit of a worker {limit / 1e6:.0f} MB, {how}")
-        nodes = np.sort(np.random.default_rng(3).choice(n_nodes, min(MAPPED_NODES, n_nodes), replace=False))
+        print(
+            f"{graph!r}: walks read {size / 1e6:.0f} MB, limit of a worker {limit / 1e6:.0f} MB, "
+            f"{how}"
+        )
+        nodes = np.sort(
+            np.random.default_rng(3).choice(n_nodes, min(MAPPED_NODES, n_nodes), replace=False)
+        )
         own = graph.adjacency
-        inside = grf.Graph(sp.csr_array((own.data.copy(), own.indices.copy(), own.indptr.copy()), shape=own.shape))
+        inside = grf.Graph(
+            sp.csr_array((own.data.copy(), own.indices.copy(), own.indptr.copy()), shape=own.shape)
+        )
         # Dask counts mapped pages as the workers' memory, and would kill them for it.
         unwatched = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate")}
         with dask.config.set(unwatched), cluster(THREADS, memory_limit=limit) as client:
@@ -319,24 +369,33 @@ def mapped(edges: int, rounds: int) -> None:
 
             def sample_there(number: int) -> None:
                 there.clear()  # workers have no room for two
-                there.append(grf.distributed.sample_features(graph, WALKS, client=client, nodes=nodes, seed=0))
+                there.append(
+                    grf.distributed.sample_features(
+                        graph, WALKS, client=client, nodes=nodes, seed=0
+                    )
+                )
 
             def sample_here(number: int) -> None:
-                here[:] = [grf.sample_features(inside, WALKS, nodes=nodes, seed=0, n_threads=THREADS)]
+                here[:] = [
+                    grf.sample_features(inside, WALKS, nodes=nodes, seed=0, n_threads=THREADS)
+                ]
 
             seconds = in_turn(sample_here, sample_there, rounds)
             ratios = [b / a for a, b in seconds]
             one, other = (statistics.median(each) for each in zip(*seconds, strict=True))
             print(
-                f"{nodes.size} nodes: in memory, one process {one:.2f} s; mapped, on workers {other:.2f} s; ratio "
-                f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
+                f"{nodes.size} nodes: in memory, one process {one:.2f} s; mapped, on workers "
+                f"{other:.2f} s; ratio {statistics.median(ratios):.2f} [{min(ratios):.2f}, "
+                f"{max(ratios):.2f}]"
             )
             assert (there[0].n_steps, there[0].nnz) == (here[0].n_steps, here[0].nnz)
             print_memory(there[0])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--paper", action="store_true", help="and growth with workers, on paper")
@@ -348,7 +407,9 @@ def main() -> None:
         mapped(options.edges, options.rounds)
         return
     with cluster(THREADS) as client:
-        rates = overhead(client, ring_with_random_edges(options.nodes, 4 * options.nodes), options.rounds)
+        rates = overhead(
+            client, ring_with_random_edges(options.nodes, 4 * options.nodes), options.rounds
+        )
     if options.paper:
         verify_bytes(min(options.nodes, 200_000))
         on_paper(rates)

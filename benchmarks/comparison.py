@@ -1,36 +1,43 @@
-"""Which way to a Gaussian process on a graph of N nodes: dense, eigenpairs, precision, series, rows or a rival?
+"""Which way to a Gaussian process on a graph of N nodes: dense, eigenpairs, precision, series, rows
+or a rival?
 
-    python benchmarks/comparison.py [--cases road hubs matern] [--methods ...] [--sizes ...] [--limit SECONDS]
+    python benchmarks/comparison.py [--cases road hubs matern] [--methods ...] [--sizes ...]
+    [--limit SECONDS]
 
-Cases: `road`, a square grid of which 15 % of the edges are missing, and `hubs`, a Barabasi-Albert graph that joins
-every node to 4, with draws of exp(-l^2 L / 2), l = 6 and 4 (L the normalized Laplacian); `matern`, the road with a
-draw of (4 / l^2 I + L)^-2, l = 6. Variances are about 1. A tenth of the nodes, at most 10,000, are observed with
-noise of deviation 0.1; asked are means and deviations at 1,000 others. Every method gets the same data.
+Cases: `road`, a square grid of which 15 % of the edges are missing, and `hubs`, a Barabasi-Albert
+graph that joins every node to 4, with draws of exp(-l^2 L / 2), l = 6 and 4 (L the normalized
+Laplacian); `matern`, the road with a draw of (4 / l^2 I + L)^-2, l = 6. Variances are about 1. A
+tenth of the nodes, at most 10,000, are observed with noise of deviation 0.1; asked are means and
+deviations at 1,000 others. Every method gets the same data.
 
 - `dense`: all eigenpairs and Cholesky; exact, and what the others are compared with.
-- `eigenpairs`: the 200 smoothest, by scipy's `eigsh` (shift and invert on roads, Lanczos on hubs; `eigh` up to
-  1,200 nodes), then linear regression on them; scaled to the prior's mean variance, as GeometricKernels does.
-- `precision`: `GraphGPRegressor(method="precision")`. It is exact in `matern`. It has no diffusion kernel: in the
-  other cases it is another prior, a Matern kernel with the l, nu and scale that maximise its own posterior density
-  on 1,024 nodes of such a graph, half of them observed, found beforehand.
-- `lu`: the same posterior by scipy's sparse LU (SuperLU, minimum degree), a solve for every deviation.
-- `amg`: the same mean by conjugate gradients with pyamg's smoothed aggregation, to 1e-8, and deviations from 64
-  draws.
-- `series` and `walks`: `GraphGPRegressor(method=...)`, else with its defaults: compressed powers for `walks`, and
-  deviations by 64 draws beyond 7,000 observed nodes.
+- `eigenpairs`: the 200 smoothest, by scipy's `eigsh` (shift and invert on roads, Lanczos on hubs;
+  `eigh` up to 1,200 nodes), then linear regression on them; scaled to the prior's mean variance, as
+  GeometricKernels does.
+- `precision`: `GraphGPRegressor(method="precision")`. It is exact in `matern`. It has no diffusion
+  kernel: in the other cases it is another prior, a Matern kernel with the l, nu and scale that
+  maximise its own posterior density on 1,024 nodes of such a graph, half of them observed, found
+  beforehand.
+- `lu`: the same posterior by scipy's sparse LU (SuperLU, minimum degree), a solve for every
+  deviation.
+- `amg`: the same mean by conjugate gradients with pyamg's smoothed aggregation, to 1e-8, and
+  deviations from 64 draws.
+- `series` and `walks`: `GraphGPRegressor(method=...)`, else with its defaults: compressed powers
+  for `walks`, and deviations by 64 draws beyond 7,000 observed nodes.
 - `fast-graph-gp`: its own defaults, with which it trains a kernel of its own
   (`pip install -r benchmarks/requirements.txt`).
 
-All but `fast-graph-gp` know the prior and the noise, so that seconds are those of inference alone: from graph and
-observations to the answers. The rival's hold its training (100 steps), which is not to be compared with them;
-`benchmarks/gp.py` trains both.
+All but `fast-graph-gp` know the prior and the noise, so that seconds are those of inference alone:
+from graph and observations to the answers. The rival's hold its training (100 steps), which is not
+to be compared with them; `benchmarks/gp.py` trains both.
 
-Each method and size runs in a process of its own, where a small graph was done before, so that loops are compiled.
-Seconds are medians [smallest, largest] of three runs, of fewer where these take 10 s. MB is the peak of memory
-above that of the small graph. RMSE is of the mean against the truth, NLPD of new observations. The last columns
-are the RMS difference from the exact mean, in exact deviations, and the median relative one of the deviation. A
-run of more than `--limit` seconds or `--memory` GiB ends, and its method is not tried with more nodes, nor where
-growth as N (`dense`: N^3; `series` and `walks`, whose number of observations stops growing: none) would exceed it.
+Each method and size runs in a process of its own, where a small graph was done before, so that
+loops are compiled. Seconds are medians [smallest, largest] of three runs, of fewer where these take
+10 s. MB is the peak of memory above that of the small graph. RMSE is of the mean against the truth,
+NLPD of new observations. The last columns are the RMS difference from the exact mean, in exact
+deviations, and the median relative one of the deviation. A run of more than `--limit` seconds or
+`--memory` GiB ends, and its method is not tried with more nodes, nor where growth as N (`dense`:
+N^3; `series` and `walks`, whose number of observations stops growing: none) would exceed it.
 
 By default `road` is run, without the rival.
 """
@@ -55,7 +62,11 @@ METHODS = ("dense", "eigenpairs", "precision", "lu", "amg", "series", "walks", "
 SIZES = (1_024, 4_096, 10_000, 100_000, 1_000_000)
 NOISE = 0.1
 PAIRS = 200
-GROWTH = {"dense": 3, "series": 0, "walks": 0}  # of seconds, as a power of N that is sure to be reached; else 1
+GROWTH = {
+    "dense": 3,
+    "series": 0,
+    "walks": 0,
+}  # of seconds, as a power of N that is sure to be reached; else 1
 MISSING, JOINED = 0.15, 4
 OBSERVED, ASKED = 10_000, 1_000
 LENGTHSCALE = {"road": 6.0, "hubs": 4.0, "matern": 6.0}
@@ -94,7 +105,8 @@ def graph_of(case: str, n_nodes: int) -> Any:
         source, target = (np.concatenate([step[end].ravel() for step in steps]) for end in (0, 1))
         kept = rng.random(source.size) > MISSING
         return grf.from_edges(source[kept], target[kept], n_nodes=side * side)
-    # End 2 i is the new node of edge i; end 2 i + 1 is any end before it, followed until it is a new node.
+    # End 2 i is the new node of edge i; end 2 i + 1 is any end before it, followed until it is a
+    # new node.
     edges = JOINED * n_nodes
     source = np.arange(edges) // JOINED
     chosen = rng.integers(0, 2 * np.arange(edges) + 1)
@@ -136,9 +148,16 @@ def data_of(case: str, n_nodes: int, share: float = 0.1) -> Data:
 def regressor(data: Data, method: str, **options: Any) -> tuple[Any, Any]:
     import graphrf as grf
 
-    known = {"kernel": kernel_of(data.case), "optimize": False, "output_scale": data.scale, "noise": NOISE**2}
+    known = {
+        "kernel": kernel_of(data.case),
+        "optimize": False,
+        "output_scale": data.scale,
+        "noise": NOISE**2,
+    }
     numerics = grf.gp.Numerics(normalize=False, **options)
-    gp = grf.GraphGPRegressor(data.graph, method=method, mean="zero", seed=0, numerics=numerics, **known)
+    gp = grf.GraphGPRegressor(
+        data.graph, method=method, mean="zero", seed=0, numerics=numerics, **known
+    )
     return gp.fit(data.nodes, data.y).predict(data.asked, return_std=True)
 
 
@@ -160,7 +179,10 @@ def eigenpairs(data: Data) -> tuple[Any, Any]:
     from scipy.linalg import cho_factor, cho_solve, eigh
     from scipy.sparse.linalg import eigsh
 
-    n_pairs, start = min(PAIRS, data.graph.n_nodes // 2), np.random.default_rng(0).random(data.graph.n_nodes)
+    n_pairs, start = (
+        min(PAIRS, data.graph.n_nodes // 2),
+        np.random.default_rng(0).random(data.graph.n_nodes),
+    )
     laplacian = sp.csc_array(data.graph.laplacian())
     if data.graph.n_nodes <= 6 * n_pairs:
         values, vectors = eigh(laplacian.toarray(), subset_by_index=(0, n_pairs - 1))
@@ -181,9 +203,16 @@ def precision(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
     import graphrf as grf
 
     gp = grf.GraphGPRegressor(
-        data.graph, kernel=kernel, method="precision", optimize=False, output_scale=scale, noise=NOISE**2,
-        numerics=grf.gp.Numerics(normalize=False), mean="zero", seed=0,
-    )  # fmt: skip
+        data.graph,
+        kernel=kernel,
+        method="precision",
+        optimize=False,
+        output_scale=scale,
+        noise=NOISE**2,
+        numerics=grf.gp.Numerics(normalize=False),
+        mean="zero",
+        seed=0,
+    )
     return gp.fit(data.nodes, data.y).predict(data.asked, return_std=True)
 
 
@@ -199,7 +228,9 @@ def lu(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
     sides = np.zeros((n, 2))
     sides[data.nodes] = np.column_stack([np.ones(data.nodes.size), data.y]) / NOISE**2
     matrix = sp.csc_array(inverse + sp.diags_array(sides[:, 0]))
-    factor = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    factor = splu(
+        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
     variances = []
     for some in np.array_split(data.asked, math.ceil(data.asked.size * n / 2**24)):
         units = np.zeros((n, some.size))
@@ -219,7 +250,9 @@ def amg(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
     prior = SparsePrecision(data.graph, kernel)
     weights = np.zeros(n)
     weights[data.nodes] = 1 / NOISE**2
-    solver = pyamg.smoothed_aggregation_solver(sp.csr_matrix(prior.matrix / scale + sp.diags_array(weights)))
+    solver = pyamg.smoothed_aggregation_solver(
+        sp.csr_matrix(prior.matrix / scale + sp.diags_array(weights))
+    )
     seen = np.zeros(n)
     seen[data.nodes] = data.y / NOISE**2
     draws = prior.root(rng.standard_normal((prior.root_size, 64))) / np.sqrt(scale)
@@ -240,14 +273,20 @@ def matern_of(case: str) -> tuple[Any, float]:
     found = []
     for nu in (1.0, 2.0):
         gp = grf.GraphGPRegressor(
-            small.graph, kernel=grf.Matern(nu), numerics=grf.gp.Numerics(normalize=False), mean="zero", seed=0
+            small.graph,
+            kernel=grf.Matern(nu),
+            numerics=grf.gp.Numerics(normalize=False),
+            mean="zero",
+            seed=0,
         )
         found.append(gp.fit(small.nodes, small.y))
     best = max(found, key=lambda gp: gp.log_marginal_likelihood_)
     return best.kernel_, best.output_scale_
 
 
-def method_of(name: str, case: str) -> tuple[Callable[[Data], tuple[Any, ...]], list[Callable[[Data], Any]]]:
+def method_of(
+    name: str, case: str
+) -> tuple[Callable[[Data], tuple[Any, ...]], list[Callable[[Data], Any]]]:
     """What is timed, and what is run before on a small graph to have everything compiled."""
     if name == "dense":
         return dense, [dense]
@@ -281,7 +320,14 @@ def prepare(case: str, n_nodes: int, folder: Path) -> None:
 
     data = data_of(case, n_nodes)
     data.graph.save(folder / "graph")
-    np.savez(folder / "data.npz", scale=data.scale, nodes=data.nodes, y=data.y, asked=data.asked, truth=data.truth)
+    np.savez(
+        folder / "data.npz",
+        scale=data.scale,
+        nodes=data.nodes,
+        y=data.y,
+        asked=data.asked,
+        truth=data.truth,
+    )
 
 
 def measure(case: str, name: str, folder: Path, limit: int, memory: float) -> None:
@@ -307,7 +353,12 @@ def measure(case: str, name: str, folder: Path, limit: int, memory: float) -> No
     seconds: list[float] = []
     while len(seconds) < 3 and sum(seconds) < ENOUGH:
         # Opened anew each time: graphs remember what was made of them.
-        data = Data(case, grf.open_graph(folder / "graph", verify=False), float(given.pop("scale", 1)), **given)
+        data = Data(
+            case,
+            grf.open_graph(folder / "graph", verify=False),
+            float(given.pop("scale", 1)),
+            **given,
+        )
         given["scale"] = data.scale
         signal.alarm(limit)
         started = time.perf_counter()
@@ -331,7 +382,7 @@ def measure(case: str, name: str, folder: Path, limit: int, memory: float) -> No
     (folder / "row.json").write_text(json.dumps(row))
 
 
-# -- in the process that starts them --------------------------------------------------------------------------
+# -- in the process that starts them ---------------------------------------------------------------
 
 
 def started(arguments: Iterable[object], seconds: float) -> subprocess.CompletedProcess[str]:
@@ -346,7 +397,8 @@ def tried(case: str, name: str, folder: Path, limit: int, memory: float) -> dict
     row.unlink(missing_ok=True)
     try:
         ended = started(
-            ["--measure", case, name, folder, "--limit", limit, "--memory", memory], 3 * limit + UNSURE
+            ["--measure", case, name, folder, "--limit", limit, "--memory", memory],
+            3 * limit + UNSURE,
         )
     except subprocess.TimeoutExpired:
         return f"more than {limit} s"
@@ -367,9 +419,19 @@ def cells_of(name: str, n_nodes: int, row: dict[str, Any] | str) -> list[str]:
     """What the table says of one run."""
     if isinstance(row, str):
         return [name, f"{n_nodes:,}", row, *[""] * (len(COLUMNS) - 3)]
-    low, middle, high = row["seconds"][0], row["seconds"][len(row["seconds"]) // 2], row["seconds"][-1]
-    spread = f"{middle:.3g}" if len(row["seconds"]) == 1 else f"{middle:.3g} [{low:.3g}, {high:.3g}]"
-    off = ["0", "0"] if name == "dense" else [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
+    low, middle, high = (
+        row["seconds"][0],
+        row["seconds"][len(row["seconds"]) // 2],
+        row["seconds"][-1],
+    )
+    spread = (
+        f"{middle:.3g}" if len(row["seconds"]) == 1 else f"{middle:.3g} [{low:.3g}, {high:.3g}]"
+    )
+    off = (
+        ["0", "0"]
+        if name == "dense"
+        else [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
+    )
     return [
         name,
         f"{n_nodes:,}",
@@ -398,7 +460,9 @@ def compare(case: str, sizes: list[int], names: list[str], limit: int, memory: f
                 print(line(cells_of(name, n_nodes, row)), flush=True)
 
 
-def not_worth(name: str, n_nodes: int, limit: int, size: int, row: dict[str, Any] | str | None) -> str:
+def not_worth(
+    name: str, n_nodes: int, limit: int, size: int, row: dict[str, Any] | str | None
+) -> str:
     """Why a method is not tried with so many nodes, from what it did with fewer; empty if it is."""
     if isinstance(row, str):
         return f"not tried: {row} at {size:,}"
@@ -410,7 +474,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES[:1])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS[:-1])
-    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="roads have the square number below")
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, default=SIZES, help="roads have the square number below"
+    )
     parser.add_argument("--limit", type=int, default=60, help="seconds of a run")
     parser.add_argument("--memory", type=float, default=8.0, help="GiB of a run")
     parser.add_argument("--prepare", nargs=3, help=argparse.SUPPRESS)

@@ -2,8 +2,8 @@
 
     python benchmarks/compression.py [graph ...]
 
-`CompressedPowers(budget, L)` as shipped, with L = kernel.truncation_length(1e-3), beside the same with one thing
-changed at a time:
+`CompressedPowers(budget, L)` as shipped, with L = kernel.truncation_length(1e-3), beside the same
+with one thing changed at a time:
 
     size 0, size .5   what compression takes for the size of an entry is (W^k)_iv (d_v / d_i)^size; shipped: .25
     2 picks, whole    edges that a product samples for each place of the budget; shipped: 1; "whole" reads all
@@ -12,29 +12,34 @@ changed at a time:
     falling           budgets that fall with the step, by AutoLengths(kernel)
     walks             RandomWalks with AutoLengths(kernel) and as many steps as the shipped powers' operations
 
-Error: relative Frobenius error of Phi Phi^T against the exact kernel, on the rows of 300 random nodes, mean of 3
-seeds; the bias of ending at L is in it, and is nearly all of it on san-jose for short kernels at budget 64 (.0012
-and .0009). The lines give the shipped error, and each other one as a share of it at equal budget. Then geometric
-means, at equal budget and at equal cost: shares of what the shipped choice would reach with as many operations, or
-non-zeros, by a power law through its three budgets.
+Error: relative Frobenius error of Phi Phi^T against the exact kernel, on the rows of 300 random
+nodes, mean of 3 seeds; the bias of ending at L is in it, and is nearly all of it on san-jose for
+short kernels at budget 64 (.0012 and .0009). The lines give the shipped error, and each other one
+as a share of it at equal budget. Then geometric means, at equal budget and at equal cost: shares of
+what the shipped choice would reach with as many operations, or non-zeros, by a power law through
+its three budgets.
 
-Measured over the 36 cases (geometric mean of errors at equal budget, smallest, largest; two and a half minutes):
+Measured over the 36 cases (geometric mean of errors at equal budget, smallest, largest; two and a
+half minutes):
 
-    size 0 1.08, .94, 1.85; size .5 1.06, .83, 1.41. At 0 short kernels gain up to 6 % on the social graph, and
-    Diffusion(8) loses 62 to 85 %; at .5 Diffusion(8) gains 9 to 17 % there, and short kernels lose 21 to 41 %.
+    size 0 1.08, .94, 1.85; size .5 1.06, .83, 1.41. At 0 short kernels gain up to 6 % on the social
+    graph, and Diffusion(8) loses 62 to 85 %; at .5 Diffusion(8) gains 9 to 17 % there, and short
+    kernels lose 21 to 41 %.
 
-    2 picks .67, .05, 1.11, with 1.8 times the operations: 1.44 at equal operations, but .81 at equal non-zeros. On
-    the road graph it pays (.77 at equal operations), on the others not (1.53, 1.69, 2.16). Whole products 3.62 at
-    equal operations.
+    2 picks .67, .05, 1.11, with 1.8 times the operations: 1.44 at equal operations, but .81 at
+    equal non-zeros. On the road graph it pays (.77 at equal operations), on the others not (1.53,
+    1.69, 2.16). Whole products 3.62 at equal operations.
 
     Orders hardly matter: by degrees 1.01, .99, 1.13; none 1.01, .83, 1.06.
 
-    Falling budgets take .52 of the operations and .63 of the non-zeros: error .65 at equal non-zeros, .57 at equal
-    operations, where it is below 1 on every graph (.44 to .69) and for every kernel (.44 to .74).
+    Falling budgets take .52 of the operations and .63 of the non-zeros: error .65 at equal
+    non-zeros, .57 at equal operations, where it is below 1 on every graph (.44 to .69) and for
+    every kernel (.44 to .74).
 
-    Walks with the same lengths have 1.3 to 67 times the error of falling budgets at equal operations for the two
-    short kernels. For Diffusion(8), where the budget is far smaller than the reach, they win: .61 of that error on
-    eu-core, .93 on cora, .85 on the mesh; not on the road graph (2.5).
+    Walks with the same lengths have 1.3 to 67 times the error of falling budgets at equal
+    operations for the two short kernels. For Diffusion(8), where the budget is far smaller than the
+    reach, they win: .61 of that error on eu-core, .93 on cora, .85 on the mesh; not on the road
+    graph (2.5).
 """
 
 from __future__ import annotations
@@ -140,7 +145,9 @@ class Case:
             with changed(name):
                 found[name] = self.measure(constant)
         lengths = grf.sampling.AutoLengths(self.kernel)
-        found["falling"] = self.measure(grf.CompressedPowers(budget, lengths=lengths).resolved(self.graph))
+        found["falling"] = self.measure(
+            grf.CompressedPowers(budget, lengths=lengths).resolved(self.graph)
+        )
         n_walks = budget
         for _ in range(3):  # the table depends a little on the number of walks
             walks = grf.RandomWalks(n_walks, lengths).resolved(self.graph)
@@ -150,7 +157,9 @@ class Case:
 
 
 def at_equal(shipped: list[Measured], own: Measured, other: Measured, axis: str) -> float:
-    """An error as a share of that of the shipped choice, had its budget been such that both cost the same."""
+    """An error as a share of that of the shipped choice, had its budget been such that both cost
+    the same.
+    """
     x, y = (np.log([getattr(at, name) for at in shipped]) for name in (axis, "error"))
     slope = np.polyfit(x, y, 1)[0]
     return float(other.error / own.error * (getattr(own, axis) / getattr(other, axis)) ** slope)
@@ -162,12 +171,19 @@ def geometric(values: Sequence[float]) -> float:
 
 
 def ratios(found: list[dict[str, Measured]], name: str) -> list[tuple[float, ...]]:
-    """For each budget: error, operations and non-zeros of a change as shares, then its error at equal costs."""
+    """For each budget: error, operations and non-zeros of a change as shares, then its error at
+    equal costs.
+    """
     shipped = [at[SHIPPED] for at in found]
     result = []
     for at, own in zip(found, shipped, strict=True):
         same = [value / value_of_own for value, value_of_own in zip(at[name], own, strict=True)]
-        result.append((*same, *(at_equal(shipped, own, at[name], axis) for axis in ("operations", "nonzeros"))))
+        result.append(
+            (
+                *same,
+                *(at_equal(shipped, own, at[name], axis) for axis in ("operations", "nonzeros")),
+            )
+        )
     return result
 
 
@@ -189,14 +205,19 @@ def main(names: list[str]) -> None:
                 print(f"{graph_name:<17} {label:<12} {budget:>6} {own:>8.4f}{row}", flush=True)
             for name in NAMES:
                 shares[name][graph_name, label] = ratios(found, name)
-    print("\nerror at equal non-zeros; and at equal operations, in all cases, on each graph, for each kernel")
+    print(
+        "\n"
+        "error at equal non-zeros; and at equal operations, in all cases, on each graph, for each "
+        "kernel"
+    )
     groups = [*names, *KERNELS]
     heads = "".join(f"{group[:12]:>13}" for group in ["non-zeros", "operations", *groups])
     print(f"{'changed':<9}{heads}")
     for name, by_case in shares.items():
         columns = [[share[axis] for own in by_case.values() for share in own] for axis in (4, 3)]
         columns += [
-            [share[3] for case, own in by_case.items() if group in case for share in own] for group in groups
+            [share[3] for case, own in by_case.items() if group in case for share in own]
+            for group in groups
         ]
         print(f"{name:<9}" + "".join(f"{geometric(column):>13.2f}" for column in columns))
     print("\nerror of walks over that of falling budgets, at equal operations")
@@ -205,14 +226,20 @@ def main(names: list[str]) -> None:
         cells = []
         for label in KERNELS:
             walks, falling = (
-                geometric([share[3] for share in shares[name][graph_name, label]]) for name in ("walks", "falling")
+                geometric([share[3] for share in shares[name][graph_name, label]])
+                for name in ("walks", "falling")
             )
             cells.append(f"{walks / falling:>13.2f}")
         print(f"{graph_name:<17}{''.join(cells)}")
     print("\nat equal budget")
-    print(f"{'changed':<9} {'error':>6} {'smallest':>9} {'largest':>8} {'operations':>11} {'non-zeros':>10}")
+    print(
+        f"{'changed':<9} {'error':>6} {'smallest':>9} {'largest':>8} {'operations':>11} "
+        f"{'non-zeros':>10}"
+    )
     for name, by_case in shares.items():
-        error, operations, nonzeros = zip(*(share[:3] for own in by_case.values() for share in own), strict=True)
+        error, operations, nonzeros = zip(
+            *(share[:3] for own in by_case.values() for share in own), strict=True
+        )
         print(
             f"{name:<9} {geometric(error):>6.2f} {min(error):>9.2f} {max(error):>8.2f} "
             f"{geometric(operations):>11.2f} {geometric(nonzeros):>10.2f}"

@@ -1,19 +1,22 @@
-"""How fast are walks, features, products, PageRank and a Gaussian process on a torch device, beside its bandwidth?
+"""How fast are walks, features, products, PageRank and a Gaussian process on a torch device, beside
+its bandwidth?
 
     python benchmarks/device.py                                    # all parts but `large`, on CUDA if it is there
     python benchmarks/device.py --device cpu --nodes 20000         # the same code in a minute without a GPU
     python benchmarks/device.py --parts gp --observed 300000
     python benchmarks/device.py --parts large --large 10000000     # 10M nodes: do they fit, and how fast?
 
-The graph is random, of mean degree 8; that of the Gaussian process is a grid. The part `bits` compares the device
-with the compiled loops on three graphs, and `features` some rows of what it has timed. Figures are medians and
-ranges of some runs after a first one; the Gaussian process and the large graph run once, after a small case that
-warms up. A case that fails is printed with its traceback, the others run all the same, and the exit status is 1.
+The graph is random, of mean degree 8; that of the Gaussian process is a grid. The part `bits`
+compares the device with the compiled loops on three graphs, and `features` some rows of what it has
+timed. Figures are medians and ranges of some runs after a first one; the Gaussian process and the
+large graph run once, after a small case that warms up. A case that fails is printed with its
+traceback, the others run all the same, and the exit status is 1.
 
-Beside each figure stands a nominal bandwidth, and its ratio to that of a large copy: the bytes of the work if each
-random read took a sector of 32 bytes from memory. Only for products is this what is moved: a large cache saves
-reads, and time spent on starting many small operations lowers the ratio. `--json FILE` is replaced after each
-figure, so that a run that is stopped keeps those it made. `checks/gpu.sh` runs every part with a time limit.
+Beside each figure stands a nominal bandwidth, and its ratio to that of a large copy: the bytes of
+the work if each random read took a sector of 32 bytes from memory. Only for products is this what
+is moved: a large cache saves reads, and time spent on starting many small operations lowers the
+ratio. `--json FILE` is replaced after each figure, so that a run that is stopped keeps those it
+made. `checks/gpu.sh` runs every part with a time limit.
 """
 
 from __future__ import annotations
@@ -44,13 +47,14 @@ from graphrf.pagerank import estimate, pagerank
 from graphrf.pagerank.walks import pooled_torch
 from graphrf.sampling.walks.walks_torch import DeviceWalks
 
-# Nominal bytes of a step of a walk: two numbers of `indptr`, which share a sector, a neighbour in another one, and
-# a key of 8 bytes written.
+# Nominal bytes of a step of a walk: two numbers of `indptr`, which share a sector, a neighbour in
+# another one, and a key of 8 bytes written.
 STEP_BYTES = 72
-# Walkers of a pool that leave a node along one edge move together: a neighbour's number, and its population, read
-# and written in a sector of its own.
+# Walkers of a pool that leave a node along one edge move together: a neighbour's number, and its
+# population, read and written in a sector of its own.
 EDGE_BYTES = 4 + 2 * 32
-# A multiply-add of a compressed power: a number of 8 bytes and an index of 4, and a sum of 8 bytes written.
+# A multiply-add of a compressed power: a number of 8 bytes and an index of 4, and a sum of 8 bytes
+# written.
 MULTIPLY_BYTES = 20
 
 Result = TypeVar("Result")
@@ -68,7 +72,9 @@ class Runs(NamedTuple):
 
 
 class Device:
-    """The device, the bandwidth of a copy on it, the figures measured so far, and the cases that failed."""
+    """The device, the bandwidth of a copy on it, the figures measured so far, and the cases that
+    failed.
+    """
 
     def __init__(self, name: str, file: Path | None, *, silent: bool = False) -> None:
         self.device = torch.empty(0, device=name).device  # with its number
@@ -111,7 +117,9 @@ class Device:
             torch.cuda.synchronize(self.device)
 
     def measure_bandwidth(self) -> None:
-        """Ten copies of 1 GiB (256 MiB on the CPU), bytes read and bytes written added, once clocks have risen."""
+        """Ten copies of 1 GiB (256 MiB on the CPU), bytes read and bytes written added, once clocks
+        have risen.
+        """
         source = torch.ones(2**28 if self.on_gpu else 2**26, device=self.device)
         target = torch.empty_like(source)
 
@@ -125,7 +133,9 @@ class Device:
         self.rate("copy", moved / 1e9, "GB/s", runs)
         self._copied = moved / runs.median
 
-    def rate(self, name: str, amount: float, unit: str, runs: Runs, moved: float | None = None) -> None:
+    def rate(
+        self, name: str, amount: float, unit: str, runs: Runs, moved: float | None = None
+    ) -> None:
         """Print and keep the amount per second; `moved` are the nominal bytes."""
         self._figure(name, [amount / each for each in runs.seconds], unit, runs, moved)
 
@@ -133,10 +143,20 @@ class Device:
         """Print and keep milliseconds; `moved` are the nominal bytes."""
         self._figure(name, [1e3 * each for each in runs.seconds], "ms", runs, moved)
 
-    def _figure(self, name: str, values: list[float], unit: str, runs: Runs, moved: float | None) -> None:
+    def _figure(
+        self, name: str, values: list[float], unit: str, runs: Runs, moved: float | None
+    ) -> None:
         value, low, high = statistics.median(values), min(values), max(values)
-        found: dict[str, object] = {"name": name, "value": value, "low": low, "high": high, "unit": unit}
-        text = f"{name}: {value:.4g} {unit}" + (f" [{low:.4g}, {high:.4g}]" if len(values) > 1 else "")
+        found: dict[str, object] = {
+            "name": name,
+            "value": value,
+            "low": low,
+            "high": high,
+            "unit": unit,
+        }
+        text = f"{name}: {value:.4g} {unit}" + (
+            f" [{low:.4g}, {high:.4g}]" if len(values) > 1 else ""
+        )
         if moved is not None and self._copied:
             speed = moved / runs.median
             found |= {"gb_per_s": speed / 1e9, "share_of_copy": speed / self._copied}
@@ -166,7 +186,9 @@ def together(runs: Sequence[Runs]) -> Runs:
 def samplers(n_walks: int) -> dict[str, grf.RandomWalks | grf.CompressedPowers]:
     return {
         "stratified": grf.RandomWalks(n_walks, grf.sampling.Stratified(0.1)),
-        "independent": grf.RandomWalks(n_walks, grf.sampling.Stratified(0.1), directions="independent"),
+        "independent": grf.RandomWalks(
+            n_walks, grf.sampling.Stratified(0.1), directions="independent"
+        ),
         "compressed powers": grf.CompressedPowers(n_walks),
     }
 
@@ -180,8 +202,9 @@ def sampled_on(
 def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Device) -> None:
     """Rows of what the device has sampled, from all its blocks, beside those of the compiled loops.
 
-    Walks must have the same bits. Powers are sums of floating-point numbers, whose order is the device's, so that
-    a choice among equal ones may differ: nine rows of ten must have the same nodes.
+    Walks must have the same bits. Powers are sums of floating-point numbers, whose order is the
+    device's, so that a choice among equal ones may differ: nine rows of ten must have the same
+    nodes.
     """
     walks = isinstance(made.sampler, grf.RandomWalks)
     nodes = np.random.default_rng(0).permutation(graph.n_nodes)[:200]
@@ -190,22 +213,34 @@ def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Devic
     same = 0
     for row in range(nodes.size):
         one, other = (each.take(np.array([row])).arrays() for each in (here, there))
-        same += all(np.array_equal(one[part], other[part]) for part in (one if walks else ("indices",)))
+        same += all(
+            np.array_equal(one[part], other[part]) for part in (one if walks else ("indices",))
+        )
     what = f"rows of {name} {'with the same bits as' if walks else 'with the same nodes as'} the compiled loops"
-    on.keep({"name": what, "value": same, "unit": f"of {nodes.size}"}, f"{same} of {nodes.size} {what}")
+    on.keep(
+        {"name": what, "value": same, "unit": f"of {nodes.size}"}, f"{same} of {nodes.size} {what}"
+    )
     if same < nodes.size * (1 if walks else 0.9):
         raise RuntimeError(f"only {same} of {nodes.size} {what}")
 
 
 def bits(options: argparse.Namespace, on: Device) -> None:
-    """Records of walks, and scores of pools, beside those of the compiled loops, on three graphs."""
+    """Records of walks, and scores of pools, beside those of the compiled loops, on
+    three graphs.
+    """
     n_nodes = min(options.nodes, 20_000)
     plain = random_graph(n_nodes, 8)
     graphs = {"random": plain, "weighted": weighted(plain), "with hubs": preferential(n_nodes, 4)}
     walks = {
-        **{name: sampler for name, sampler in samplers(options.walks).items() if "powers" not in name},
+        **{
+            name: sampler
+            for name, sampler in samplers(options.walks).items()
+            if "powers" not in name
+        },
         "coupled": grf.RandomWalks(options.walks, grf.sampling.SigmaCoupled(0.1)),
-        "of fixed length": grf.RandomWalks(options.walks, grf.sampling.Truncated(8), laplacian="combinatorial"),
+        "of fixed length": grf.RandomWalks(
+            options.walks, grf.sampling.Truncated(8), laplacian="combinatorial"
+        ),
     }
     nodes = np.random.default_rng(0).permutation(n_nodes)[:500]
     torch_engine = {"engine": "torch", "device": on.device}
@@ -215,7 +250,9 @@ def bits(options: argparse.Namespace, on: Device) -> None:
             total += 1
             with on.case(f"walks, {kind}, graph {name}"):
                 here, there = (
-                    grf.sample_features(graph, sampler, nodes=nodes, seed=0, **engine).to("cpu").record.arrays()
+                    grf.sample_features(graph, sampler, nodes=nodes, seed=0, **engine)
+                    .to("cpu")
+                    .record.arrays()
                     for engine in ({}, torch_engine)
                 )
                 for part, values in here.items():
@@ -225,7 +262,8 @@ def bits(options: argparse.Namespace, on: Device) -> None:
             total += 1
             with on.case(f"pools, p_halt {p_halt}, graph {name}"):
                 here, there = (
-                    estimate(graph, seed=0, p_halt=p_halt, **engine).scores for engine in ({}, torch_engine)
+                    estimate(graph, seed=0, p_halt=p_halt, **engine).scores
+                    for engine in ({}, torch_engine)
                 )
                 np.testing.assert_array_equal(there, here)
                 equal += 1
@@ -233,7 +271,9 @@ def bits(options: argparse.Namespace, on: Device) -> None:
     on.keep({"name": what, "value": equal, "unit": f"of {total}"}, f"{equal} of {total} {what}")
 
 
-def walks(options: argparse.Namespace, on: Device, graph: grf.Graph | None = None, name: str = "walks") -> None:
+def walks(
+    options: argparse.Namespace, on: Device, graph: grf.Graph | None = None, name: str = "walks"
+) -> None:
     """Walks with independent directions, not merged: keys (row, node, step) of all visits."""
     graph = graph or random_graph(options.nodes, 8)
     prepared = samplers(options.walks)["independent"].prepare(graph, 0)
@@ -250,7 +290,10 @@ def features(options: argparse.Namespace, on: Device) -> None:
     graph = random_graph(options.nodes, 8)
     for name, sampler in samplers(options.walks).items():
         with on.case(f"features, {name}"):
-            on.duration(f"{name}: preparation on the host", on.once(lambda s=sampler: s.prepare(graph, 0))[0])
+            on.duration(
+                f"{name}: preparation on the host",
+                on.once(lambda s=sampler: s.prepare(graph, 0))[0],
+            )
             made: list[grf.features.Features] = []
 
             def run(sampler=sampler, made=made) -> None:  # type: ignore[no-untyped-def]
@@ -266,7 +309,9 @@ def _sampled(name: str, on: Device, runs: Runs, made: grf.features.Features) -> 
     powers = "powers" in name
     unit, each = ("M multiply-adds/s", MULTIPLY_BYTES) if powers else ("M steps/s", STEP_BYTES)
     moved = each * made.n_steps + made.nbytes
-    on.rate(f"features, {name}, {made.nbytes / 2**30:.2f} GiB", made.n_steps / 1e6, unit, runs, moved)
+    on.rate(
+        f"features, {name}, {made.nbytes / 2**30:.2f} GiB", made.n_steps / 1e6, unit, runs, moved
+    )
 
 
 def products(options: argparse.Namespace, on: Device) -> None:
@@ -274,7 +319,9 @@ def products(options: argparse.Namespace, on: Device) -> None:
     graph = random_graph(options.nodes, 8)
     sampled = sampled_on(on, graph, samplers(options.walks)["stratified"])
     factor = TorchFeatureFactor(sampled, on.device, torch.float32)
-    f = torch.tensor(grf.Diffusion(1.0).modulation(sampled.max_length + 1), dtype=torch.float32, device=on.device)
+    f = torch.tensor(
+        grf.Diffusion(1.0).modulation(sampled.max_length + 1), dtype=torch.float32, device=on.device
+    )
     for width in (1, 16):
         x = torch.ones(graph.n_nodes, width, device=on.device)
         moved = 8 * sampled.nnz + 2 * x.nbytes
@@ -328,17 +375,25 @@ class Model(gpytorch.models.ExactGP):
 
 
 def process(options: argparse.Namespace, on: Device) -> None:
-    """Sample, train, and draw the posterior at all nodes; only the observations come from the host."""
+    """Sample, train, and draw the posterior at all nodes; only the observations come
+    from the host.
+    """
     # as many observed as bring conjugate gradients and their preconditioner into use
     _process(grid(80), 8, 2_500, 2, Device(str(on.device), None, silent=True))
     graph = grid(round(options.nodes**0.5))
     error, inside = _process(graph, options.walks, options.observed or graph.n_nodes // 10, 20, on)
     if not error < 0.8 or not 0.9 < inside < 0.999:
-        raise RuntimeError(f"wrong predictions: error {error:.3f}, {inside:.3f} within 2 standard deviations")
+        raise RuntimeError(
+            f"wrong predictions: error {error:.3f}, {inside:.3f} within 2 standard deviations"
+        )
 
 
-def _process(graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: Device) -> tuple[float, float]:
-    """The root mean square error of the mean, and the fraction of nodes within two standard deviations of it."""
+def _process(
+    graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: Device
+) -> tuple[float, float]:
+    """The root mean square error of the mean, and the fraction of nodes within two standard
+    deviations of it.
+    """
     rng = np.random.default_rng(0)
     truth = grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(graph.n_nodes), tol=1e-6)
     truth /= truth.std()
@@ -362,25 +417,36 @@ def _process(graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: De
             drawn, (mean, std, residual) = on.once(lambda: _drawn(model, x, y))
         on.duration(f"{size}: 64 draws everywhere, residual {residual:.1e}", drawn, total[0])
     for text, count in _counted(said).items():
-        on.keep({"name": f"warning: {text}", "value": count, "unit": "times"}, f"{count} times: {text}")
+        on.keep(
+            {"name": f"warning: {text}", "value": count, "unit": "times"}, f"{count} times: {text}"
+        )
     difference = mean - truth
-    error, inside = float(np.sqrt(np.mean(difference**2))), float(np.mean(np.abs(difference) < 2 * std))
+    error, inside = (
+        float(np.sqrt(np.mean(difference**2))),
+        float(np.mean(np.abs(difference) < 2 * std)),
+    )
     name = f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; training step"
     on.duration(name, together(trained[1:]), each)
     return error, inside
 
 
 def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.features.Features:
-    """Features of walks of 16 steps; on the CPU as tensors too, so that the same code runs as on a GPU."""
+    """Features of walks of 16 steps; on the CPU as tensors too, so that the same code runs as on a
+    GPU.
+    """
     sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(16))
     sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
     if on.on_gpu:
         return sampled
-    return grf.features.Features(sampled.info, sampled.nodes, device_record(sampled.record, on.device))
+    return grf.features.Features(
+        sampled.info, sampled.nodes, device_record(sampled.record, on.device)
+    )
 
 
 def _model(sampled: grf.features.Features, x: torch.Tensor, y: torch.Tensor) -> Model:
-    model = Model(x, y, GRFKernel(sampled, grf.Diffusion(2.0)), gpytorch.likelihoods.GaussianLikelihood())
+    model = Model(
+        x, y, GRFKernel(sampled, grf.Diffusion(2.0)), gpytorch.likelihoods.GaussianLikelihood()
+    )
     model.mean_module.constant.data.fill_(float(y.mean()))
     return model
 
@@ -405,7 +471,9 @@ def _drawn(model: Model, x: torch.Tensor, y: torch.Tensor) -> tuple[np.ndarray, 
     model.eval()
     with torch.no_grad():
         mean, noise = model.mean_module.constant, model.likelihood.noise
-        draws = pathwise_draws(model.covar_module, x, y - mean, noise, n_samples=64, tol=1e-3, seed=0)
+        draws = pathwise_draws(
+            model.covar_module, x, y - mean, noise, n_samples=64, tol=1e-3, seed=0
+        )
         values = draws.at(torch.arange(draws.coefficients.shape[0], device=x.device)) + mean
         found = (each.cpu().double().numpy() for each in (values.mean(0), values.std(0)))
         return (*found, draws.residual)
@@ -422,7 +490,9 @@ def _counted(said: list[warnings.WarningMessage]) -> dict[str, int]:
 
 @contextmanager
 def _bytes_of_products() -> Iterator[list[float]]:
-    """One number, the bytes that products with F and F^T move at least meanwhile; gradients are not counted."""
+    """One number, the bytes that products with F and F^T move at least meanwhile; gradients are not
+    counted.
+    """
     total = [0.0]
     plain = TorchFeatureFactor.apply, TorchFeatureFactor.apply_t
 
@@ -468,17 +538,25 @@ PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[name for name in PARTS if name != "large"])
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=[name for name in PARTS if name != "large"]
+    )
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--large", type=int, default=10_000_000, metavar="NODES")
-    parser.add_argument("--observed", type=int, metavar="NODES", help="default: a tenth of the nodes")
+    parser.add_argument(
+        "--observed", type=int, metavar="NODES", help="default: a tenth of the nodes"
+    )
     parser.add_argument("--walks", type=int, default=32)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     on = Device(options.device, options.json)
-    card = torch.cuda.get_device_name(on.device) if on.on_gpu else f"{torch.get_num_threads()} threads"
+    card = (
+        torch.cuda.get_device_name(on.device) if on.on_gpu else f"{torch.get_num_threads()} threads"
+    )
     print(f"{header('torch', 'gpytorch', 'linear_operator')}; {on.device}: {card}")
     on.measure_bandwidth()
     for name in options.parts:

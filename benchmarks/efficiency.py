@@ -3,17 +3,17 @@
     python benchmarks/efficiency.py --out out/efficiency            # the ten graphs below, in about half an hour
     python benchmarks/efficiency.py --graphs cora mesh-idler-riser
 
-For every graph and kernel, the error of explicit feature rows Phi (relative Frobenius error of Phi Phi^T, on the
-rows of 300 random nodes against all columns), beside
+For every graph and kernel, the error of explicit feature rows Phi (relative Frobenius error of Phi
+Phi^T, on the rows of 300 random nodes against all columns), beside
 
     operations    steps of walks, or multiply-adds of powers, for each node
     non-zeros     of Phi, for each row: what a product with Phi costs, and its memory
     seconds       of sampling all nodes and making the matrix, compiled code warm
 
-and the exact rivals: rows of F computed exactly, the same cut to their largest entries, and the series, which
-stores nothing and takes its operations anew in every product with K. The last table asks what each sampler reaches
-within the cost of the paper's coupling: at no more operations and no more non-zeros than sigma-coupled walks with
-32 walks and p_halt = .1.
+and the exact rivals: rows of F computed exactly, the same cut to their largest entries, and the
+series, which stores nothing and takes its operations anew in every product with K. The last table
+asks what each sampler reaches within the cost of the paper's coupling: at no more operations and no
+more non-zeros than sigma-coupled walks with 32 walks and p_halt = .1.
 """
 
 from __future__ import annotations
@@ -54,13 +54,15 @@ KERNELS: dict[str, grf.kernels.Kernel] = {
     "diffusion, lengthscale 8": grf.Diffusion(8.0),
 }
 SERIES = "series (each product)"
-# What the errors of road and mesh graphs, and of the others, are to be at most, as a share of sigma's.
+# What the errors of road and mesh graphs, and of the others, are to be at most, as a share of
+# sigma's.
 TARGETS = {"road and mesh": 0.23, "social and citation": 0.6}
 SIGMA = "sigma, p 0.1 (the paper)"
 WITHIN = ", within sigma's cost"
 ROWS = 300
 TOLERANCE = 1e-3
-# Records larger than 3 GiB, and exact rows of more multiply-adds than a few minutes allow, are not tried.
+# Records larger than 3 GiB, and exact rows of more multiply-adds than a few minutes allow, are not
+# tried.
 MEMORY = 3 * 2**30
 WORK = 1e10
 
@@ -92,7 +94,9 @@ class Case:
     exact: np.ndarray
     length: int
 
-    def measure(self, method: str, setting: str, sampler: Any, repeats: int, n_factors: int = 1) -> Row | None:
+    def measure(
+        self, method: str, setting: str, sampler: Any, repeats: int, n_factors: int = 1
+    ) -> Row | None:
         """The row of a sampler, or None if its record would be too large."""
         errors, seconds, features = [], [], None
         deterministic = isinstance(sampler, grf.sampling.ExactPowers | grf.sampling.CutPowers)
@@ -104,7 +108,9 @@ class Case:
                 features = self.sample(sampler, n_factors, seed=seed)
             except MemoryError:
                 return None
-            matrices = [features.matrix(self.kernel)] if n_factors == 1 else features.matrices(self.kernel)
+            matrices = (
+                [features.matrix(self.kernel)] if n_factors == 1 else features.matrices(self.kernel)
+            )
             seconds.append(time.perf_counter() - started)
             errors.append(self.error(matrices))
         assert features is not None
@@ -112,7 +118,9 @@ class Case:
 
     def work(self, sampler: Any) -> float:
         """Multiply-adds of a sampler for all nodes, from ten of them."""
-        features = grf.sample_features(self.graph, sampler, nodes=self.rows[:: self.rows.size // 10], seed=0)
+        features = grf.sample_features(
+            self.graph, sampler, nodes=self.rows[:: self.rows.size // 10], seed=0
+        )
         return features.n_steps * self.graph.n_nodes / features.nodes.size
 
     def sample(self, sampler: Any, n_factors: int, **options: Any) -> Any:
@@ -125,24 +133,40 @@ class Case:
 
     def error(self, factors: Sequence[sp.csr_array]) -> float:
         """Relative Frobenius error of the chosen rows of B B^T, B the product of the factors."""
-        # Dense from the beginning: products of long kernels fill, and filled sparse matrices multiply slowly.
+        # Dense from the beginning: products of long kernels fill, and filled sparse matrices
+        # multiply slowly.
         estimate = factors[0][self.rows].toarray().T
         for factor in [*(factor.T for factor in factors[1:]), *reversed(factors)]:
             estimate = factor @ estimate
         return float(np.linalg.norm(estimate.T - self.exact) / np.linalg.norm(self.exact))
 
     def _row(
-        self, method: str, setting: str, errors: list[float], seconds: list[float], operations: float, nnz: float
+        self,
+        method: str,
+        setting: str,
+        errors: list[float],
+        seconds: list[float],
+        operations: float,
+        nnz: float,
     ) -> Row:
         n = self.graph.n_nodes
         spread = float(np.std(errors, ddof=1) / len(errors) ** 0.5) if len(errors) > 1 else 0.0
         return Row(
-            self.name, self.kernel_name, method, setting, float(np.mean(errors)), spread, operations / n, nnz / n,
+            self.name,
+            self.kernel_name,
+            method,
+            setting,
+            float(np.mean(errors)),
+            spread,
+            operations / n,
+            nnz / n,
             float(np.median(seconds)),
-        )  # fmt: skip
+        )
 
     def series(self) -> Row:
-        """One product with K, and the error of a truncation that is as loose as that of the walks."""
+        """One product with K, and the error of a truncation that is as loose as that of
+        the walks.
+        """
         factor = SeriesFactor(self.graph, max_length=self.length)
         products = 2 * factor.n_products(self.kernel.modulation(self.length + 1))
         vector = np.random.default_rng(0).standard_normal(self.graph.n_nodes)
@@ -155,7 +179,9 @@ class Case:
         return self._row(SERIES, f"{products} powers", [error], [seconds], operations, 0)
 
     def within(self, budget: Row, sampler: Callable[[int], Any], n_factors: int, most: int) -> int:
-        """The largest setting whose operations and non-zeros stay within those of `budget`, by bisection."""
+        """The largest setting whose operations and non-zeros stay within those of `budget`, by
+        bisection.
+        """
         nodes = self.rows
         low, high = 0, most
         while low < high:
@@ -176,7 +202,8 @@ def paper(n_walks: int, lengths: grf.sampling.LengthLaw) -> grf.RandomWalks:
 
 
 def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row | None]:
-    """The rows of a case: every sampler at several sizes, the exact rivals, and what fits sigma's cost.
+    """The rows of a case: every sampler at several sizes, the exact rivals, and what fits sigma's
+    cost.
 
     The setting is the number of walks, or the budget of powers, of each factor.
     """
@@ -191,12 +218,18 @@ def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row |
         "walks, auto": (1, lambda m: grf.RandomWalks(m, grf.sampling.AutoLengths(kernel))),
         "compressed (the default)": (1, lambda b: grf.CompressedPowers(b)),
         "compressed": (1, lambda b: grf.CompressedPowers(b, length)),
-        "compressed, auto": (1, lambda b: grf.CompressedPowers(b, lengths=grf.sampling.AutoLengths(kernel))),
+        "compressed, auto": (
+            1,
+            lambda b: grf.CompressedPowers(b, lengths=grf.sampling.AutoLengths(kernel)),
+        ),
         "cut": (1, lambda b: grf.sampling.CutPowers(b, length)),
     }
     for n_factors in (2, 4):
         auto = grf.sampling.AutoLengths(kernel.root(n_factors))
-        families[f"{n_factors} factors, walks, auto"] = n_factors, lambda m, auto=auto: grf.RandomWalks(m, auto)
+        families[f"{n_factors} factors, walks, auto"] = (
+            n_factors,
+            lambda m, auto=auto: grf.RandomWalks(m, auto),
+        )
         families[f"{n_factors} factors, compressed, auto"] = (
             n_factors,
             lambda b, auto=auto: grf.CompressedPowers(b, lengths=auto),
@@ -221,17 +254,24 @@ def cases(names: list[str], kernels: list[str]) -> Iterator[Case]:
         for kernel_name in kernels:
             kernel = KERNELS[kernel_name]
             exact = kernel_block(graph, kernel, rows=rows)
-            yield Case(name, graph, kernel_name, kernel, rows, exact, kernel.truncation_length(TOLERANCE))
+            yield Case(
+                name, graph, kernel_name, kernel, rows, exact, kernel.truncation_length(TOLERANCE)
+            )
 
 
 def table(rows: list[Row]) -> str:
     """The rows of one case."""
-    lines = [f"{'method':<48} {'setting':<10} {'error':>18} {'operations':>11} {'non-zeros':>10} {'seconds':>8}"]
+    lines = [
+        (
+            f"{'method':<48} {'setting':<10} {'error':>18} {'operations':>11} {'non-zeros':>10} "
+            f"{'seconds':>8}"
+        )
+    ]
     for row in rows:
         error = f"{row.error:.4g} +- {row.stderr:.1g}" if row.stderr else f"{row.error:.4g}"
         lines.append(
-            f"{row.method:<48} {row.setting:<10} {error:>18} {row.operations:>11,.0f} {row.nonzeros:>10,.1f} "
-            f"{row.seconds:>8.3f}"
+            f"{row.method:<48} {row.setting:<10} {error:>18} {row.operations:>11,.0f} "
+            f"{row.nonzeros:>10,.1f} {row.seconds:>8.3f}"
         )
     return "\n".join(lines)
 
@@ -247,8 +287,12 @@ def front(rows: list[Row], axis: str) -> list[Row]:
 
 
 def within_table(rows: list[Row]) -> str:
-    """For each case, the error within sigma's cost as a share of sigma's error, for each sampler."""
-    methods = [method for method in dict.fromkeys(row.method for row in rows) if method.endswith(WITHIN)]
+    """For each case, the error within sigma's cost as a share of sigma's error, for
+    each sampler.
+    """
+    methods = [
+        method for method in dict.fromkeys(row.method for row in rows) if method.endswith(WITHIN)
+    ]
     names = [method.removesuffix(WITHIN) for method in methods]
     widths = [max(8, len(name)) for name in names]
     heads = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
@@ -256,14 +300,20 @@ def within_table(rows: list[Row]) -> str:
     for case in dict.fromkeys((row.graph, row.kernel) for row in rows):
         own = {row.method: row for row in rows if (row.graph, row.kernel) == case}
         sigma = own[SIGMA].error
-        shares = [f"{own[method].error / sigma:.3f}" if method in own else "-" for method in methods]
+        shares = [
+            f"{own[method].error / sigma:.3f}" if method in own else "-" for method in methods
+        ]
         cells = "  ".join(f"{share:>{width}}" for share, width in zip(shares, widths, strict=True))
-        lines.append(f"{case[0]:<17} {case[1]:<25} {sigma:>6.3g}  {cells}  {TARGETS[GRAPHS[case[0]]]:>6}")
+        lines.append(
+            f"{case[0]:<17} {case[1]:<25} {sigma:>6.3g}  {cells}  {TARGETS[GRAPHS[case[0]]]:>6}"
+        )
     return "\n".join(lines)
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """The Pareto fronts in operations and in non-zeros, one column for each graph, one row for each kernel."""
+    """The Pareto fronts in operations and in non-zeros, one column for each graph, one row for each
+    kernel.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
@@ -284,7 +334,9 @@ def draw(rows: list[Row], path: Path) -> None:
     graphs = list(dict.fromkeys(row.graph for row in rows))
     kernels = list(dict.fromkeys(row.kernel for row in rows))
     for axis in ("operations", "nonzeros"):
-        figure = Figure(figsize=(2.6 * len(graphs) + 1, 2.5 * len(kernels) + 1), layout="constrained")
+        figure = Figure(
+            figsize=(2.6 * len(graphs) + 1, 2.5 * len(kernels) + 1), layout="constrained"
+        )
         axes = figure.subplots(len(kernels), len(graphs), squeeze=False)
         for i, kernel in enumerate(kernels):
             for j, graph in enumerate(graphs):
@@ -292,12 +344,20 @@ def draw(rows: list[Row], path: Path) -> None:
                 own = [row for row in rows if (row.graph, row.kernel) == (graph, kernel)]
                 for method, (colour, marker) in styles.items():
                     points = sorted(
-                        (getattr(row, axis), max(row.error, 1e-8)) for row in own if row.method == method
+                        (getattr(row, axis), max(row.error, 1e-8))
+                        for row in own
+                        if row.method == method
                     )
                     if points:
                         x, y = zip(*points, strict=True)
                         panel.loglog(
-                            x, y, color=colour, marker=marker, ms=8 if marker == "*" else 5, lw=1, label=method
+                            x,
+                            y,
+                            color=colour,
+                            marker=marker,
+                            ms=8 if marker == "*" else 5,
+                            lw=1,
+                            label=method,
                         )
                 if i == 0:
                     panel.set_title(graph, fontsize=10)
@@ -307,9 +367,14 @@ def draw(rows: list[Row], path: Path) -> None:
                 for side in (panel.xaxis, panel.yaxis):
                     side.set_minor_formatter(NullFormatter())
                 panel.grid(alpha=0.25)
-        figure.supxlabel({"operations": "operations per node", "nonzeros": "non-zeros per row"}[axis], fontsize=10)
+        figure.supxlabel(
+            {"operations": "operations per node", "nonzeros": "non-zeros per row"}[axis],
+            fontsize=10,
+        )
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=5, fontsize=9, frameon=False)
+        figure.legend(
+            handles, labels, loc="outside upper center", ncols=5, fontsize=9, frameon=False
+        )
         FigureCanvasAgg(figure).print_figure(path / f"efficiency_{axis}.png", dpi=110)
 
 
@@ -317,7 +382,9 @@ def read(path: Path) -> list[Row]:
     """The rows of a csv file."""
     with open(path, newline="", encoding="utf-8") as file:
         return [
-            Row(*(record[f.name] if f.type == "str" else float(record[f.name]) for f in fields(Row)))
+            Row(
+                *(record[f.name] if f.type == "str" else float(record[f.name]) for f in fields(Row))
+            )
             for record in csv.DictReader(file)
         ]
 
@@ -331,24 +398,36 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, help="folder for efficiency.csv and the figures")
     parser.add_argument(
-        "--draw", action="store_true", help="draw what a former run wrote to --out, and measure nothing"
+        "--draw",
+        action="store_true",
+        help="draw what a former run wrote to --out, and measure nothing",
     )
     arguments = parser.parse_args()
     if arguments.draw:
-        rows = [row for row in read(arguments.out / "efficiency.csv") if row.graph in arguments.graphs]
+        rows = [
+            row for row in read(arguments.out / "efficiency.csv") if row.graph in arguments.graphs
+        ]
         draw([row for row in rows if row.kernel in arguments.kernels], arguments.out)
         return
     # Long kernels are measured with walks that do not suit them, on purpose.
     warnings.simplefilter("ignore", grf.features.HeavyTailWarning)
     warnings.simplefilter("ignore", grf.features.TruncationWarning)
     print(header("scipy"))
-    for sampler in (paper(2, grf.sampling.SigmaCoupled(0.1)), grf.RandomWalks(2), grf.CompressedPowers(2, 2)):
+    for sampler in (
+        paper(2, grf.sampling.SigmaCoupled(0.1)),
+        grf.RandomWalks(2),
+        grf.CompressedPowers(2, 2),
+    ):
         grf.sample_features(grf.datasets.load("karate").graph, sampler, seed=0).matrix(
             KERNELS["diffusion, lengthscale 1"]
         )
     rows = []
     for case in cases(arguments.graphs, arguments.kernels):
-        own = [row for row in measured(case, arguments.repeats, tuple(arguments.sizes)) if row is not None]
+        own = [
+            row
+            for row in measured(case, arguments.repeats, tuple(arguments.sizes))
+            if row is not None
+        ]
         print(f"\n{case.name} ({GRAPHS[case.name]}), {case.kernel_name}: {case.length} steps")
         print(table(own), flush=True)
         rivals = [row for row in own if row.method != SERIES]  # whose products store nothing
@@ -362,7 +441,10 @@ def main() -> None:
                 writer = csv.DictWriter(file, [field.name for field in fields(Row)])
                 writer.writeheader()
                 writer.writerows(asdict(row) for row in rows)
-    print("\nerror within sigma's operations and non-zeros, as a share of sigma's error\n" + within_table(rows))
+    print(
+        "\nerror within sigma's operations and non-zeros, as a share of sigma's error\n"
+        + within_table(rows)
+    )
     if arguments.out:
         draw(rows, arguments.out)
 

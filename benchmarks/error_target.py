@@ -3,11 +3,11 @@
     python benchmarks/error_target.py                       # ten graphs, four kernels, error 0.05
     python benchmarks/error_target.py --error 0.2 --graphs football eu-core
 
-For every graph and kernel of `benchmarks/efficiency.py`: the sampler that was taken, its predicted error, the one
-that it measured itself, and the true one (relative Frobenius error of the rows of 300 random nodes against all
-columns); non-zeros of a row; seconds, the choice contained. Beside it the fewest non-zeros found by hand: every
-family of samplers, at sizes that grow by a quarter, as far as 4,096 non-zeros per row, which is also where the
-library refuses.
+For every graph and kernel of `benchmarks/efficiency.py`: the sampler that was taken, its predicted
+error, the one that it measured itself, and the true one (relative Frobenius error of the rows of
+300 random nodes against all columns); non-zeros of a row; seconds, the choice contained. Beside it
+the fewest non-zeros found by hand: every family of samplers, at sizes that grow by a quarter, as
+far as 4,096 non-zeros per row, which is also where the library refuses.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Case:
         return float(np.linalg.norm(estimate.T - self.exact) / np.linalg.norm(self.exact))
 
     def by_hand(self, error: float) -> tuple[float, str]:
-        """The fewest non-zeros per row, over the families, that reach the error, and whose; infinite if none."""
+        """The fewest non-zeros per row, over the families, that reach the error, and whose;
+        infinite if none.
+        """
         best = np.inf, "none"
         for samplers in self.families():
             low, high = -1, len(samplers)  # larger samplers err less, and have more non-zeros
@@ -58,7 +60,9 @@ class Case:
         return best
 
     def nonzeros(self, sampler: Any, error: float, most: float) -> float | None:
-        """Non-zeros of a row, infinite if they are more than `most` or so; None if the error is not reached."""
+        """Non-zeros of a row, infinite if they are more than `most` or so; None if the error is not
+        reached.
+        """
         few = grf.sample_features(self.graph, sampler, nodes=self.rows, seed=0)
         work = few.n_steps / few.nodes.size * self.graph.n_nodes
         if few.nnz / few.nodes.size > min(1.05 * most, MOST_NONZEROS) or work > WORK:
@@ -94,7 +98,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print(header("scipy"))
     print(f"error asked for: {arguments.error:g}")
-    heads = f"{'true':>7} {'measured':>8} {'predicted':>9} {'non-zeros':>9} {'by hand':>8} {'ratio':>6}"
+    heads = (
+        f"{'true':>7} {'measured':>8} {'predicted':>9} {'non-zeros':>9} {'by hand':>8} {'ratio':>6}"
+    )
     print(f"{'graph':<17} {'kernel':<25} {heads} {'seconds':>7}  sampler; by hand")
     verdicts = []
     for name in arguments.graphs:
@@ -118,11 +124,15 @@ def main() -> None:
             ratio = chosen.nonzeros / hand
             verdicts.append((true <= arguments.error, ratio))
             print(f"{name:<17} {kernel_name:<25} {true:>7.4f} {chosen.measured:>8.4f} {chosen.predicted:>9.4f} "
-                  f"{chosen.nonzeros:>9.1f} {hand:>8.1f} {ratio:>6.2f} {seconds:>7.1f}  {chosen.sampler!r}; {by}",
+                  f"{chosen.nonzeros:>9.1f} {hand:>8.1f} {ratio:>6.2f} {seconds:>7.1f} "
+                  f" {chosen.sampler!r}; {by}",
                   flush=True)  # fmt: skip
     met = sum(reached for reached, _ in verdicts)
     small = sum(ratio <= 1.5 for _, ratio in verdicts)
-    print(f"reached or refused: {met} of {len(verdicts)}; at most 1.5 times the non-zeros by hand: {small}")
+    print(
+        f"reached or refused: {met} of {len(verdicts)}; at most 1.5 times the non-zeros by hand: "
+        f"{small}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""What do features of points cost, against scikit-learn's RBFSampler, and from which dimension do HD products pay?
+"""What do features of points cost, against scikit-learn's RBFSampler, and from which dimension do
+HD products pay?
 
     python benchmarks/euclidean.py                # 100,000 points of 64 columns, 4,096 features: 7 GiB of memory
     python benchmarks/euclidean.py --points 20000
 
-The first table has the time of `transform` and the error of the kernel that the features give (root mean square
-over pairs of 500 points at a lengthscale where the kernel is neither 0 nor 1), at the same number of columns, in
-double and in single precision. Ratios are of rounds, which are interleaved: median, smallest and largest.
+The first table has the time of `transform` and the error of the kernel that the features give (root
+mean square over pairs of 500 points at a lengthscale where the kernel is neither 0 nor 1), at the
+same number of columns, in double and in single precision. Ratios are of rounds, which are
+interleaved: median, smallest and largest.
 
-The second has the time of x W^T alone, dense and by HD products, for one block of d simplex frequencies. Dense
-products are BLAS on all cores; HD products run on as many threads, blocks of rows each.
+The second has the time of x W^T alone, dense and by HD products, for one block of d simplex
+frequencies. Dense products are BLAS on all cores; HD products run on as many threads, blocks of
+rows each.
 """
 
 from __future__ import annotations
@@ -56,11 +59,14 @@ def transforms(n_points: int, dimension: int, columns: int, repeats: int) -> Non
         maps = {
             "RBFSampler": RBFSampler(gamma=0.5 / dimension, n_components=columns, random_state=0),
             "FourierFeatures, paired": FourierFeatures(columns // 2, lengthscale=lengthscale),
-            "FourierFeatures, phased": FourierFeatures(columns, readout="phased", lengthscale=lengthscale),
+            "FourierFeatures, phased": FourierFeatures(
+                columns, readout="phased", lengthscale=lengthscale
+            ),
             "FourierFeatures, simplex-hd": FourierFeatures(
                 columns // 2, directions="simplex-hd", lengthscale=lengthscale
             ),
-            # At half the size of the points, where positive features have a variance worth the name.
+            # At half the size of the points, where positive features have a variance worth the
+            # name.
             "LaplaceFeatures": LaplaceFeatures(columns, lengthscale=2 * lengthscale),
         }
         for features in maps.values():
@@ -71,7 +77,8 @@ def transforms(n_points: int, dimension: int, columns: int, repeats: int) -> Non
             scale = 2 * lengthscale if name == "LaplaceFeatures" else lengthscale
             exact = stationary_kernel("gaussian").gram(sample, lengthscale=scale)
             error = np.sqrt(np.mean((phi @ phi.T - exact) ** 2))
-            # In turn with the rival alone: a round of all maps would spread the two over half a minute.
+            # In turn with the rival alone: a round of all maps would spread the two over half a
+            # minute.
             pair = {each: lambda f=maps[each], x=x: f.transform(x) for each in ("RBFSampler", name)}
             seconds = rounds(pair, repeats)
             faster = ratio(seconds["RBFSampler"], seconds[name])
@@ -96,14 +103,20 @@ def projections(dimensions: list[int], n_points: int, repeats: int) -> None:
             def by_products(x=x, fast=fast, out=out) -> None:
                 in_blocks(fast.project, x, out, threads)
 
-            seconds = rounds({"dense": lambda x=x, dense=dense: dense.project(x), "HD": by_products}, repeats)
+            seconds = rounds(
+                {"dense": lambda x=x, dense=dense: dense.project(x), "HD": by_products}, repeats
+            )
             medians = [1e3 * statistics.median(seconds[name]) for name in ("dense", "HD")]
             faster = ratio(seconds["dense"], seconds["HD"])
-            print(f"{dimension:>6}{np.dtype(dtype).name:>9}{medians[0]:>12.1f}{medians[1]:>10.1f}{faster:>24}")
+            print(
+                f"{dimension:>6}{np.dtype(dtype).name:>9}{medians[0]:>12.1f}{medians[1]:>10.1f}{faster:>24}"
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--columns", type=int, default=4096)

@@ -1,14 +1,16 @@
-"""Are class probabilities from few labels calibrated with all defaults, and as good as simple methods'?
+"""Are class probabilities from few labels calibrated with all defaults, and as good as simple
+methods'?
 
     GRAPHRF_DATA_DIR=... python benchmarks/few_labels.py     # some minutes
     python benchmarks/few_labels.py --labels 20 --draws 20
 
-Graphs of 600 nodes: stochastic block models (mean degrees 6 within and 3 without a block; unbalanced blocks have
-shares proportional to 1, 2, 4, ...) and grids with labels drawn from the softmax of smooth fields, of one
-lengthscale and deviation or of those that the prior draws; and, with the folder of data, polbooks and football.
-For `GraphGPClassifier`, label spreading (alpha .9) and logistic regression on 20 eigenvectors of the normalized
-Laplacian: log loss, expected calibration error (10 bins), share right and mean confidence at all other nodes of
-the classes that have a label, over all draws with labels of two classes or more.
+Graphs of 600 nodes: stochastic block models (mean degrees 6 within and 3 without a block;
+unbalanced blocks have shares proportional to 1, 2, 4, ...) and grids with labels drawn from the
+softmax of smooth fields, of one lengthscale and deviation or of those that the prior draws; and,
+with the folder of data, polbooks and football. For `GraphGPClassifier`, label spreading (alpha .9)
+and logistic regression on 20 eigenvectors of the normalized Laplacian: log loss, expected
+calibration error (10 bins), share right and mean confidence at all other nodes of the classes that
+have a label, over all draws with labels of two classes or more.
 """
 
 from __future__ import annotations
@@ -38,11 +40,22 @@ def main() -> None:
     options = parser.parse_args()
     settings = {"predictive": options.predictive, "hyperparameters": options.hyperparameters}
     print(header("scipy", "scikit-learn"))
-    print(f"{'log loss, error, right, confidence':<34} {'GraphGPClassifier':<23} {'spreading':<23} logistic")
+    print(
+        f"{'log loss, error, right, confidence':<34} {'GraphGPClassifier':<23} {'spreading':<23} "
+        "logistic"
+    )
     real = ["polbooks", "football"] if os.environ.get("GRAPHRF_DATA_DIR") else []
-    made = [f"{kind} {n_classes}" for kind in ("blocks", "unbalanced", "fields", "prior") for n_classes in (3, 5)]
+    made = [
+        f"{kind} {n_classes}"
+        for kind in ("blocks", "unbalanced", "fields", "prior")
+        for n_classes in (3, 5)
+    ]
     for name in [*made, *real]:
-        for n in [n for n in options.labels if name.startswith(options.only) and (n < 100 or name not in real)]:
+        for n in [
+            n
+            for n in options.labels
+            if name.startswith(options.only) and (n < 100 or name not in real)
+        ]:
             answers: list[list[tuple[np.ndarray, np.ndarray]]] = [[], [], []]
             scales = []
             for draw in range(options.draws):
@@ -54,7 +67,9 @@ def main() -> None:
                 rest = np.setdiff1d(np.flatnonzero(np.isin(labels, labels[nodes])), nodes)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    gp = grf.GraphGPClassifier(graph, seed=draw, **settings).fit(nodes, labels[nodes])
+                    gp = grf.GraphGPClassifier(graph, seed=draw, **settings).fit(
+                        nodes, labels[nodes]
+                    )
                 scales.append(gp.output_scale_)
                 own = np.searchsorted(gp.classes_, labels[rest])
                 fits = [gp.predict_proba(), spreading(graph, nodes, labels[nodes]),
@@ -64,7 +79,8 @@ def main() -> None:
             low, middle, high = np.quantile(scales, [0.25, 0.5, 0.75])
             shown = [summary(each) for each in answers]
             print(
-                f"{name:<14}{n:4d} labels          {'   '.join(shown)}  scale {low:.2g} {middle:.2g} {high:.2g}",
+                f"{name:<14}{n:4d} labels          {'   '.join(shown)}  scale {low:.2g} "
+                f"{middle:.2g} {high:.2g}",
                 flush=True,
             )
 
@@ -80,17 +96,24 @@ def drawn(name: str, rng: np.random.Generator) -> tuple[grf.Graph, np.ndarray]:
         length, deviation, shift = 8.0, 2.5, np.zeros(n_classes)
         if kind == "prior":
             (middle, by), (scale, factor) = PRIOR.lengthscale, PRIOR.output_scale
-            length, shift = middle * by ** rng.standard_normal(), CONSTANT**0.5 * rng.standard_normal(n_classes)
+            length, shift = (
+                middle * by ** rng.standard_normal(),
+                CONSTANT**0.5 * rng.standard_normal(n_classes),
+            )
             deviation = UNIT * (scale * factor ** rng.standard_normal()) ** 0.5
         fields = grf.apply_root(graph, grf.Diffusion(length), rng.standard_normal((600, n_classes)))
         fields -= fields.mean(axis=0)
         chances = softmax(deviation * fields / fields.std() + shift, axis=1)
         return graph, (rng.random((600, 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
     shares = 2.0 ** np.arange(n_classes) if kind == "unbalanced" else np.ones(n_classes)
-    labels = np.sort(np.searchsorted(np.cumsum(shares / shares.sum()), (np.arange(600) + 0.5) / 600))
+    labels = np.sort(
+        np.searchsorted(np.cumsum(shares / shares.sum()), (np.arange(600) + 0.5) / 600)
+    )
     within, without = 6 / np.bincount(labels), 3 / (600 - np.bincount(labels))
     same = labels[:, None] == labels
-    chances = np.where(same, within[labels][:, None], np.sqrt(without[labels][:, None] * without[labels]))
+    chances = np.where(
+        same, within[labels][:, None], np.sqrt(without[labels][:, None] * without[labels])
+    )
     edges = np.triu(rng.random((600, 600)) < chances, 1)
     return grf.Graph(sp.csr_array((edges | edges.T).astype(float))), labels
 

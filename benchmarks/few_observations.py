@@ -1,12 +1,14 @@
-"""How well are few observations on a large grid used, with all defaults and with method="precision"?
+"""How well are few observations on a large grid used, with all defaults and with
+method="precision"?
 
     python benchmarks/few_observations.py                       # a million nodes; some minutes
     python benchmarks/few_observations.py --side 500 --observed 400
 
-A draw of `Matern(nu=2)` on a square grid, whose lengthscale is three times the mean distance between observed
-nodes, with noise of a tenth of its standard deviation. For each method, beside the posterior that knows kernel,
-scale and noise: root mean square error of the mean over the standard deviation of the draw, and coverage of 95 %
-intervals of f, both at 2,000 nodes; seconds of the processor for the fit; and the first words of its warnings.
+A draw of `Matern(nu=2)` on a square grid, whose lengthscale is three times the mean distance
+between observed nodes, with noise of a tenth of its standard deviation. For each method, beside the
+posterior that knows kernel, scale and noise: root mean square error of the mean over the standard
+deviation of the draw, and coverage of 95 % intervals of f, both at 2,000 nodes; seconds of the
+processor for the fit; and the first words of its warnings.
 """
 
 from __future__ import annotations
@@ -40,7 +42,13 @@ def main() -> None:
     observed = rng.choice(graph.n_nodes, options.observed, replace=False)
     y = f[observed] + 0.1 * rng.standard_normal(observed.size)
     asked = rng.choice(graph.n_nodes, 2_000, replace=False)
-    known = {"kernel": kernel, "method": "precision", "optimize": False, "output_scale": 1.0, "noise": 0.01}
+    known = {
+        "kernel": kernel,
+        "method": "precision",
+        "optimize": False,
+        "output_scale": 1.0,
+        "noise": 0.01,
+    }
     print(f"{graph.n_nodes:,} nodes, {observed.size:,} observed, {kernel!r}")
     fits = [("known", known), *((method, {"method": method}) for method in options.methods)]
     for name, settings in fits:
@@ -55,7 +63,8 @@ def main() -> None:
         covered = np.mean(np.abs(mean - f[asked]) < 1.96 * std)
         words = [str(warning.message)[:40] for warning in said]
         print(
-            f"{name:<10} error {error:.3f} coverage {covered:.3f} {seconds:6.1f} s  {gp.kernel_!r} {words}",
+            f"{name:<10} error {error:.3f} coverage {covered:.3f} {seconds:6.1f} s  {gp.kernel_!r} "
+            f"{words}",
             flush=True,
         )
 

@@ -1,4 +1,5 @@
-"""What do readers cost that trust nothing, and writers that leave the old file or the new one, beside plain ones?
+"""What do readers cost that trust nothing, and writers that leave the old file or the new one,
+beside plain ones?
 
 python benchmarks/files.py [--entries 2000000]
 """
@@ -29,12 +30,16 @@ def main() -> None:
     rng = np.random.default_rng(0)
     n_nodes = entries // 10
     ends = np.sort(rng.integers(0, n_nodes, (2, entries)), axis=0)[:, :entries]
-    matrix = sp.coo_array((rng.random(entries), tuple(ends[::-1])), shape=(n_nodes, n_nodes)).tocsr()
+    matrix = sp.coo_array(
+        (rng.random(entries), tuple(ends[::-1])), shape=(n_nodes, n_nodes)
+    ).tocsr()
     graph = grf.from_edges(*ends, n_nodes=n_nodes)
     features = grf.sample_features(graph, grf.RandomWalks(16), seed=0)
     arrays = named_arrays(features.info, features.nodes, features.record)
     with tempfile.TemporaryDirectory() as folder:
-        market, npz, ours, plain = (Path(folder) / name for name in ("m.mtx", "m.npz", "ours.npz", "plain.npz"))
+        market, npz, ours, plain = (
+            Path(folder) / name for name in ("m.mtx", "m.npz", "ours.npz", "plain.npz")
+        )
         scipy.io.mmwrite(market, matrix, symmetry="general")
         sp.save_npz(npz, matrix)
         features.save(ours)
@@ -56,7 +61,10 @@ def main() -> None:
                 lambda: matrix_files.read_matrix_market(market),
                 lambda: scipy.io.mmread(market),
             ),
-            "npz of scipy, against scipy": (lambda: matrix_files.read_npz(npz), lambda: sp.load_npz(npz)),
+            "npz of scipy, against scipy": (
+                lambda: matrix_files.read_npz(npz),
+                lambda: sp.load_npz(npz),
+            ),
             "features loaded, against numpy.load": (
                 lambda: grf.features.load_features(ours),
                 lambda: [np.load(plain)[name] for name in arrays],
@@ -67,12 +75,17 @@ def main() -> None:
             ),
         }
         size = sum(array.nbytes for array in arrays.values()) / 2**20
-        print(f"{matrix.nnz:,} entries; features of {size:.0f} MiB; medians [least, largest] of 5 in seconds")
+        print(
+            f"{matrix.nnz:,} entries; features of {size:.0f} MiB; medians [least, largest] of 5 in "
+            "seconds"
+        )
         for name, (own, rival) in cases.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 pair = [timed(function) for function in (own, rival)]
-            words = "  ".join(f"{median:7.2f} [{least:.2f}, {most:.2f}]" for median, least, most in pair)
+            words = "  ".join(
+                f"{median:7.2f} [{least:.2f}, {most:.2f}]" for median, least, most in pair
+            )
             print(f"{name:<38} {words}  ratio {pair[0][0] / pair[1][0]:.1f}")
 
 

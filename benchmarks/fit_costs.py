@@ -3,12 +3,13 @@
     python benchmarks/fit_costs.py
     python benchmarks/fit_costs.py --rows default known
 
-`default`: a fit with all defaults and standard deviations at all nodes, over scipy's LU factor of (L + 0.1
-I)^2, on the 16,301 faces of a mesh and a grid of 40,000 nodes. `named`: the same with kernel="matern", and the
-covariance of 5,000 nodes. `known`: a fit by the series with all hyperparameters given, over K among the 1,000
-observed nodes and its Cholesky factor. Each is the second of two runs, so that compiled code is ready, on a
-graph made anew; factors are medians of three. y is a draw of `Matern(nu=2, lengthscale=6)` of variance 1 with
-noise of standard deviation 0.3.
+`default`: a fit with all defaults and standard deviations at all nodes, over scipy's LU factor of
+(L + 0.1 I)^2, on the 16,301 faces of a mesh and a grid of 40,000 nodes. `named`: the same with
+kernel="matern", and the covariance of 5,000 nodes. `known`: a fit by the series with all
+hyperparameters given, over K among the 1,000 observed nodes and its Cholesky factor. Each is the
+second of two runs, so that compiled code is ready, on a graph made anew; factors are medians of
+three. y is a draw of `Matern(nu=2, lengthscale=6)` of variance 1 with noise of standard deviation
+0.3.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def grid(side: int) -> grf.Graph:
     """A square grid."""
     nodes = np.arange(side * side).reshape(side, side)
     return grf.from_edges(
-        np.r_[nodes[:, :-1].ravel(), nodes[:-1].ravel()], np.r_[nodes[:, 1:].ravel(), nodes[1:].ravel()]
+        np.r_[nodes[:, :-1].ravel(), nodes[:-1].ravel()],
+        np.r_[nodes[:, 1:].ravel(), nodes[1:].ravel()],
     )
 
 
@@ -54,7 +56,9 @@ def factor_seconds(graph: grf.Graph) -> float:
 def observations(graph: grf.Graph, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes, noisy values there, and the values at all nodes."""
     rng = np.random.default_rng(0)
-    f = grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=6.0), rng.standard_normal(graph.n_nodes))
+    f = grf.apply_root(
+        graph, grf.Matern(nu=2.0, lengthscale=6.0), rng.standard_normal(graph.n_nodes)
+    )
     f /= f.std()
     nodes = rng.choice(graph.n_nodes, n, replace=False)
     return nodes, f[nodes] + 0.3 * rng.standard_normal(n), f
@@ -65,12 +69,15 @@ def fits(name: str, make: Callable[[], grf.Graph], n: int, factor: float, **sett
     nodes, y, f = observations(make(), n)
     for _ in range(2):
         graph = make()
-        fit, gp = clocked(lambda graph=graph: grf.GraphGPRegressor(graph, seed=0, **settings).fit(nodes, y))
+        fit, gp = clocked(
+            lambda graph=graph: grf.GraphGPRegressor(graph, seed=0, **settings).fit(nodes, y)
+        )
         deviations, (mean, std) = clocked(lambda gp=gp: gp.predict(return_std=True))
     held = np.mean(np.abs(mean - f) < 1.96 * std)
     print(
         f"{name:<22} {n:>5} {fit:>7.2f} s, deviations {deviations:>5.2f} s, factor {factor:.2f} s, "
-        f"ratio {(fit + deviations) / factor:>5.1f}; {gp.method_}, {gp.n_points_} points, coverage {held:.3f}",
+        f"ratio {(fit + deviations) / factor:>5.1f}; {gp.method_}, {gp.n_points_} points, coverage "
+        f"{held:.3f}",
         flush=True,
     )
     if "kernel" in settings:
@@ -98,17 +105,26 @@ def main() -> None:
     if "known" in options.rows:
         nodes, y, _ = observations(grid(100), 1_000)
         kernel = grf.Diffusion(3.0)
-        known = {"kernel": kernel, "optimize": False, "output_scale": 1.0, "noise": 0.1, "method": "series"}
+        known = {
+            "kernel": kernel,
+            "optimize": False,
+            "output_scale": 1.0,
+            "noise": 0.1,
+            "method": "series",
+        }
 
         def dense(graph: grf.Graph) -> Any:
             return cho_factor(grf.kernel_block(graph, kernel, nodes, nodes) + 0.1 * np.eye(1_000))
 
         for _ in range(3):
             graphs = grid(100), grid(100)
-            fit, _ = clocked(lambda graph=graphs[0]: grf.GraphGPRegressor(graph, seed=0, **known).fit(nodes, y))
+            fit, _ = clocked(
+                lambda graph=graphs[0]: grf.GraphGPRegressor(graph, seed=0, **known).fit(nodes, y)
+            )
             least, _ = clocked(lambda graph=graphs[1]: dense(graph))
         print(
-            f"known hyperparameters  1,000 {fit:>7.2f} s, K and its factor {least:.2f} s, ratio {fit / least:.1f}"
+            f"known hyperparameters  1,000 {fit:>7.2f} s, K and its factor {least:.2f} s, ratio "
+            f"{fit / least:.1f}"
         )
 
 

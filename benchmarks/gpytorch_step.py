@@ -1,9 +1,10 @@
-"""What does a training step of GRFKernel on a graph cost in GPyTorch's exact GP, with terms kept and by products?
+"""What does a training step of GRFKernel on a graph cost in GPyTorch's exact GP, with terms kept
+and by products?
 
-A step is the marginal likelihood of the observations and its gradient in lengthscale, scale, mean and noise, at
-another lengthscale each time. Both ways run in turn in every round, in one process; processor time is
-printed beside the wall time, since other work on the machine lengthens the latter alone. The first step with kept
-terms, which makes them, is a row of its own.
+A step is the marginal likelihood of the observations and its gradient in lengthscale, scale, mean
+and noise, at another lengthscale each time. Both ways run in turn in every round, in one process;
+processor time is printed beside the wall time, since other work on the machine lengthens the latter
+alone. The first step with kept terms, which makes them, is a row of its own.
 
 python benchmarks/gpytorch_step.py [--nodes 4941] [--observed 400] [--lengthscale 3] [--rounds 5]
 """
@@ -61,7 +62,9 @@ def main() -> None:
     options = parser.parse_args()
     print(header("torch", "gpytorch"), f"torch threads {torch.get_num_threads()}", sep="; ")
     rng = np.random.default_rng(0)
-    graph = grf.from_points(rng.random((options.nodes, 2)), n_neighbors=3)  # as sparse as a power grid
+    graph = grf.from_points(
+        rng.random((options.nodes, 2)), n_neighbors=3
+    )  # as sparse as a power grid
     x = torch.tensor(rng.choice(graph.n_nodes, options.observed, replace=False))[:, None]
     y = torch.tensor(rng.standard_normal(options.observed))
     model = Regression(x, y, GRFKernel(graph, grf.Diffusion(options.lengthscale))).double()
@@ -79,10 +82,18 @@ def main() -> None:
         pairs = zip(before[-1][2], after[-1][2], strict=True)
         apart = max(apart, *(abs(one - other) / max(abs(one), 1e-3) for one, other in pairs))
     print(f"{graph!r}, {options.observed} observed, {model.covar_module.base_kernel.kernel!r}")
-    print("| a step | wall time, ms: median (least) | processor time, ms: median (least) |\n|---|---|---|")
-    for name, found in (("by products", before), ("first, making the terms", [first]), ("with kept terms", after)):
+    print(
+        "| a step | wall time, ms: median (least) | processor time, ms: median (least) |\n"
+        "|---|---|---|"
+    )
+    for name, found in (
+        ("by products", before),
+        ("first, making the terms", [first]),
+        ("with kept terms", after),
+    ):
         cells = [
-            f"{1e3 * statistics.median(t):.1f} ({1e3 * min(t):.1f})" for t in list(zip(*found, strict=True))[:2]
+            f"{1e3 * statistics.median(t):.1f} ({1e3 * min(t):.1f})"
+            for t in list(zip(*found, strict=True))[:2]
         ]
         print(f"| {name} | {cells[0]} | {cells[1]} |")
     print(f"largest relative difference of values and gradients: {apart:.1g}")

@@ -1,13 +1,14 @@
 """How large may a graph be? Time and memory of a Gaussian process against nodes and observations.
 
-Three kinds of graphs (road-like, random, with hubs) and three methods. Every line is a process of its own, which
-draws a signal, observes it with noise, trains `Matern(nu=2)` with `method` and predicts the mean at all nodes.
-Seconds are the processor's, of all threads, without graph and signal: other work on the machine adds little.
-The signal has the same kernel, of lengthscale 3, but on road-like graphs three times the mean distance between
-observed nodes, so that they say something of the nodes between them however large the graph is. On the others no
-lengthscale does: nodes that are a few steps from each other are a large part of the graph.
-`--graphs smooth` is a separate case, a smooth signal drawn with `Diffusion(40)` on a grid. There `Diffusion` is
-trained, or with the method `precision`, which has no factor for it, `Matern(nu=3)`.
+Three kinds of graphs (road-like, random, with hubs) and three methods. Every line is a process of
+its own, which draws a signal, observes it with noise, trains `Matern(nu=2)` with `method` and
+predicts the mean at all nodes. Seconds are the processor's, of all threads, without graph and
+signal: other work on the machine adds little. The signal has the same kernel, of lengthscale 3, but
+on road-like graphs three times the mean distance between observed nodes, so that they say something
+of the nodes between them however large the graph is. On the others no lengthscale does: nodes that
+are a few steps from each other are a large part of the graph. `--graphs smooth` is a separate case,
+a smooth signal drawn with `Diffusion(40)` on a grid. There `Diffusion` is trained, or with the
+method `precision`, which has no factor for it, `Matern(nu=3)`.
 
     python benchmarks/growth.py --sizes 10000 100000 --observed 1000 0.1 --timeout 300
     python benchmarks/growth.py --graphs smooth --sizes 1000000 --observed 0.1
@@ -39,15 +40,21 @@ NOISE = 0.1
 
 
 def made(kind: str, n_nodes: int) -> grf.Graph:
-    """The largest component of a grid without a tenth of its edges, or a graph with four edges per node.
+    """The largest component of a grid without a tenth of its edges, or a graph with four edges per
+    node.
 
-    The nodes that this grid leaves alone have by far the largest variance where the lengthscale is long.
+    The nodes that this grid leaves alone have by far the largest variance where the lengthscale is
+    long.
     """
     if kind == SMOOTH:
         return grid(math.isqrt(n_nodes))
     if kind == "road-like":
         return grid(math.isqrt(n_nodes), missing=0.1).largest_component()
-    return random_graph(n_nodes, 8, np.random.default_rng(0)) if kind == "random" else preferential(n_nodes, 4)
+    return (
+        random_graph(n_nodes, 8, np.random.default_rng(0))
+        if kind == "random"
+        else preferential(n_nodes, 4)
+    )
 
 
 def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:
@@ -62,7 +69,10 @@ def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:
     kernel: grf.Diffusion | grf.Matern = grf.Matern(lengthscale=lengthscale, nu=2.0)
     trained: grf.Diffusion | grf.Matern = grf.Matern(nu=2.0)
     if kind == SMOOTH:
-        kernel, trained = grf.Diffusion(40.0), grf.Matern(nu=3.0) if method == "precision" else grf.Diffusion()
+        kernel, trained = (
+            grf.Diffusion(40.0),
+            grf.Matern(nu=3.0) if method == "precision" else grf.Diffusion(),
+        )
     signal = grf.apply_root(graph, kernel, rng.standard_normal((graph.n_nodes, 1)))[:, 0]
     signal /= signal.std()
     observed = rng.choice(graph.n_nodes, n_observed, replace=False)
@@ -84,11 +94,15 @@ def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:
     }
 
 
-def measured(kind: str, n_nodes: int, given: float, method: str, timeout: float) -> dict[str, float] | str:
+def measured(
+    kind: str, n_nodes: int, given: float, method: str, timeout: float
+) -> dict[str, float] | str:
     """A line in a process of its own; words where there is none."""
     arguments = [sys.executable, __file__, "--one", kind, str(n_nodes), str(given), method]
     try:
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(
+            arguments, capture_output=True, text=True, timeout=timeout, check=False
+        )
     except subprocess.TimeoutExpired:
         return f"not done in {timeout:.0f} s"
     if done.returncode:
@@ -116,7 +130,10 @@ def main() -> None:
         print(json.dumps(run(kind, int(n_nodes), float(given), method)))
         return
     print(header("scipy"), "\n")
-    print("| graph | method | nodes | edges | observed | fit, s | mean everywhere, s | memory, MiB | error |")
+    print(
+        "| graph | method | nodes | edges | observed | fit, s | mean everywhere, s | memory, MiB | "
+        "error |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
     for kind in args.graphs:
         for method in args.methods:
@@ -125,17 +142,25 @@ def main() -> None:
                 for n_nodes in args.sizes:
                     found = measured(kind, n_nodes, given, method, args.timeout)
                     if isinstance(found, str):
-                        print(f"| {kind} | {method} | {n_nodes} | | {given:g} | {found} | | | |", flush=True)
+                        print(
+                            f"| {kind} | {method} | {n_nodes} | | {given:g} | {found} | | | |",
+                            flush=True,
+                        )
                         break
                     points.append((found["nodes"], found["fit"] + found["mean"]))
                     print(
-                        f"| {kind} | {method} | {found['nodes']} | {found['edges']} | {found['observed']} | "
-                        f"{found['fit']:.1f} | {found['mean']:.2f} | {found['peak']:.0f} | {found['error']:.3f} |",
+                        f"| {kind} | {method} | {found['nodes']} | {found['edges']} | "
+                        f"{found['observed']} | {found['fit']:.1f} | {found['mean']:.2f} | "
+                        f"{found['peak']:.0f} | {found['error']:.3f} |",
                         flush=True,
                     )
                 if len(points) > 1:
                     slope = np.polyfit(*np.log(np.array(points)).T, 1)[0]
-                    print(f"| {kind} | {method} | seconds ~ nodes^{slope:.2f} | | {given:g} | | | | |", flush=True)
+                    print(
+                        f"| {kind} | {method} | seconds ~ nodes^{slope:.2f} | | {given:g} | | | | "
+                        "|",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
     python benchmarks/half_smoothness.py                       # grids of 2,500 and 16,900 nodes
     python benchmarks/half_smoothness.py --sides 200
 
-Draws of Matern kernels with lengthscale 20 on square grids, 2,000 nodes observed with noise of deviation 0.3,
-hyperparameters known. Printed: layers and entries of the factor; CPU seconds of the fit and of the deviations
-of all nodes by both methods (sampled by the series above 2,500 nodes); and the largest errors of the mean and
-deviation at 60 nodes in deviations of the prior, beside the series with a tolerance of 1e-12 and exact
-deviations.
+Draws of Matern kernels with lengthscale 20 on square grids, 2,000 nodes observed with noise of
+deviation 0.3, hyperparameters known. Printed: layers and entries of the factor; CPU seconds of the
+fit and of the deviations of all nodes by both methods (sampled by the series above 2,500 nodes);
+and the largest errors of the mean and deviation at 60 nodes in deviations of the prior, beside the
+series with a tolerance of 1e-12 and exact deviations.
 
 As printed on two cores that other work shared:
 
@@ -26,6 +26,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -57,32 +58,51 @@ def compared(side: int, nu: float) -> str:
 
     def made(method: str, **numerics: Any) -> grf.GraphGPRegressor:
         return grf.GraphGPRegressor(
-            graph, kernel=kernel, method=method, optimize=False, noise=NOISE, output_scale=1 / variance,
-            mean="zero", numerics=grf.gp.Numerics(normalize=False, n_threads=1, **numerics), seed=0,
-        )  # fmt: skip
+            graph,
+            kernel=kernel,
+            method=method,
+            optimize=False,
+            noise=NOISE,
+            output_scale=1 / variance,
+            mean="zero",
+            numerics=grf.gp.Numerics(normalize=False, n_threads=1, **numerics),
+            seed=0,
+        )
 
     seconds, found = [], {}
     for method in ("precision", "series"):
         gp = made(method, std_method="sampled" if method == "series" and n > 2_500 else "auto")
-        seconds += [timed(lambda: gp.fit(nodes, y))[1], timed(lambda: gp.predict(return_std=True))[1]]  # noqa: B023
+        seconds += [
+            timed(partial(gp.fit, nodes, y))[1],
+            timed(partial(gp.predict, return_std=True))[1],
+        ]
         found[method] = gp.predict(some, return_std=True)
-    right = made("series", std_method="exact", tol=1e-12).fit(nodes, y).predict(some, return_std=True)
-    errors = [np.abs(own - other).max() for own, other in zip(found["precision"], right, strict=True)]
+    right = (
+        made("series", std_method="exact", tol=1e-12).fit(nodes, y).predict(some, return_std=True)
+    )
+    errors = [
+        np.abs(own - other).max() for own, other in zip(found["precision"], right, strict=True)
+    ]
     precision = SparsePrecision(graph, kernel)
     layers, entries = precision.n_nodes // n, precision.own_elimination.n_entries
     return (
-        f"{n:>7,}{nu:>5}{layers:>8}{entries:>10.1e}" + "".join(f"{own:>8.1f}" for own in seconds)
+        f"{n:>7,}{nu:>5}{layers:>8}{entries:>10.1e}"
+        + "".join(f"{own:>8.1f}" for own in seconds)
         + "".join(f"{own:>10.1e}" for own in errors)
-    )  # fmt: skip
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sides", type=int, nargs="+", default=[50, 130])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(header("scipy"))
-    print(f"{'nodes':>7}{'nu':>5}{'layers':>8}{'entries':>10}{'precision':>16}{'series':>16}{'errors':>20}")
+    print(
+        f"{'nodes':>7}{'nu':>5}{'layers':>8}{'entries':>10}{'precision':>16}{'series':>16}{'errors':>20}"
+    )
     for side in options.sides:
         for nu in (0.5, 1.5, 2.5):
             print(compared(side, nu), flush=True)

@@ -1,18 +1,21 @@
 """Expectation propagation, by which graphrf approximates posteriors, beside long Markov chains.
 
-    python benchmarks/likelihood_chains.py [--graphs san-jose cora-connected mesh-idler-riser] [--observed 30 300]
+    python benchmarks/likelihood_chains.py [--graphs san-jose cora-connected mesh-idler-riser]
+    [--observed 30 300]
 
-On three real graphs f is drawn from a Matern prior (nu 1, lengthscale 3, variance 1, constant 0.5), observations
-from each likelihood at 30 and at 300 nodes, and a model with a Matern kernel is fitted. At its hyperparameters
-16 chains of Hamiltonian Monte Carlo in the coordinates of the approximation draw the latent values at the
-observed nodes, where all that is not normal is; at 300 other nodes f given these is normal. "rhat" is the largest
-split R-hat over observed nodes, "ess" the smallest effective sample size (both as Vehtari et al. 2021 without
-ranks), "bernoulli-3" has a prior variance of 9, and "poisson-0" exposures of 0.1, where most counts are 0.
+On three real graphs f is drawn from a Matern prior (nu 1, lengthscale 3, variance 1, constant 0.5),
+observations from each likelihood at 30 and at 300 nodes, and a model with a Matern kernel is
+fitted. At its hyperparameters 16 chains of Hamiltonian Monte Carlo in the coordinates of the
+approximation draw the latent values at the observed nodes, where all that is not normal is; at 300
+other nodes f given these is normal. "rhat" is the largest split R-hat over observed nodes, "ess"
+the smallest effective sample size (both as Vehtari et al. 2021 without ranks), "bernoulli-3" has a
+prior variance of 9, and "poisson-0" exposures of 0.1, where most counts are 0.
 
-Columns, over observed and other nodes together: the error of the mean of f in the chains' deviations (root mean
-square, largest), the ratio of deviations (mean, smallest, largest), the error of the expected observation in the
-chains' deviations of it, the probability that the chains give to f outside 95 % intervals (below, above), and the
-log score of new observations at the other nodes less that of the chains.
+Columns, over observed and other nodes together: the error of the mean of f in the chains'
+deviations (root mean square, largest), the ratio of deviations (mean, smallest, largest), the error
+of the expected observation in the chains' deviations of it, the probability that the chains give to
+f outside 95 % intervals (below, above), and the log score of new observations at the other nodes
+less that of the chains.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class Case(NamedTuple):
 
 CASES = {
     "poisson": Case("poisson", lambda f, rng: rng.poisson(np.exp(f))),
-    "poisson-0": Case("poisson", lambda f, rng: rng.poisson(0.1 * np.exp(f)), 1.0, {"exposure": 0.1}),
+    "poisson-0": Case(
+        "poisson", lambda f, rng: rng.poisson(0.1 * np.exp(f)), 1.0, {"exposure": 0.1}
+    ),
     "negative_binomial": Case(
         "negative_binomial", lambda f, rng: rng.poisson(np.exp(f) * rng.gamma(1 / 0.3, 0.3, f.size))
     ),
@@ -59,9 +64,13 @@ CASES = {
 
 
 class Target:
-    """The posterior of the latent values at observed nodes, in the coordinates of a normal approximation."""
+    """The posterior of the latent values at observed nodes, in the coordinates of a normal
+    approximation.
+    """
 
-    def __init__(self, likelihood: Any, y: np.ndarray, offset: np.ndarray, prior: np.ndarray, law: Any) -> None:
+    def __init__(
+        self, likelihood: Any, y: np.ndarray, offset: np.ndarray, prior: np.ndarray, law: Any
+    ) -> None:
         self._likelihood, self._y, self._offset = likelihood, y[..., None], offset[:, None]
         self.mean, covariance = law
         self.root = cholesky(covariance, lower=True)
@@ -78,13 +87,19 @@ class Target:
         f, weights = self.latent(z), self._weights + self._by_root @ z
         eta = f + self._offset
         with np.errstate(over="ignore", invalid="ignore"):
-            value = self._likelihood.log_density(self._y, eta).sum(axis=0) - 0.5 * (f * weights).sum(axis=0)
-            after, before = (self._likelihood.log_density(self._y, eta + sign * 1e-5) for sign in (1, -1))
+            value = self._likelihood.log_density(self._y, eta).sum(axis=0) - 0.5 * (
+                f * weights
+            ).sum(axis=0)
+            after, before = (
+                self._likelihood.log_density(self._y, eta + sign * 1e-5) for sign in (1, -1)
+            )
             return value, self.root.T @ ((after - before) / 2e-5 - weights)
 
 
 def hamiltonian(target: Target, size: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Draws of z, shape (draws, size, chains), by Hamiltonian Monte Carlo, and the share accepted."""
+    """Draws of z, shape (draws, size, chains), by Hamiltonian Monte Carlo, and the
+    share accepted.
+    """
     z = 1.5 * rng.standard_normal((size, CHAINS))
     value, slope = target(z)
     step, kept, accepted = 0.3, np.empty((DRAWS, size, CHAINS)), []
@@ -100,7 +115,11 @@ def hamiltonian(target: Target, size: int, rng: np.random.Generator) -> tuple[np
         log_ratio = now - value - 0.5 * (np.square(p) - np.square(momentum)).sum(axis=0)
         log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
         taken = np.log(rng.random(CHAINS)) < log_ratio
-        z, value, slope = np.where(taken, there, z), np.where(taken, now, value), np.where(taken, bent, slope)
+        z, value, slope = (
+            np.where(taken, there, z),
+            np.where(taken, now, value),
+            np.where(taken, bent, slope),
+        )
         share = float(np.exp(np.minimum(log_ratio, 0.0)).mean())
         if iteration < 0:
             step = float(np.clip(step * np.exp(0.1 * (share - 0.85)), 0.02, 0.6))
@@ -111,7 +130,9 @@ def hamiltonian(target: Target, size: int, rng: np.random.Generator) -> tuple[np
 
 
 def diagnostics(draws: np.ndarray) -> tuple[float, float]:
-    """The largest split R-hat and the smallest effective sample size of draws of shape (draws, size, chains)."""
+    """The largest split R-hat and the smallest effective sample size of draws of shape (draws,
+    size, chains).
+    """
     half = draws.shape[0] // 2
     split = np.concatenate([draws[:half], draws[half : 2 * half]], axis=2)
     n, _, chains = split.shape
@@ -137,11 +158,19 @@ def compare(graph: grf.Graph, name: str, case: Case, n: int, seed: int) -> None:
     chosen = rng.permutation(graph.n_nodes)
     nodes, others = np.sort(chosen[:n]), np.sort(chosen[n : n + OTHERS])
     y, extra = case.draw(f, rng), case.extra or {}
-    settings = {"method": "series", "numerics": grf.gp.Numerics(solver="cholesky", std_method="exact"), "seed": 0}
+    settings = {
+        "method": "series",
+        "numerics": grf.gp.Numerics(solver="cholesky", std_method="exact"),
+        "seed": 0,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of ends of the search
         gp = grf.GraphGPRegressor(
-            graph, kernel=grf.Matern(nu=1.0), likelihood=case.likelihood, hyperparameters="mode", **settings
+            graph,
+            kernel=grf.Matern(nu=1.0),
+            likelihood=case.likelihood,
+            hyperparameters="mode",
+            **settings,
         )
         gp.fit(nodes, y[nodes], **extra)
     likelihood, given = gp.likelihood_, gp._fitted
@@ -149,7 +178,9 @@ def compare(graph: grf.Graph, name: str, case: Case, n: int, seed: int) -> None:
     every = np.concatenate([nodes, others])
     prior = gp.prior_covariance(every) + spread**2
     prior[np.diag_indices_from(prior)] *= 1 + 1e-9
-    values, offset = checked_responses(likelihood, n, y[nodes], extra.get("exposure"), extra.get("trials"))
+    values, offset = checked_responses(
+        likelihood, n, y[nodes], extra.get("exposure"), extra.get("trials")
+    )
     mean, covariance = gp.predict(nodes, latent=True, return_cov=True)
     target = Target(likelihood, values, offset + middle, prior[:n, :n], (mean - middle, covariance))
     began = time.process_time()
@@ -167,26 +198,33 @@ def compare(graph: grf.Graph, name: str, case: Case, n: int, seed: int) -> None:
     some = chain[:, :: max(1, chain.shape[1] // 4000)]
     drawn = some + np.sqrt(spreads) * rng.standard_normal(some.shape)
     rate = likelihood.mean(drawn)
-    new, own = checked_responses(likelihood, OTHERS, y[others], extra.get("exposure"), extra.get("trials"))
+    new, own = checked_responses(
+        likelihood, OTHERS, y[others], extra.get("exposure"), extra.get("trials")
+    )
     densities = likelihood.log_density(new[..., None], drawn[n:] + own[:, None])
     score = -float((logsumexp(densities, axis=1) - np.log(some.shape[1])).mean())
 
     print(
-        f"{name:17} {n:4} {gp.kernel_.lengthscale:6.2f} {gp.output_scale_:6.2f} | {rhat:.3f} {ess:6.0f} "
-        f"{accepted:.2f} {seconds:4.0f} s", end="",
-    )  # fmt: skip
+        f"{name:17} {n:4} {gp.kernel_.lengthscale:6.2f} {gp.output_scale_:6.2f} | {rhat:.3f} "
+        f"{ess:6.0f} {accepted:.2f} {seconds:4.0f} s",
+        end="",
+    )
     at = gp.predict(every, latent=True, return_std=True)
     z_error, ratio = (at[0] - true_mean) / true_std, at[1] / true_std
     rate_error = (gp.predict(every) - rate.mean(axis=1)) / rate.std(axis=1)
     low, high = (at[0][:, None] + at[1][:, None] * np.array([-1.959964, 1.959964])).T
     std = np.sqrt(np.maximum(spreads, 1e-18))
-    below, above = ndtr((low[:, None] - some) / std).mean(), ndtr((some - high[:, None]) / std).mean()
+    below, above = (
+        ndtr((low[:, None] - some) / std).mean(),
+        ndtr((some - high[:, None]) / std).mean(),
+    )
     own_score = -float(gp.log_density(others, y[others], **extra).mean())
     print(
         f" | {rms(z_error):.3f} {np.abs(z_error).max():.2f}  "
-        f"{ratio.mean():.2f} {ratio.min():.2f} {ratio.max():.2f}  {rms(rate_error):.3f}  {below:.3f} "
-        f"{above:.3f}  {own_score - score:+.4f}", flush=True,
-    )  # fmt: skip
+        f"{ratio.mean():.2f} {ratio.min():.2f} {ratio.max():.2f}  {rms(rate_error):.3f} "
+        f" {below:.3f} {above:.3f}  {own_score - score:+.4f}",
+        flush=True,
+    )
 
 
 def rms(values: np.ndarray) -> float:
@@ -195,7 +233,9 @@ def rms(values: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--graphs", nargs="+", default=GRAPHS)
     parser.add_argument("--observed", type=int, nargs="+", default=[30, 300])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))

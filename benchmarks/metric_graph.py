@@ -15,26 +15,29 @@ As printed on two cores that other work shared (long titles are broken here):
     nodes, Matern nu=1, normalized        13.109   4.059    0.935     0.43
     nodes, all defaults                   12.227   3.951    0.917     1.14
 
-    California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws of
+    California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws
+    of
         lengthscale 2 and variance 1, noise of deviation 0.3
                                             rmse    nlpd  in 95 %    CPU s
     along the edges                        0.915   1.300    0.955     5.19
     nearest junctions, Matern nu=1         0.941   1.352    0.965     1.38
     places as nodes, Matern nu=1           0.924   1.339    0.970     1.88
 
-    California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws of
+    California: MetricGraph(21048 nodes, 21693 edges, total length 21693), 3,000 places seen, draws
+    of
         lengthscale 10 and variance 1, noise of deviation 0.3
                                             rmse    nlpd  in 95 %    CPU s
     along the edges                        0.664   0.954    0.957     4.59
     nearest junctions, Matern nu=1         0.683   1.010    0.970     1.28
     places as nodes, Matern nu=1           0.676   0.983    0.961     2.02
 
-In San Jose a field of order 1 along the edges is better than Matern kernels of nu = 1 on the nodes and as good
-as the defaults, which compare several kernels; one of order 2 is better than all, by 1.3 % of the error and
-0.02 in the density. Where the field is drawn along the edges, taking the nearest junction costs 3 % of the
-error, noise included, and a kernel on a graph whose nodes are the places 1 to 2 %, with intervals that are a
-little wide. No graph has to be made for the places, and lengthscales are in metres and do not depend on where
-edges are cut. A fit takes two to four times as long.
+In San Jose a field of order 1 along the edges is better than Matern kernels of nu = 1 on the nodes
+and as good as the defaults, which compare several kernels; one of order 2 is better than all, by
+1.3 % of the error and 0.02 in the density. Where the field is drawn along the edges, taking the
+nearest junction costs 3 % of the error, noise included, and a kernel on a graph whose nodes are the
+places 1 to 2 %, with intervals that are a little wide. No graph has to be made for the places, and
+lengthscales are in metres and do not depend on where edges are cut. A fit takes two to four times
+as long.
 """
 
 from __future__ import annotations
@@ -54,7 +57,9 @@ SPLITS = 10
 
 def main() -> None:
     print(header("scipy"))
-    warnings.simplefilter("ignore")  # hyperparameters at the ends of the search are part of the comparison
+    warnings.simplefilter(
+        "ignore"
+    )  # hyperparameters at the ends of the search are part of the comparison
     san_jose()
     for lengthscale in (2.0, 10.0):
         california(lengthscale)
@@ -86,15 +91,18 @@ def san_jose() -> None:
         for seed in range(SPLITS):
             order = np.random.default_rng(seed).permutation(sensors.size)
             seen, left = order[:250], order[250:]
-            scores.append(_scored(make(seed), sensors[seen], speeds[seen], sensors[left], speeds[left]))
+            scores.append(
+                _scored(make(seed), sensors[seen], speeds[seen], sensors[left], speeds[left])
+            )
         print_row(name, scores)
 
 
 def california(lengthscale: float) -> None:
-    """Draws along the roads of California, seen at 3,000 places anywhere on them and predicted at 3,000 others.
+    """Draws along the roads of California, seen at 3,000 places anywhere on them and predicted at
+    3,000 others.
 
-    The kernels on nodes have the nearest junction for each place, or the places for nodes: weights are one over
-    the length of the pieces, up to a factor.
+    The kernels on nodes have the nearest junction for each place, or the places for nodes: weights
+    are one over the length of the pieces, up to a factor.
     """
     graph = grf.datasets.load("california-roads").graph
     upper = grf.Graph(graph.adjacency).adjacency.tocoo()
@@ -112,17 +120,30 @@ def california(lengthscale: float) -> None:
         f = roads.sample(places, lengthscale=lengthscale, seed=seed)[0]
         y = f + 0.3 * rng.standard_normal(6_000)
         pieces = roads.cut(roads.places(places))
-        cut = grf.from_edges(pieces.src, pieces.dst, pieces.length, n_nodes=pieces.n_nodes, weight_is="distance")
+        cut = grf.from_edges(
+            pieces.src, pieces.dst, pieces.length, n_nodes=pieces.n_nodes, weight_is="distance"
+        )
         nearest = np.where(places[:, 1] < 0.5 * length[edges], src[edges], dst[edges])
         for name, model, at in (
             ("along the edges", MetricGraphGPRegressor(roads), places),
-            ("nearest junctions, Matern nu=1", GraphGPRegressor(graph, kernel=matern, seed=seed), nearest),
-            ("places as nodes, Matern nu=1", GraphGPRegressor(cut, kernel=matern, seed=seed), pieces.where),
+            (
+                "nearest junctions, Matern nu=1",
+                GraphGPRegressor(graph, kernel=matern, seed=seed),
+                nearest,
+            ),
+            (
+                "places as nodes, Matern nu=1",
+                GraphGPRegressor(cut, kernel=matern, seed=seed),
+                pieces.where,
+            ),
         ):
-            results.setdefault(name, []).append(_scored(model, at[:3_000], y[:3_000], at[3_000:], y[3_000:]))
+            results.setdefault(name, []).append(
+                _scored(model, at[:3_000], y[:3_000], at[3_000:], y[3_000:])
+            )
     print(
-        f"\nCalifornia: {roads}, 3,000 places seen, draws of lengthscale {lengthscale:g} and variance 1, noise of "
-        "deviation 0.3"
+        "\n"
+        f"California: {roads}, 3,000 places seen, draws of lengthscale {lengthscale:g} and "
+        "variance 1, noise of deviation 0.3"
     )
     print(f"{'':36}{'rmse':>8}{'nlpd':>8}{'in 95 %':>9}{'CPU s':>9}")
     for name, scores in results.items():
@@ -130,7 +151,9 @@ def california(lengthscale: float) -> None:
 
 
 def _scored(model: Any, seen: Any, y: np.ndarray, left: Any, truth: np.ndarray) -> list[float]:
-    """Of new observations: root mean squared error, NLPD, share within 95 % intervals; CPU seconds."""
+    """Of new observations: root mean squared error, NLPD, share within 95 % intervals;
+    CPU seconds.
+    """
     started = time.process_time()
     mean, std = model.fit(seen, y).predict(left, return_std="observation")
     seconds = time.process_time() - started

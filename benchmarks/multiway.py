@@ -1,11 +1,12 @@
-"""Do couplings of more than two walkers beat plain stratified lengths, and Sinkhorn plans the assignments?
+"""Do couplings of more than two walkers beat plain stratified lengths, and Sinkhorn plans the
+assignments?
 
     python benchmarks/multiway.py solvers    # assignments against Sinkhorn plans, on the same cost
     python benchmarks/multiway.py lengths    # the variance that is due to lengths alone, directions averaged out
     python benchmarks/multiway.py errors     # relative Frobenius errors of Gram matrices, paired seeds
 
-Couplings are learned for the graph and the p_halt they are used with, which favours them. The kernel is the
-2-regularised Laplacian.
+Couplings are learned for the graph and the p_halt they are used with, which favours them. The
+kernel is the 2-regularised Laplacian.
 """
 
 from __future__ import annotations
@@ -56,15 +57,18 @@ def laws(graph: grf.Graph, p_halt: float, n_walkers: int) -> dict[str, grf.sampl
     for name, order in (("multiway 30", 30), ("multiway 4m", 4 * n_walkers)):
         spectra, weights = spectra_of(graph, p_halt, order)
         permutations = solve_multiway(spectra, weights, n_walkers, rng=np.random.default_rng(0))
-        made[name] = grf.sampling.SigmaCoupled(p_halt, grf.sampling.Coupling(permutations, p_halt=p_halt))
+        made[name] = grf.sampling.SigmaCoupled(
+            p_halt, grf.sampling.Coupling(permutations, p_halt=p_halt)
+        )
     return made
 
 
-# -- solvers -------------------------------------------------------------------------------------------------
+# -- solvers ---------------------------------------------------------------------------------------
 
 
 def sinkhorn_plan(cost: np.ndarray, epsilons: np.ndarray, sweeps: int = 300) -> np.ndarray:
-    """The entropic plan of a cost tensor with uniform marginals, annealed, then rounded onto these marginals.
+    """The entropic plan of a cost tensor with uniform marginals, annealed, then rounded onto these
+    marginals.
 
     Rounding: Altschuler, Weed and Rigollet, NeurIPS 2017, Algorithm 2, for any number of marginals.
     """
@@ -79,7 +83,9 @@ def sinkhorn_plan(cost: np.ndarray, epsilons: np.ndarray, sweeps: int = 300) -> 
         for _ in range(sweeps):
             for j in range(m):
                 total = sum(along(potentials[i], i) for i in range(m) if i != j)
-                potentials[j] = -epsilon * (logsumexp((total - cost) / epsilon, axis=others[j]) + np.log(order))
+                potentials[j] = -epsilon * (
+                    logsumexp((total - cost) / epsilon, axis=others[j]) + np.log(order)
+                )
     plan = np.exp((sum(along(potentials[i], i) for i in range(m)) - cost) / epsilons[-1])
     for j in range(m):
         plan = plan * along(np.minimum(1.0, 1.0 / (order * plan.sum(axis=others[j]))), j)
@@ -121,8 +127,11 @@ def linear_program(cost: np.ndarray) -> float:
     return float(linprog(cost.ravel(), A_eq=matrix, b_eq=np.ones(order * m), method="highs").fun)
 
 
-def soft_assignment(spectra: np.ndarray, weights: np.ndarray, m: int, rng: np.random.Generator) -> np.ndarray:
-    """Annealed walker by walker: each holds an entropic plan against the mean sum of the others, rounded at last.
+def soft_assignment(
+    spectra: np.ndarray, weights: np.ndarray, m: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Annealed walker by walker: each holds an entropic plan against the mean sum of the others,
+    rounded at last.
 
     The first walker keeps the identity. Potentials are kept from one level to the next.
     """
@@ -166,19 +175,25 @@ def clocked(function, *arguments, **options):  # type: ignore[no-untyped-def]
 
 
 def solvers() -> None:
-    print("\nexcess over Jensen's bound, in parts in ten thousand, and seconds; karate club, order 10")
     print(
-        "p_halt  m  independent  linear program  Sinkhorn plan, seconds  its permutations  assignments, seconds"
-        "  without restarts"
+        "\nexcess over Jensen's bound, in parts in ten thousand, and seconds; karate club, order 10"
+    )
+    print(
+        "p_halt  m  independent  linear program  Sinkhorn plan, seconds  its permutations "
+        " assignments, seconds  without restarts"
     )
     graph = load("karate")
     for p_halt, m in itertools.product(P_HALTS, (3, 4)):
         spectra, weights = spectra_of(graph, p_halt, 10)
-        sums = sum(spectra.reshape([10 if i == j else 1 for i in range(m)] + [-1]) for j in range(m))
+        sums = sum(
+            spectra.reshape([10 if i == j else 1 for i in range(m)] + [-1]) for j in range(m)
+        )
         cost = sums**4 @ weights
         plan, seconds = clocked(sinkhorn_plan, cost, cost.mean() * np.geomspace(1e-2, 1e-5, 10))
         rng = np.random.default_rng(0)
-        drawn = min(multiway_cost(spectra, weights, plan_to_permutations(plan, rng)) for _ in range(50))
+        drawn = min(
+            multiway_cost(spectra, weights, plan_to_permutations(plan, rng)) for _ in range(50)
+        )
         found, assigned = clocked(solve_multiway, spectra, weights, m, rng=np.random.default_rng(0))
         single = solve_multiway(spectra, weights, m, rng=np.random.default_rng(0), restarts=0)
         costs = [cost.mean() * 10, linear_program(cost), (plan * cost).sum() * 10, drawn]
@@ -187,8 +202,15 @@ def solvers() -> None:
         print(f"{p_halt:<6} {m:>2} {words[0]:>12} {words[1]:>15} {words[2]:>14} {seconds:>7.2f} {words[3]:>17} "
               f"{words[4]:>13} {assigned:>8.3f} {words[5]:>17}")  # fmt: skip
 
-    print("\nthe same, order 30: annealed walker by walker, and assignments without and with random restarts")
-    print("p_halt  m    annealed, seconds    0 restarts, seconds    4 restarts, seconds    16 restarts, seconds")
+    print(
+        "\n"
+        "the same, order 30: annealed walker by walker, and assignments without and with random "
+        "restarts"
+    )
+    print(
+        "p_halt  m    annealed, seconds    0 restarts, seconds    4 restarts, seconds    16 "
+        "restarts, seconds"
+    )
     for p_halt, m in itertools.product(P_HALTS, (2, *WALKERS)):
         spectra, weights = spectra_of(graph, p_halt, 30)
         line = f"{p_halt:<6} {m:>2}"
@@ -202,7 +224,7 @@ def solvers() -> None:
         print(line)
 
 
-# -- lengths -------------------------------------------------------------------------------------------------
+# -- lengths ---------------------------------------------------------------------------------------
 
 
 @njit
@@ -215,10 +237,17 @@ def draw_many(n_sources, m, rule, survival, permutations):  # type: ignore[no-un
 
 
 def lengths(n_sources: int = 200_000) -> None:
-    """E of the costs of Eqs. 55 and 56 with the lengths' laws, above those of lengths that add no variance."""
-    print("\nexcess over walks whose lengths add no variance, in per cent: Eq. 55 / Eq. 56 (200,000 sources)")
+    """E of the costs of Eqs. 55 and 56 with the lengths' laws, above those of lengths that add no
+    variance.
+    """
     print(
-        f"{'graph':<13} {'p_halt':>6} {'m':>3}" + "".join(f"{name:>20}" for name in laws(load("karate"), 0.1, 4))
+        "\n"
+        "excess over walks whose lengths add no variance, in per cent: Eq. 55 / Eq. 56 (200,000 "
+        "sources)"
+    )
+    print(
+        f"{'graph':<13} {'p_halt':>6} {'m':>3}"
+        + "".join(f"{name:>20}" for name in laws(load("karate"), 0.1, 4))
     )
     for name, p_halt, m in itertools.product(("karate", "football"), P_HALTS, WALKERS):
         graph = load(name)
@@ -227,9 +256,13 @@ def lengths(n_sources: int = 200_000) -> None:
         for law in laws(graph, p_halt, m).values():
             table = law.survival.table
             f = KERNEL.modulation(table.size)
-            walked = np.cumsum((f / table)[:, None] * points ** np.arange(table.size)[:, None], axis=0)
+            walked = np.cumsum(
+                (f / table)[:, None] * points ** np.arange(table.size)[:, None], axis=0
+            )
             square, fourth = np.zeros(points.size), np.zeros(points.size)
-            for drawn in np.array_split(draw_many(n_sources, m, int(law.rule), table, law.permutations(m)), 100):
+            for drawn in np.array_split(
+                draw_many(n_sources, m, int(law.rule), table, law.permutations(m)), 100
+            ):
                 mean_square = (sum(walked[column] for column in drawn.T) / m) ** 2
                 square += mean_square.sum(axis=0) / n_sources
                 fourth += (mean_square**2).sum(axis=0) / n_sources
@@ -239,11 +272,15 @@ def lengths(n_sources: int = 200_000) -> None:
         print(line, flush=True)
 
 
-# -- errors --------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def errors(repeats: int = 30) -> None:
-    print(f"\nrelative Frobenius error of Phi Phi^T; ratios are paired by seed ({repeats} seeds, cora 6)")
+    print(
+        "\n"
+        f"relative Frobenius error of Phi Phi^T; ratios are paired by seed ({repeats} seeds, cora "
+        "6)"
+    )
     print(f"{'graph':<13} {'p_halt':>6} {'m':>3} {'directions':<12} {'iid':>16} {'sigma/iid':>14} "
           f"{'stratified/iid':>15} {'multiway 30/strat':>18} {'multiway 4m/strat':>18}")  # fmt: skip
     for name in ("karate", "football", "grid 30 x 30", "cora"):
@@ -274,7 +311,9 @@ def errors(repeats: int = 30) -> None:
 
 if __name__ == "__main__":
     parts = {"solvers": solvers, "lengths": lengths, "errors": errors}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=parts)
     part = parser.parse_args().part
     print(header("scipy", "networkx"))

@@ -4,10 +4,10 @@
     python benchmarks/pagerank.py global    # one vector of 1M nodes and 4M edges to an L1 error of 1 %
     python benchmarks/pagerank.py local     # the ten best of one seed node on the same graphs
 
-p_halt is .15 throughout, errors are L1 distances to power iteration at 1e-12. Rivals take part where they are
-installed (requirements.txt): networkx, igraph (prpack), scikit-network (piteration), and twenty lines of scipy.
-Where a method does not state its error, it gets the cheapest setting that reaches the error, found beforehand
-with the truth at hand: a favour that users do not have.
+p_halt is .15 throughout, errors are L1 distances to power iteration at 1e-12. Rivals take part
+where they are installed (requirements.txt): networkx, igraph (prpack), scikit-network (piteration),
+and twenty lines of scipy. Where a method does not state its error, it gets the cheapest setting
+that reaches the error, found beforehand with the truth at hand: a favour that users do not have.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def installed(*modules: str) -> list[str]:
     return [module for module in modules if importlib.util.find_spec(module)]
 
 
-# -- equal walks ---------------------------------------------------------------------------------------------
+# -- equal walks -----------------------------------------------------------------------------------
 
 
 def equal(repeats: int) -> None:
@@ -84,7 +84,9 @@ def equal(repeats: int) -> None:
         errors = {}
         for method, options in methods.items():
             runs = [
-                np.abs(estimate(graph, p_halt=P_HALT, n_walks=16, seed=seed, **options).scores - truth).sum()
+                np.abs(
+                    estimate(graph, p_halt=P_HALT, n_walks=16, seed=seed, **options).scores - truth
+                ).sum()
                 for seed in range(repeats)
             ]
             errors[method] = (np.mean(runs), np.std(runs, ddof=1) / np.sqrt(repeats))
@@ -93,7 +95,7 @@ def equal(repeats: int) -> None:
         print(f"| {name} | {graph.n_nodes} | {cells} | {ratio:.3f} |", flush=True)
 
 
-# -- one global vector ---------------------------------------------------------------------------------------
+# -- one global vector -----------------------------------------------------------------------------
 
 
 def transposed_transitions(adjacency: sp.csr_array) -> sp.csr_array:
@@ -112,7 +114,9 @@ def scipy_power(step: sp.csr_array, iterations: int, start: np.ndarray) -> np.nd
     return scores
 
 
-def fewest(solve: Callable[[int], np.ndarray], truth: np.ndarray, error: float, settings: list[int]) -> int:
+def fewest(
+    solve: Callable[[int], np.ndarray], truth: np.ndarray, error: float, settings: list[int]
+) -> int:
     """The first of the settings that reaches the error."""
     return next(setting for setting in settings if np.abs(solve(setting) - truth).sum() <= error)
 
@@ -130,10 +134,14 @@ def global_vector(target: float) -> None:
     for name, graph in graphs.items():
         truth = pagerank(graph, p_halt=P_HALT, tol=1e-12).scores
         uniform = np.full(graph.n_nodes, 1 / graph.n_nodes)
-        print(f"\n{name} graph, {graph.n_nodes} nodes, {graph.n_edges} edges, L1 error {target:g}\n")
+        print(
+            f"\n{name} graph, {graph.n_nodes} nodes, {graph.n_edges} edges, L1 error {target:g}\n"
+        )
         print("| method | set-up s | seconds [min, max] | L1 error |\n|---|---|---|---|")
 
-        def measure(label: str, solve: Callable[[], np.ndarray], setup=None, repeats=5, truth=truth) -> None:  # type: ignore[no-untyped-def]
+        def measure(
+            label: str, solve: Callable[[], np.ndarray], setup=None, repeats=5, truth=truth
+        ) -> None:  # type: ignore[no-untyped-def]
             kept: list[np.ndarray] = []
 
             def run() -> None:
@@ -145,11 +153,19 @@ def global_vector(target: float) -> None:
         started = time.perf_counter()
         step = transposed_transitions(graph.adjacency)
         setup = time.perf_counter() - started
-        count = fewest(lambda n, s=step, u=uniform: scipy_power(s, n, u), truth, target, list(range(1, 60)))
-        measure(f"scipy, {count} iterations", lambda n=count, s=step, u=uniform: scipy_power(s, n, u), setup)
+        count = fewest(
+            lambda n, s=step, u=uniform: scipy_power(s, n, u), truth, target, list(range(1, 60))
+        )
+        measure(
+            f"scipy, {count} iterations",
+            lambda n=count, s=step, u=uniform: scipy_power(s, n, u),
+            setup,
+        )
         measure(
             "the same with set-up",
-            lambda n=count, g=graph, u=uniform: scipy_power(transposed_transitions(g.adjacency), n, u),
+            lambda n=count, g=graph, u=uniform: scipy_power(
+                transposed_transitions(g.adjacency), n, u
+            ),
         )
         measure(f"pagerank(tol={target:g})", lambda g=graph: pagerank(g, tol=target).scores)
         measure("pagerank(tol=1e-10)", lambda g=graph: pagerank(g, tol=1e-10).scores)
@@ -159,10 +175,16 @@ def global_vector(target: float) -> None:
             target,
             [16, 32, 48, 64, 80, 96, 128, 192],
         )
-        measure(f"estimate(n_walks={walks})", lambda g=graph, n=walks: estimate(g, n_walks=n, seed=1).scores)
+        measure(
+            f"estimate(n_walks={walks})",
+            lambda g=graph, n=walks: estimate(g, n_walks=n, seed=1).scores,
+        )
         few = {"n_walks": 4, "seed": 1}
         steps = fewest(
-            lambda n, g=graph, o=few: estimate(g, exact_steps=n, **o).scores, truth, target, list(range(8, 30))
+            lambda n, g=graph, o=few: estimate(g, exact_steps=n, **o).scores,
+            truth,
+            target,
+            list(range(8, 30)),
         )
         measure(
             f"estimate(n_walks=4, exact_steps={steps})",
@@ -215,7 +237,7 @@ def rival_networkx(graph, measure, truth, target) -> None:  # type: ignore[no-un
     measure("networkx", solve, setup, repeats=2)
 
 
-# -- local queries -------------------------------------------------------------------------------------------
+# -- local queries ---------------------------------------------------------------------------------
 
 
 def local(queries: int) -> None:
@@ -230,9 +252,15 @@ def local(queries: int) -> None:
         "pushes, 1e-4": {"max_residual": 1e-4},
     }
     compile_local()
-    print(f"the 10 best of {queries} seed nodes, drawn at random and asked one by one, 1 thread; score share: of")
+    print(
+        f"the 10 best of {queries} seed nodes, drawn at random and asked one by one, 1 thread; "
+        "score share: of"
+    )
     print("the 10 found to that of the 10 best; touched: nodes met\n")
-    print("| graph | setting | median ms | slowest ms | recall | worst recall | score share | touched |")
+    print(
+        "| graph | setting | median ms | slowest ms | recall | worst recall | score share | "
+        "touched |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     rng = np.random.default_rng(5)
     for name, graph in graphs.items():
@@ -254,20 +282,30 @@ def local(queries: int) -> None:
                 touched.append(result.touched[0])
             print(
                 f"| {name} | {setting} | {statistics.median(seconds):.1f} | {max(seconds):.1f} | "
-                f"{np.mean(recalls):.3f} | {min(recalls):.1f} | {np.mean(shares):.5f} | {np.mean(touched):.0f} |",
+                f"{np.mean(recalls):.3f} | {min(recalls):.1f} | {np.mean(shares):.5f} | "
+                f"{np.mean(touched):.0f} |",
                 flush=True,
             )
         many = rng.choice(np.flatnonzero(graph.degrees), 5000, replace=False)
         for threads in (1, None):
             middle, low, high = timed(
-                lambda g=graph, m=many, t=threads: local_pagerank(g, m, k=32, max_residual=1e-4, n_threads=t), 3
+                lambda g=graph, m=many, t=threads: local_pagerank(
+                    g, m, k=32, max_residual=1e-4, n_threads=t
+                ),
+                3,
             )
             rates = " to ".join(f"{many.size / seconds:.0f}" for seconds in (high, low))
-            print(f"{name}: pushes to 1e-4 for {many.size} sources, {threads or 'all'} threads: {rates} sources/s")
+            print(
+                f"{name}: pushes to 1e-4 for {many.size} sources, {threads or 'all'} threads: "
+                f"{rates} sources/s"
+            )
         middle, low, high = timed(
             lambda g=graph: pagerank(g, p_halt=P_HALT, personalization={0: 1.0}, tol=1e-4), 3
         )
-        print(f"{name}: pagerank from one node to an L1 error of 1e-4: {middle:.2f} s [{low:.2f}, {high:.2f}]")
+        print(
+            f"{name}: pagerank from one node to an L1 error of 1e-4: {middle:.2f} s [{low:.2f}, "
+            f"{high:.2f}]"
+        )
         for rival in installed("igraph", "sknetwork"):
             globals()[f"local_{rival}"](name, graph)
 
@@ -281,8 +319,12 @@ def compile_local() -> None:
 def local_igraph(name: str, graph: grf.Graph) -> None:
     import igraph
 
-    other = igraph.Graph(n=graph.n_nodes, edges=np.column_stack(sp.triu(graph.adjacency).tocoo().coords))
-    middle, low, high = timed(lambda: other.personalized_pagerank(damping=1 - P_HALT, reset_vertices=[0]), 3)
+    other = igraph.Graph(
+        n=graph.n_nodes, edges=np.column_stack(sp.triu(graph.adjacency).tocoo().coords)
+    )
+    middle, low, high = timed(
+        lambda: other.personalized_pagerank(damping=1 - P_HALT, reset_vertices=[0]), 3
+    )
     print(f"{name}: igraph prpack from one node: {middle:.2f} s [{low:.2f}, {high:.2f}]")
 
 
@@ -292,13 +334,18 @@ def local_sknetwork(name: str, graph: grf.Graph) -> None:
     adjacency = sp.csr_matrix(graph.adjacency)
     solver = PageRank(damping_factor=1 - P_HALT, n_iter=30, tol=1e-4)
     middle, low, high = timed(lambda: solver.fit_predict(adjacency, weights={0: 1}), 3)
-    print(f"{name}: scikit-network piteration from one node, change 1e-4: {middle:.2f} s [{low:.2f}, {high:.2f}]")
+    print(
+        f"{name}: scikit-network piteration from one node, change 1e-4: {middle:.2f} s [{low:.2f}, "
+        f"{high:.2f}]"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("case", choices=["equal", "global", "local"])
-    parser.add_argument("--repeats", type=int, default=20, help="runs of `equal`, queries of `local`")
+    parser.add_argument(
+        "--repeats", type=int, default=20, help="runs of `equal`, queries of `local`"
+    )
     parser.add_argument("--error", type=float, default=0.01, help="L1 error of `global`")
     arguments = parser.parse_args()
     print(header("scipy", *(name for name in installed("igraph", "networkx"))), "\n")

@@ -1,11 +1,13 @@
-"""What does a product with sampled features cost, against copying memory, scipy's products and torch's (MKL)?
+"""What does a product with sampled features cost, against copying memory, scipy's products and
+torch's (MKL)?
 
-Each round measures all of them in turn; shares and ratios are taken within a round: the median, and the smallest
-and largest in brackets. Bytes are counted in two ways. Compulsory: the matrix (a number and an index a non-zero),
-the columns and the result, once each. Touched: for each non-zero its number, its index and the p numbers that it
-is multiplied with (of F^T y: added to; what is written back is not counted), and the rows' side once. Shares are
-of the faster of numpy's and a compiled copy of 160 MB on as many threads, reads and writes counted. scipy has one
-thread only; MKL multiplies with a transposed copy, made beforehand.
+Each round measures all of them in turn; shares and ratios are taken within a round: the median, and
+the smallest and largest in brackets. Bytes are counted in two ways. Compulsory: the matrix (a
+number and an index a non-zero), the columns and the result, once each. Touched: for each non-zero
+its number, its index and the p numbers that it is multiplied with (of F^T y: added to; what is
+written back is not counted), and the rows' side once. Shares are of the faster of numpy's and a
+compiled copy of 160 MB on as many threads, reads and writes counted. scipy has one thread only; MKL
+multiplies with a transposed copy, made beforehand.
 
 python benchmarks/products.py [--large] [--repeats 5]
 """
@@ -79,7 +81,10 @@ def spread(values: list[float], digits: int = 1) -> str:
 def torch_matrix(matrix: sp.csr_array) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sparse CSR is in beta
-        parts = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices, matrix.data))
+        parts = (
+            torch.from_numpy(np.array(part))
+            for part in (matrix.indptr, matrix.indices, matrix.data)
+        )
         return torch.sparse_csr_tensor(*parts, size=matrix.shape)
 
 
@@ -93,13 +98,15 @@ def products(name: str, features: grf.features.Features, copies: Copies, repeats
     each = matrix.nnz / matrix.shape[0]
     print(f"\n{name}, {features.dtype}: {matrix.shape[0]} rows, {each:.0f} non-zeros per row")
     print(
-        f"{'':<6} {'p':>2} {'threads':>7} {'ms':>7} {'GB/s':>6} {'share of copy':>18} {'touched':>7} "
-        f"{'share of copy':>18} {'scipy / ours':>19} {'MKL / ours':>19}"
+        f"{'':<6} {'p':>2} {'threads':>7} {'ms':>7} {'GB/s':>6} {'share of copy':>18} "
+        f"{'touched':>7} {'share of copy':>18} {'scipy / ours':>19} {'MKL / ours':>19}"
     )
     rng = np.random.default_rng(0)
     for transposed in (False, True):
         for width in WIDTHS:
-            x = rng.standard_normal((matrix.shape[0 if transposed else 1], width)).astype(features.dtype)
+            x = rng.standard_normal((matrix.shape[0 if transposed else 1], width)).astype(
+                features.dtype
+            )
             tensor = torch.from_numpy(x)
 
             def ours(n: int, transposed: bool = transposed, x: np.ndarray = x) -> np.ndarray:
@@ -111,7 +118,9 @@ def products(name: str, features: grf.features.Features, copies: Copies, repeats
             def mkl(transposed: bool = transposed, x: torch.Tensor = tensor) -> torch.Tensor:
                 return (turned if transposed else theirs) @ x
 
-            times: dict[object, list[float]] = {key: [] for key in (1, 2, "scipy", ("mkl", 1), ("mkl", 2))}
+            times: dict[object, list[float]] = {
+                key: [] for key in (1, 2, "scipy", ("mkl", 1), ("mkl", 2))
+            }
             bandwidths: dict[int, list[float]] = {1: [], 2: []}
             expected = scipys()
             for result in (ours(1), ours(2), mkl().numpy()):
@@ -135,7 +144,8 @@ def products(name: str, features: grf.features.Features, copies: Copies, repeats
                     for total in (compulsory, touched)
                 ]
                 ratios = [
-                    [a / b for a, b in zip(times[rival], own, strict=True)] for rival in ("scipy", ("mkl", n))
+                    [a / b for a, b in zip(times[rival], own, strict=True)]
+                    for rival in ("scipy", ("mkl", n))
                 ]
                 print(
                     f"{'F^T y' if transposed else 'F x':<6} {width:>2} {n:>7} {1e3 * middle:>7.1f} "
@@ -149,20 +159,30 @@ def products(name: str, features: grf.features.Features, copies: Copies, repeats
 
 def passes(features: grf.features.Features, f: np.ndarray, repeats: int) -> None:
     """What a new modulation costs, and the gradient in it."""
-    x, y = (np.random.default_rng(1).standard_normal((n, 8)).astype(features.dtype) for n in features.shape[::-1])
+    x, y = (
+        np.random.default_rng(1).standard_normal((n, 8)).astype(features.dtype)
+        for n in features.shape[::-1]
+    )
     for n in (1, 2):
         factor = features.factor(n_threads=n)
         factor.grad_f(x, y)
         values, gradients = [], []
         for _ in range(repeats):
-            values.append(1e3 * seconds(lambda n=n: features.matrix_from_modulation(f, n_threads=n)))
+            values.append(
+                1e3 * seconds(lambda n=n: features.matrix_from_modulation(f, n_threads=n))
+            )
             gradients.append(1e3 * seconds(lambda factor=factor: factor.grad_f(x, y)))
-        print(f"{n} thread(s): new values {spread(values)} ms, gradient in f (p = 8) {spread(gradients)} ms")
+        print(
+            f"{n} thread(s): new values {spread(values)} ms, gradient in f (p = 8) "
+            f"{spread(gradients)} ms"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--large", action="store_true", help="a million nodes instead of 200 thousand")
+    parser.add_argument(
+        "--large", action="store_true", help="a million nodes instead of 200 thousand"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     print(header("scipy", "torch"))
@@ -172,7 +192,10 @@ def main() -> None:
         print(f"copy on {n} thread(s): numpy {numpy_copy:.1f} GB/s, numba {numba_copy:.1f} GB/s")
     n_nodes = 1_000_000 if options.large else 200_000
     sampler = grf.RandomWalks(32, grf.sampling.Stratified(0.1))
-    for name, make in (("grid", lambda: grid(round(n_nodes**0.5))), ("random", lambda: random_graph(n_nodes, 8))):
+    for name, make in (
+        ("grid", lambda: grid(round(n_nodes**0.5))),
+        ("random", lambda: random_graph(n_nodes, 8)),
+    ):
         graph = make()
         for dtype in ("float64",) if options.large else ("float64", "float32"):
             features = grf.sample_features(graph, sampler, seed=0, dtype=dtype)

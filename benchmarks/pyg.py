@@ -4,9 +4,10 @@
     python benchmarks/pyg.py --nodes 100000
     python benchmarks/pyg.py --only PageRank
 
-A random graph with 4 edges per node. Each transform runs once, after a small graph has compiled its loops; seconds
-are those of the clock and of the processors. PyTorch Geometric's own `GDC` needs dense matrices here, and its
-`AddRandomWalkPE` multiplies sparse powers that fill in: `--rival` runs the second on the same graph.
+A random graph with 4 edges per node. Each transform runs once, after a small graph has compiled its
+loops; seconds are those of the clock and of the processors. PyTorch Geometric's own `GDC` needs
+dense matrices here, and its `AddRandomWalkPE` multiplies sparse powers that fill in: `--rival` runs
+the second on the same graph.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ TRANSFORMS: dict[str, BaseTransform] = {
 def data_of(n_nodes: int) -> Data:
     """The graph as PyTorch Geometric has it."""
     edges = random_graph(n_nodes, 8, np.random.default_rng(0)).adjacency.tocoo()
-    return Data(edge_index=torch.from_numpy(np.vstack([edges.row, edges.col]).astype(np.int64)), num_nodes=n_nodes)
+    return Data(
+        edge_index=torch.from_numpy(np.vstack([edges.row, edges.col]).astype(np.int64)),
+        num_nodes=n_nodes,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=1_000_000)
-    parser.add_argument("--rival", action="store_true", help="also AddRandomWalkPE(16), up to some 10,000 nodes")
+    parser.add_argument(
+        "--rival", action="store_true", help="also AddRandomWalkPE(16), up to some 10,000 nodes"
+    )
     parser.add_argument("--only", default="", help="transforms whose names contain this")
     options = parser.parse_args()
     print(header("scipy", "torch", "torch_geometric"))

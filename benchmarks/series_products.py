@@ -1,9 +1,11 @@
-"""How long do exact products with kernels take, against scipy's sparse products and `expm_multiply`?
+"""How long do exact products with kernels take, against scipy's sparse products and
+`expm_multiply`?
 
-Ratios are of times within one repetition: the median, and the smallest and largest in brackets. The loop of
-scipy's products sums the same series: T_{k+1} v = 2 M T_k v - T_{k-1} v on blocks of 32 columns (one at a time on
-a million nodes, where that was faster). `expm_multiply` is asked for exp(-t L) v in double precision.
-Matrices and coefficients are made before, on both sides, except where K[S, S] is made.
+Ratios are of times within one repetition: the median, and the smallest and largest in brackets. The
+loop of scipy's products sums the same series: T_{k+1} v = 2 M T_k v - T_{k-1} v on blocks of 32
+columns (one at a time on a million nodes, where that was faster). `expm_multiply` is asked for
+exp(-t L) v in double precision. Matrices and coefficients are made before, on both sides, except
+where K[S, S] is made.
 
 python benchmarks/series_products.py [--large] [--repeats 5]
 """
@@ -97,7 +99,10 @@ class Plain:
 
 
 def compare(
-    name: str, repeats: int, ours: Callable[[], np.ndarray], rivals: dict[str, Callable[[], np.ndarray]]
+    name: str,
+    repeats: int,
+    ours: Callable[[], np.ndarray],
+    rivals: dict[str, Callable[[], np.ndarray]],
 ) -> None:
     """One line for each rival; the first calls, which compile and fill caches, are not timed."""
     result = ours()
@@ -105,20 +110,26 @@ def compare(
     own: list[float] = []
     errors = {rival: float(np.abs(call() - result).max()) for rival, call in rivals.items()}
     for _ in range(repeats):
-        for times, call in [(own, ours), *((seconds[rival], call) for rival, call in rivals.items())]:
+        for times, call in [
+            (own, ours),
+            *((seconds[rival], call) for rival, call in rivals.items()),
+        ]:
             started = time.perf_counter()
             call()
             times.append(time.perf_counter() - started)
     for rival, times in seconds.items():
         ratios = [b / a for a, b in zip(own, times, strict=True)]
         print(
-            f"{name:<44} {rival:<14} {statistics.median(own):>9.4f} {statistics.median(times):>9.4f}"
-            f" {statistics.median(ratios):>7.1f} [{min(ratios):.1f}, {max(ratios):.1f}]  {errors[rival]:.0e}",
+            f"{name:<44} {rival:<14} {statistics.median(own):>9.4f} "
+            f"{statistics.median(times):>9.4f} {statistics.median(ratios):>7.1f} "
+            f"[{min(ratios):.1f}, {max(ratios):.1f}]  {errors[rival]:.0e}",
             flush=True,
         )
 
 
-def vectors(name: str, graph: grf.Graph, lengthscale: float, widths: list[int], repeats: int) -> None:
+def vectors(
+    name: str, graph: grf.Graph, lengthscale: float, widths: list[int], repeats: int
+) -> None:
     kernel = grf.Diffusion(lengthscale=lengthscale)
     plain, ours = Plain(graph, kernel), SpectralFilter(graph, "normalized", kernel.spectrum)
     generator = sp.csr_array(graph.laplacian(True) * (-0.5 * lengthscale**2))
@@ -150,7 +161,9 @@ def units(name: str, graph: grf.Graph, lengthscale: float, n: int, repeats: int)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--large", action="store_true", help="a million nodes as well: minutes, 3 GiB")
+    parser.add_argument(
+        "--large", action="store_true", help="a million nodes as well: minutes, 3 GiB"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     print(header("scipy"))
@@ -162,8 +175,13 @@ if __name__ == "__main__":
                 capture_output=True,
                 check=True,
             ).stdout.split()
-            print(f"first product, {name}: {float(words[0]):.2f} s; second: {float(words[1]):.4f} s")
-    print(f"{'':<44} {'rival':<14} {'graphrf s':>9} {'rival s':>9} {'ratio':>7} [smallest, largest]  difference")
+            print(
+                f"first product, {name}: {float(words[0]):.2f} s; second: {float(words[1]):.4f} s"
+            )
+    print(
+        f"{'':<44} {'rival':<14} {'graphrf s':>9} {'rival s':>9} {'ratio':>7} [smallest, largest] "
+        " difference"
+    )
     repeats = arguments.repeats
     small = grid(100)
     vectors("grid 10k", small, 10.0, [1, 8, 64], repeats)

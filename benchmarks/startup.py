@@ -1,9 +1,10 @@
-"""How long do `import graphrf`, its parts, its commands (`graphrf predict`), and the first `sample_features` take?
+"""How long do `import graphrf`, its parts, its commands (`graphrf predict`), and the first
+`sample_features` take?
 
 python benchmarks/startup.py
 
-Each line is the median of new processes, with compiled code in the cache; `cold` is without. A part that needs an
-extra which is not installed is left out.
+Each line is the median of new processes, with compiled code in the cache; `cold` is without. A part
+that needs an extra which is not installed is left out.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ print(sampled - ready, time.perf_counter() - sampled)
 
 def run(cache: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-    return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def part(cache: str, statement: str) -> float | None:
@@ -90,7 +93,12 @@ def command(cache: str, words: list[str]) -> str:
         started, before = time.perf_counter(), os.times()
         answer = run(cache, *words)
         after = os.times()
-        processor = after.children_user + after.children_system - before.children_user - before.children_system
+        processor = (
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
         took.append((time.perf_counter() - started, processor))
         assert answer.returncode == 0, answer.stderr
     passed, processor = map(statistics.median, zip(*took[1:], strict=True))
@@ -110,7 +118,14 @@ if __name__ == "__main__":
             answer = run(cache, "-c", MODEL, model, n_observed)
             assert answer.returncode == 0, answer.stderr
             n_faces, points = answer.stdout.split()
-            words = ["-c", "from graphrf.cli import main; main()", "predict", model, "-o", f"{cache}/out.csv"]
+            words = [
+                "-c",
+                "from graphrf.cli import main; main()",
+                "predict",
+                model,
+                "-o",
+                f"{cache}/out.csv",
+            ]
             name = f"graphrf predict, {n_faces} faces, {n_observed} observed ({points} points)"
             print(f"{name:<55} {command(cache, words)}")
     print(f"\n{'run':<6} {'first sample_features':>22} {'first matrix':>13}   seconds")

@@ -1,14 +1,16 @@
-"""Do 95 % intervals of latent Gaussian models hold, where hyperparameters and fields are draws from their priors?
+"""Do 95 % intervals of latent Gaussian models hold, where hyperparameters and fields are draws from
+their priors?
 
     python benchmarks/terms_calibration.py                       # 100 replicates of each model
     python benchmarks/terms_calibration.py --replicates 20 --models areas-years
 
-Six models: Poisson counts of areas by years (BYM2, a random walk, and their interaction of type IV); binomial
-counts of groups within areas; counts along streets (order 2); counts with an autoregression of fields; a random
-walk of second order with gaps; and values with normal noise. For each the share of 95 % intervals that hold the
-truth: of the linear predictor at the observations, of the terms' effects, of the coefficients, and of the linear
-predictor in years that are forecast. The standard error of a share over R replicates is at most that of R
-independent intervals; over many levels it is smaller.
+Six models: Poisson counts of areas by years (BYM2, a random walk, and their interaction of type
+IV); binomial counts of groups within areas; counts along streets (order 2); counts with an
+autoregression of fields; a random walk of second order with gaps; and values with normal noise. For
+each the share of 95 % intervals that hold the truth: of the linear predictor at the observations,
+of the terms' effects, of the coefficients, and of the linear predictor in years that are forecast.
+The standard error of a share over R replicates is at most that of R independent intervals; over
+many levels it is smaller.
 
 Measured: see docs/terms.md.
 """
@@ -39,43 +41,65 @@ DEVIATION = 0.5
 GRAPH = grf.load_graph(nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5)))
 STREETS = MetricGraph(
     *np.array(nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4)).edges()).T, np.ones(24)
-)  # fmt: skip
+)
 
 
 def crossed(years: int) -> pd.DataFrame:
     """All areas in all years."""
-    frame = pd.DataFrame({"area": np.repeat(np.arange(25), years), "year": np.tile(np.arange(years), 25)})
-    return frame.assign(group=np.arange(len(frame)) % 12, x=np.random.default_rng(1).standard_normal(len(frame)))
+    frame = pd.DataFrame(
+        {"area": np.repeat(np.arange(25), years), "year": np.tile(np.arange(years), 25)}
+    )
+    return frame.assign(
+        group=np.arange(len(frame)) % 12, x=np.random.default_rng(1).standard_normal(len(frame))
+    )
 
 
 def along(n: int) -> pd.DataFrame:
     """Places anywhere on the streets."""
     rng = np.random.default_rng(2)
-    frame = pd.DataFrame({"edge": rng.integers(0, 24, n), "distance": rng.random(n).round(3), "year": 0})
+    frame = pd.DataFrame(
+        {"edge": rng.integers(0, 24, n), "distance": rng.random(n).round(3), "year": 0}
+    )
     return frame.assign(x=rng.standard_normal(n))
 
 
 MODELS = {
     "areas-years": (
         lambda: [
-            Nodes(GRAPH, grf.BYM2(), by="area"), Steps("year", "rw1"),
+            Nodes(GRAPH, grf.BYM2(), by="area"),
+            Steps("year", "rw1"),
             Nodes(GRAPH, grf.ICAR(), by="area") * Steps("year", "rw1"),
         ],
-        "poisson", crossed(8), 2,
+        "poisson",
+        crossed(8),
+        2,
     ),
-    "groups-areas": (lambda: [Nodes(GRAPH, grf.BYM2(), by="area"), Groups("group")], "binomial", crossed(4), 0),
+    "groups-areas": (
+        lambda: [Nodes(GRAPH, grf.BYM2(), by="area"), Groups("group")],
+        "binomial",
+        crossed(4),
+        0,
+    ),
     "streets": (lambda: [Along(STREETS, alpha=2)], "poisson", along(150), 0),
     "fields-ar1": (
-        lambda: [Nodes(GRAPH, grf.Matern(nu=2.0), by="area") * Steps("year", "ar1")], "poisson", crossed(8), 2,
+        lambda: [Nodes(GRAPH, grf.Matern(nu=2.0), by="area") * Steps("year", "ar1")],
+        "poisson",
+        crossed(8),
+        2,
     ),
     "rw2-gaps": (
-        lambda: [Steps("year", "rw2"), Groups("group")], "poisson",
-        crossed(16).query("year not in (4, 5, 9)").reset_index(drop=True), 2,
+        lambda: [Steps("year", "rw2"), Groups("group")],
+        "poisson",
+        crossed(16).query("year not in (4, 5, 9)").reset_index(drop=True),
+        2,
     ),
     "normal": (
-        lambda: [Nodes(GRAPH, grf.CAR(), by="area"), Steps("year", "matern")], "gaussian", crossed(8), 2,
+        lambda: [Nodes(GRAPH, grf.CAR(), by="area"), Steps("year", "matern")],
+        "gaussian",
+        crossed(8),
+        2,
     ),
-}  # fmt: skip
+}
 
 
 def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
@@ -87,7 +111,9 @@ def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
 
 
 def prior_of_draw(joint: Joint, rng: np.random.Generator) -> JointPrecision:
-    """The prior for hyperparameters that are drawn, of those for which it is not singular to rounding."""
+    """The prior for hyperparameters that are drawn, of those for which it is not singular to
+    rounding.
+    """
     while True:
         vector = np.array([drawn(own, rng) for own in joint.parameters])
         try:
@@ -112,25 +138,45 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
     eta = a @ z
     trials = rng.integers(1, 12, len(frame))
     likelihood = NormalNoise(0.3) if kind == "gaussian" else LIKELIHOODS[kind]()
-    y = rng.binomial(trials, 1 / (1 + np.exp(-eta))) if kind == "binomial" else likelihood.sample(eta, rng)
+    y = (
+        rng.binomial(trials, 1 / (1 + np.exp(-eta)))
+        if kind == "binomial"
+        else likelihood.sample(eta, rng)
+    )
     seen = frame["year"] <= frame["year"].max() - ahead
     data = frame.assign(y=np.minimum(y, 1e9), trials=trials)
     model = LatentGaussianModel(
-        "y ~ 1 + x", terms, likelihood, trials="trials" if kind == "binomial" else None,
-        coefficient_deviation=DEVIATION, seed=seed,
-    )  # fmt: skip
+        "y ~ 1 + x",
+        terms,
+        likelihood,
+        trials="trials" if kind == "binomial" else None,
+        coefficient_deviation=DEVIATION,
+        seed=seed,
+    )
     model.fit(data[seen])
     found: dict[str, tuple[int, int]] = {}
 
     def count(what: str, low: np.ndarray, high: np.ndarray, truth: np.ndarray) -> None:
         found[what] = int(((low <= truth) & (truth <= high)).sum()), truth.size
 
-    count("observed", *model.predict(data[seen], quantiles=(0.025, 0.975), latent=True).T, eta[seen])
+    count(
+        "observed", *model.predict(data[seen], quantiles=(0.025, 0.975), latent=True).T, eta[seen]
+    )
     if ahead:
-        count("forecast", *model.predict(data[~seen], quantiles=(0.025, 0.975), latent=True).T, eta[~seen])
+        count(
+            "forecast",
+            *model.predict(data[~seen], quantiles=(0.025, 0.975), latent=True).T,
+            eta[~seen],
+        )
     table, first = model.coefficients_, 1 if ahead else 0
-    # with years ahead a random walk of the truth sums to zero over other years, so that levels differ
-    count("coefficients", table["0.025"].to_numpy()[first:], table["0.975"].to_numpy()[first:], z[-2:][first:])
+    # with years ahead a random walk of the truth sums to zero over other years, so that levels
+    # differ
+    count(
+        "coefficients",
+        table["0.025"].to_numpy()[first:],
+        table["0.975"].to_numpy()[first:],
+        z[-2:][first:],
+    )
     if not ahead:
         effects = model.effects(0)
         truth = bound[0].level_rows() @ z[: bound[0].structure.size]
@@ -139,7 +185,9 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     options = parser.parse_args()
@@ -154,7 +202,8 @@ def main() -> None:
                     totals.setdefault(what, []).append(held / of)
             warned += bool(said)
         shares = "  ".join(
-            f"{what} {np.mean(own):.3f} ({np.std(own) / len(own) ** 0.5:.3f})" for what, own in totals.items()
+            f"{what} {np.mean(own):.3f} ({np.std(own) / len(own) ** 0.5:.3f})"
+            for what, own in totals.items()
         )
         each = (time.process_time() - started) / options.replicates
         print(f"{name:14}{shares}  {each:.1f} CPU s each, {warned} with a warning", flush=True)

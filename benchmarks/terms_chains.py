@@ -3,13 +3,14 @@
     python benchmarks/terms_chains.py                    # about 40 minutes on one core
     python benchmarks/terms_chains.py --steps 2000
 
-Poisson counts of areas through years (BYM2 and a random walk), and binomial counts of groups within areas, with
-the priors of the defaults but for coefficients. Chains move all variables and hyperparameters: elliptical
-slices of the variables in coordinates in which they are independent a priori (Murray, Adams and MacKay 2010),
-and Metropolis steps of the hyperparameters with these coordinates held fixed (Murray and Adams 2010). Printed
-for linear predictors and coefficients: the error of the mean in the chains' deviations (root mean square and
-largest), the ratio of deviations (smallest and largest), and the largest split R-hat and smallest effective
-sample size of the chains.
+Poisson counts of areas through years (BYM2 and a random walk), and binomial counts of groups within
+areas, with the priors of the defaults but for coefficients. Chains move all variables and
+hyperparameters: elliptical slices of the variables in coordinates in which they are independent a
+priori (Murray, Adams and MacKay 2010), and Metropolis steps of the hyperparameters with these
+coordinates held fixed (Murray and Adams 2010). Printed for linear predictors and coefficients: the
+error of the mean in the chains' deviations (root mean square and largest), the ratio of deviations
+(smallest and largest), and the largest split R-hat and smallest effective sample size of the
+chains.
 
 Measured: see docs/terms.md.
 """
@@ -43,7 +44,9 @@ def poisson() -> tuple[LatentGaussianModel, pd.DataFrame]:
     eta = 0.5 * np.sin(frame["area"] / 4) + 0.1 * frame["year"] + 0.3 * frame["x"]
     frame["y"] = rng.poisson(2 * np.exp(eta))
     terms = [Nodes(GRAPH, grf.BYM2(), by="area"), Steps("year", "rw1")]
-    return LatentGaussianModel("y ~ 1 + x", terms, "poisson", coefficient_deviation=1.0, seed=0), frame
+    return LatentGaussianModel(
+        "y ~ 1 + x", terms, "poisson", coefficient_deviation=1.0, seed=0
+    ), frame
 
 
 def binomial() -> tuple[LatentGaussianModel, pd.DataFrame]:
@@ -55,7 +58,9 @@ def binomial() -> tuple[LatentGaussianModel, pd.DataFrame]:
     eta = 0.6 * np.sin(frame["area"] / 4) + effects[frame["group"]] + 0.4 * frame["x"]
     frame["y"] = rng.binomial(frame["n"], 1 / (1 + np.exp(-eta)))
     terms = [Nodes(GRAPH, grf.BYM2(), by="area"), Groups("group")]
-    model = LatentGaussianModel("y ~ 1 + x", terms, "binomial", trials="n", coefficient_deviation=1.0, seed=0)
+    model = LatentGaussianModel(
+        "y ~ 1 + x", terms, "binomial", trials="n", coefficient_deviation=1.0, seed=0
+    )
     return model, frame
 
 
@@ -74,7 +79,9 @@ def chain(model: LatentGaussianModel, steps: int, seed: int) -> np.ndarray:
         return rows @ joint.posterior(prior, np.zeros(data.offset.size)).draws(root)
 
     def fits(values: np.ndarray) -> float:
-        return float(data.likelihood.log_density(data.y, values[: data.offset.size] + data.offset).sum())
+        return float(
+            data.likelihood.log_density(data.y, values[: data.offset.size] + data.offset).sum()
+        )
 
     at = vectors[rng.choice(len(shares), p=shares)]
     own, w = maps(at), rng.standard_normal(joint.n)
@@ -107,7 +114,9 @@ def chain(model: LatentGaussianModel, steps: int, seed: int) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=20_000)
     options = parser.parse_args()
     print(header("scipy"))
@@ -122,9 +131,9 @@ def main() -> None:
         truth, deviation = draws.mean(axis=(0, 2)), draws.std(axis=(0, 2))
         error, ratio = (mean - truth) / deviation, std / deviation
         print(
-            f"{make.__name__:10} mean {np.sqrt(np.mean(error**2)):.3f} (largest {np.abs(error).max():.3f})  "
-            f"deviations {ratio.min():.3f} to {ratio.max():.3f}  R-hat {rhat:.3f}, {size:,.0f} draws, "
-            f"{time.process_time():.0f} CPU s",
+            f"{make.__name__:10} mean {np.sqrt(np.mean(error**2)):.3f} (largest "
+            f"{np.abs(error).max():.3f})  deviations {ratio.min():.3f} to {ratio.max():.3f}  R-hat "
+            f"{rhat:.3f}, {size:,.0f} draws, {time.process_time():.0f} CPU s",
             flush=True,
         )
 

@@ -1,7 +1,7 @@
 """How much quicker are features and PageRank that follow an edit than those that are sampled anew?
 
-A random graph with 4 edges a node, of which `--edges` edges are moved; both ways in one run, least of several
-repeats, with the CPU time of all threads. The results are compared bit for bit.
+A random graph with 4 edges a node, of which `--edges` edges are moved; both ways in one run, least
+of several repeats, with the CPU time of all threads. The results are compared bit for bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def least(call: Callable[[], Any], repeats: int) -> tuple[Any, float, float]:
     return result, min(walls), min(cpus)
 
 
-def moved(src: np.ndarray, dst: np.ndarray, n_nodes: int, n_moved: int, rng: np.random.Generator) -> grf.Graph:
+def moved(
+    src: np.ndarray, dst: np.ndarray, n_nodes: int, n_moved: int, rng: np.random.Generator
+) -> grf.Graph:
     """The graph with other ends of so many edges."""
     dst = dst.copy()
     dst[rng.choice(dst.size, n_moved, replace=False)] = rng.integers(0, n_nodes, n_moved)
@@ -64,7 +66,9 @@ def main() -> None:
     afters = {n: moved(src, dst, args.nodes, n, rng) for n in args.edges}
     warm = graph_of(src[:4000] % 1000, dst[:4000] % 1000, 1000)  # compiles
     sampler = grf.RandomWalks(args.walks)
-    grf.sample_features(warm, sampler, seed=0).updated(moved(src[:4000] % 1000, dst[:4000] % 1000, 1000, 5, rng))
+    grf.sample_features(warm, sampler, seed=0).updated(
+        moved(src[:4000] % 1000, dst[:4000] % 1000, 1000, 5, rng)
+    )
     features: Any = grf.sample_features(before, sampler, seed=0)
     print(f"{before}, {features}")
     print(
@@ -72,9 +76,13 @@ def main() -> None:
         "   CPU: anew, updated, times"
     )
     for n, after in afters.items():
-        changed = changed_rows(*(walk_transitions(graph, "normalized") for graph in (before, after)))
+        changed = changed_rows(
+            *(walk_transitions(graph, "normalized") for graph in (before, after))
+        )
         share = rows_that_met(features.record, changed, 1).mean()
-        anew, *fresh = least(lambda after=after: grf.sample_features(after, sampler, seed=0), args.repeats)
+        anew, *fresh = least(
+            lambda after=after: grf.sample_features(after, sampler, seed=0), args.repeats
+        )
         updated, *quick = least(lambda after=after, old=features: old.updated(after), args.repeats)
         for name, array in anew.record.arrays().items():
             assert np.array_equal(array, updated.record.arrays()[name]), name
@@ -84,13 +92,24 @@ def main() -> None:
     for n_batches in (1, 16):
         options = {"coupling": "iid", "n_walks": args.walks, "n_batches": n_batches, "seed": 0}
         estimate(warm, keep_walks=True, **options).updated(warm)
-        kept, *keeping = least(lambda options=options: estimate(before, keep_walks=True, **options), 1)
-        print(f"PageRank in {n_batches} batches; with keep_walks {keeping[0]:.2f} s, CPU {keeping[1]:.2f} s")
+        kept, *keeping = least(
+            lambda options=options: estimate(before, keep_walks=True, **options), 1
+        )
+        print(
+            f"PageRank in {n_batches} batches; with keep_walks {keeping[0]:.2f} s, CPU "
+            f"{keeping[1]:.2f} s"
+        )
         for n, after in afters.items():
-            changed = changed_rows(*(walk_transitions(graph, "normalized") for graph in (before, after)))
+            changed = changed_rows(
+                *(walk_transitions(graph, "normalized") for graph in (before, after))
+            )
             share = kept.follow.args[0].visitors.met(changed).mean()
-            anew, *fresh = least(lambda after=after, options=options: estimate(after, **options), args.repeats)
-            updated, *quick = least(lambda after=after, kept=kept: kept.updated(after), args.repeats)
+            anew, *fresh = least(
+                lambda after=after, options=options: estimate(after, **options), args.repeats
+            )
+            updated, *quick = least(
+                lambda after=after, kept=kept: kept.updated(after), args.repeats
+            )
             assert np.array_equal(anew.scores, updated.scores)
             show("PageRank", n, share, fresh, quick)
 

@@ -1,15 +1,17 @@
-"""The longest waits of users with default settings, each beside a unit of work of its own in the same run.
+"""The longest waits of users with default settings, each beside a unit of work of its own in the
+same run.
 
     python benchmarks/waits.py [--rows year traffic road random hubs series]
 
-`year`: 36 sensors x 8,760 hours, a fifth of the values missing (a daily profile, two processes that neighbours
-share, noise): fit, then gaps filled with deviations; the unit is a complete-grid filter of all values.
-`traffic`: the week of METR-LA, 30 % of the values missing; there is no unit. `road`: a road-like graph of
-302,500 crossings, a tenth observed, `method="precision"`; the unit is a sparse factor of its precision.
-`random`: 1,000 of a million nodes with eight random neighbours, deviations at 10,000; the unit is a product
-with the adjacency. `hubs`: 2,000 of 200,000 nodes of a graph by preferential attachment; the same unit.
-`series`: 100,000 of a million nodes of a grid, `method="series"`; the same unit. Errors and coverage are of
-values without noise that were not observed; of the random graphs next to nothing can be predicted.
+`year`: 36 sensors x 8,760 hours, a fifth of the values missing (a daily profile, two processes that
+neighbours share, noise): fit, then gaps filled with deviations; the unit is a complete-grid filter
+of all values. `traffic`: the week of METR-LA, 30 % of the values missing; there is no unit. `road`:
+a road-like graph of 302,500 crossings, a tenth observed, `method="precision"`; the unit is a sparse
+factor of its precision. `random`: 1,000 of a million nodes with eight random neighbours, deviations
+at 10,000; the unit is a product with the adjacency. `hubs`: 2,000 of 200,000 nodes of a graph by
+preferential attachment; the same unit. `series`: 100,000 of a million nodes of a grid,
+`method="series"`; the same unit. Errors and coverage are of values without noise that were not
+observed; of the random graphs next to nothing can be predicted.
 """
 
 from __future__ import annotations
@@ -43,13 +45,19 @@ def clocked(function: Callable[[], Any]) -> tuple[float, float, Any]:
 
 def report(what: str, took: tuple[float, float, Any], unit: float, name: str) -> None:
     """One line: seconds, and how many units of work they are."""
-    print(f"    {what:44}{took[0]:8.2f} s {took[1]:8.2f} CPU s {took[1] / unit:10.1f} {name}", flush=True)
+    print(
+        f"    {what:44}{took[0]:8.2f} s {took[1]:8.2f} CPU s {took[1] / unit:10.1f} {name}",
+        flush=True,
+    )
 
 
 def scores(truth: np.ndarray, mean: np.ndarray, std: np.ndarray) -> None:
     """Error and coverage of what was not observed."""
     own = metrics.rmse(truth, mean), metrics.coverage(truth, mean, std), peak_gib()
-    print(f"    RMSE {own[0]:.4f}, 95 % intervals hold {own[1]:.3f}; peak memory {own[2]:.2f} GiB", flush=True)
+    print(
+        f"    RMSE {own[0]:.4f}, 95 % intervals hold {own[1]:.3f}; peak memory {own[2]:.2f} GiB",
+        flush=True,
+    )
 
 
 def year(hours: int = 8_760) -> None:
@@ -68,8 +76,9 @@ def year(hours: int = 8_760) -> None:
     y[missing] = np.nan
     series = GridCovariance(
         Separable((Part(MaternTime(48.0), 1.0, 0.1), Part(MaternTime(6.0), 0.3, 0.1)), NOISE),
-        Sensors.of(root @ root.T), times,
-    ).series(np.full(times.size, NOISE))  # fmt: skip
+        Sensors.of(root @ root.T),
+        times,
+    ).series(np.full(times.size, NOISE))
     filled = np.where(missing, 0.0, y)[:, None]
     series.solve(filled)
     unit = clocked(lambda: series.solve(filled))[1]
@@ -111,7 +120,10 @@ def nodes_of(graph: grf.Graph, kernel: grf.kernels.Kernel, n: int, **options: An
         unit, name = clocked(precision.factor)[1], "factors"
     else:
         column = rng.standard_normal((graph.n_nodes, 1))
-        unit, name = clocked(lambda: [graph.adjacency @ column for _ in range(5)])[1] / 5, "products"
+        unit, name = (
+            clocked(lambda: [graph.adjacency @ column for _ in range(5)])[1] / 5,
+            "products",
+        )
     gp = grf.GraphGPRegressor(graph, seed=0, **options)
     report("fit", clocked(lambda: gp.fit(nodes, y)), unit, name)
     report("means everywhere", clocked(gp.predict), unit, name)
@@ -154,7 +166,9 @@ def series() -> None:
 ROWS = {row.__name__: row for row in (year, traffic, road, random, hubs, series)}
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
     warnings.simplefilter("ignore")
     print(header())

@@ -6,8 +6,8 @@
     python benchmarks/walks.py --threads           # 1M nodes with one thread and with all, and the machine's limit
     python benchmarks/walks.py --memory            # peak memory of 1M nodes x 32 walks, in a fresh process
 
-The features that are timed are complete: visits merged by (source, node, step), joined and ready for any
-kernel. Steps are edges walked. The rival makes features of walks with at most 10 deposits.
+The features that are timed are complete: visits merged by (source, node, step), joined and ready
+for any kernel. Steps are edges walked. The rival makes features of walks with at most 10 deposits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def graphs() -> dict[str, grf.Graph]:
 
 
 def some_nodes(graph: grf.Graph) -> np.ndarray:
-    """A tenth of the sources of a large graph: the same reads all over it in a tenth of the time."""
+    """A tenth of the sources of a large graph: the same reads all over it in a tenth of
+    the time.
+    """
     return np.random.default_rng(1).permutation(graph.n_nodes)[: min(graph.n_nodes, 100_000)]
 
 
@@ -69,7 +71,9 @@ def walks(n_walks: int, directions: str) -> grf.RandomWalks:
     return grf.RandomWalks(n_walks, grf.sampling.Stratified(0.1), directions=directions)
 
 
-CASES = [(n_walks, directions) for n_walks in (16, 32) for directions in ("independent", "stratified")]
+CASES = [
+    (n_walks, directions) for n_walks in (16, 32) for directions in ("independent", "stratified")
+]
 TITLE = f"{'graph':<28} {'walks':>5} {'directions':<12}"
 
 
@@ -80,18 +84,24 @@ def speed() -> None:
         for n_walks, directions in CASES:
             made: list[grf.features.Features] = []
 
-            def run(graph=graph, sampler=walks(n_walks, directions), nodes=nodes, made=made) -> None:  # noqa: B008
+            sampler = walks(n_walks, directions)
+
+            def run(graph=graph, sampler=sampler, nodes=nodes, made=made) -> None:
                 made[:] = [grf.sample_features(graph, sampler, nodes=nodes, seed=0)]
 
             run()
             middle, low, high = timed(run)
             rate = made[0].n_steps / middle / 1e6
             spread = f"[{low:.2f}, {high:.2f}]"
-            print(f"{name:<28} {n_walks:>5} {directions:<12} {middle:>8.2f} {spread:>16} {rate:>9.1f}")
+            print(
+                f"{name:<28} {n_walks:>5} {directions:<12} {middle:>8.2f} {spread:>16} {rate:>9.1f}"
+            )
 
 
 def serve() -> None:
-    """Answer every case that comes on standard input by its seconds, steps and a sum over the record."""
+    """Answer every case that comes on standard input by its seconds, steps and a sum over the
+    record.
+    """
     made = graphs()
     for line in sys.stdin:
         name, n_walks, directions = json.loads(line)
@@ -109,12 +119,19 @@ def against(folder: str) -> None:
     both = []
     for place in (folder, str(here.parents[1])):
         path = os.pathsep.join([place, str(here.parent)])
-        both.append(subprocess.Popen(
-            [sys.executable, str(here), "--serve"], env={**os.environ, "PYTHONPATH": path}, text=True, cwd=place,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        ))  # fmt: skip
+        both.append(
+            subprocess.Popen(
+                [sys.executable, str(here), "--serve"],
+                env={**os.environ, "PYTHONPATH": path},
+                text=True,
+                cwd=place,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        )
     print(
-        f"{TITLE} {'before':>7} {'[min, max]':>14} {'after':>7} {'[min, max]':>14} {'ratio':>6} {'[min, max]':>14}"
+        f"{TITLE} {'before':>7} {'[min, max]':>14} {'after':>7} {'[min, max]':>14} {'ratio':>6} "
+        f"{'[min, max]':>14}"
     )
     for name in graphs():
         for case in CASES:
@@ -132,7 +149,10 @@ def against(folder: str) -> None:
             ratios = [one / other for one, other in zip(*seconds, strict=True)]
             cells = [three([steps / one / 1e6 for one in own], 1) for own in seconds]
             same = "" if answers[0][1:] == answers[1][1:] else "  OTHER WALKS"
-            print(f"{name:<28} {case[0]:>5} {case[1]:<12} {cells[0]} {cells[1]} {three(ratios, 2)}{same}")
+            print(
+                f"{name:<28} {case[0]:>5} {case[1]:<12} {cells[0]} {cells[1]} "
+                f"{three(ratios, 2)}{same}"
+            )
     for process in both:
         process.terminate()
 
@@ -144,7 +164,9 @@ def three(values: list[float], digits: int) -> str:
 
 
 def choices() -> None:
-    """Nanoseconds a step of the loops alone, on one thread, by the number of sources that advance together."""
+    """Nanoseconds a step of the loops alone, on one thread, by the number of sources that advance
+    together.
+    """
     import graphrf.sampling.walks.random_walks as module
 
     together = (1, 4, 16, 64, 256)
@@ -163,14 +185,20 @@ def choices() -> None:
                     if turn:
                         seconds[size].append(time.process_time() - started)
             steps = int(block.counts.sum(dtype=np.int64)) - n_walks * sources.size
-            cells = " ".join(f"{statistics.median(own) / steps * 1e9:>7.1f}" for own in seconds.values())
+            cells = " ".join(
+                f"{statistics.median(own) / steps * 1e9:>7.1f}" for own in seconds.values()
+            )
             print(f"{name:<28} {n_walks:>5} {directions:<12} {cells}", flush=True)
 
 
 def threads() -> None:
-    """All of 1M nodes x 32 walks with one thread and with all cores, in turn; and what single reads take."""
+    """All of 1M nodes x 32 walks with one thread and with all cores, in turn; and what single reads
+    take.
+    """
     graph = random_graph(1_000_000, 8)
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     print("M steps/s")
     print(f"{'directions':<12} {'1 thread':>22} {f'{n_cores} threads':>22} {'ratio':>22}")
     for directions in ("independent", "stratified"):
@@ -184,7 +212,10 @@ def threads() -> None:
                     own.append(features.n_steps / taken / 1e6)
                 del features
         ratios = [many / one for one, many in zip(*rates, strict=True)]
-        print(f"{directions:<12} {three(rates[0], 1)} {three(rates[1], 1)} {three(ratios, 2)}", flush=True)
+        print(
+            f"{directions:<12} {three(rates[0], 1)} {three(rates[1], 1)} {three(ratios, 2)}",
+            flush=True,
+        )
     table = graph.adjacency.indices
     places = np.random.default_rng(0).integers(0, table.size, 2_000_000)
     read(table, places[:10])
@@ -202,7 +233,9 @@ def read(table, places):  # type: ignore[no-untyped-def]
 
 
 def rival() -> None:
-    """fast-graph-gp's GRFSampler on a 10k-node grid: 16 walks, p_halt 0.1, at most 10 deposits, all cores."""
+    """fast-graph-gp's GRFSampler on a 10k-node grid: 16 walks, p_halt 0.1, at most 10 deposits, all
+    cores.
+    """
     if importlib.util.find_spec("grf_gp") is None:
         print("\nfast-graph-gp is not installed: pip install -r benchmarks/requirements.txt")
         return
@@ -217,22 +250,34 @@ def rival() -> None:
         torch.from_numpy(walk.data),
         walk.shape,
     )
-    # The same law: geometric with p_halt 0.1, cut after 9 steps. Both end with one sparse matrix a step's worth of
-    # loads or counts for each step, before any kernel.
+    # The same law: geometric with p_halt 0.1, cut after 9 steps. Both end with one sparse matrix a
+    # step's worth of loads or counts for each step, before any kernel.
     sampler = grf.RandomWalks(
         16, grf.sampling.IID(grf.sampling.Survival(0.9 ** np.arange(10))), directions="independent"
     )
     theirs, ours = [], []
     for _ in range(5):
-        theirs.append(timed(lambda: GRFSampler(
-            tensor, walks_per_node=16, p_halt=0.1, max_walk_length=10, seed=1, use_tqdm=False,
-            n_processes=torch.get_num_threads(),
-        )(), 1)[0])  # fmt: skip
+        theirs.append(
+            timed(
+                lambda: GRFSampler(
+                    tensor,
+                    walks_per_node=16,
+                    p_halt=0.1,
+                    max_walk_length=10,
+                    seed=1,
+                    use_tqdm=False,
+                    n_processes=torch.get_num_threads(),
+                )(),
+                1,
+            )[0]
+        )
         ours.append(timed(lambda: grf.sample_features(graph, sampler, seed=1), 1)[0])
     ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
     print("\n10k-node grid, 16 walks, p_halt 0.1, at most 10 deposits, 5 runs of each in turn")
     for name, values in (("fast-graph-gp", theirs), ("graphrf", ours)):
-        print(f"{name:<14} {statistics.median(values):.3f} s [{min(values):.3f}, {max(values):.3f}]")
+        print(
+            f"{name:<14} {statistics.median(values):.3f} s [{min(values):.3f}, {max(values):.3f}]"
+        )
     print(f"ratio          {statistics.median(ratios):.0f} [{min(ratios):.0f}, {max(ratios):.0f}]")
 
 
@@ -244,7 +289,8 @@ def memory() -> None:
     seconds = time.perf_counter() - started
     print(f"1M nodes x 32 walks, p_halt 0.1: {features!r}")
     print(
-        f"{features.n_steps / 1e6:.0f}M steps in {seconds:.1f} s, {features.n_steps / seconds / 1e6:.1f}M steps/s"
+        f"{features.n_steps / 1e6:.0f}M steps in {seconds:.1f} s, "
+        f"{features.n_steps / seconds / 1e6:.1f}M steps/s"
     )
     size = features.nbytes / 2**30
     print(f"peak memory {peak_gib():.2f} GiB, of which {before:.2f} were there before and the features take "
@@ -258,7 +304,9 @@ def resident_gib() -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--against", metavar="FOLDER", help="another checkout of graphrf")
     for name in ("choices", "threads", "memory"):
         parser.add_argument(f"--{name}", action="store_true")

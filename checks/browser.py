@@ -3,10 +3,10 @@
     make test-browser
     python checks/browser.py --site out/site --report out/report.html --screenshots out/screenshots
 
-Fails where a page writes an error to the console, asks for anything that is not there or lies on another machine,
-has a link or an anchor that leads nowhere, an image that does not load, a formula that MathJax cannot read, or is
-wider than a telephone; and where the search finds nothing. Screenshots are for the eye. Chromium is taken from
-CHROMIUM, or from the PATH.
+Fails where a page writes an error to the console, asks for anything that is not there or lies on
+another machine, has a link or an anchor that leads nowhere, an image that does not load, a formula
+that MathJax cannot read, or is wider than a telephone; and where the search finds nothing.
+Screenshots are for the eye. Chromium is taken from CHROMIUM, or from the PATH.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from playwright.sync_api import Browser, Page, sync_playwright
 
 DESK, TELEPHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-# What Chromium asks of its maker at every start would be refused, and told, on a machine without a network.
-QUIET = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+# What Chromium asks of its maker at every start would be refused, and told, on a machine without a
+# network.
+QUIET = [
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 _FACTS = """() => ({
     links: [...document.querySelectorAll('a[href]')].map(a => a.href),
@@ -42,7 +48,13 @@ _FACTS = """() => ({
 
 def find_chromium() -> str | None:
     """The program, from the variable CHROMIUM or the PATH."""
-    names = (os.environ.get("CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome", "chrome")
+    names = (
+        os.environ.get("CHROMIUM", ""),
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "chrome",
+    )
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
@@ -50,7 +62,9 @@ def find_chromium() -> str | None:
 def chromium() -> Iterator[Browser]:
     program = find_chromium()
     if program is None:
-        sys.exit("no Chromium: install it (Debian: apt-get install chromium) or name it in CHROMIUM")
+        sys.exit(
+            "no Chromium: install it (Debian: apt-get install chromium) or name it in CHROMIUM"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program, args=QUIET, chromium_sandbox=os.geteuid() != 0
@@ -83,11 +97,19 @@ def _watch(page: Page, home: str, found: list[str]) -> None:
     def where() -> str:
         return page.url.removeprefix(home) or "start page"
 
-    page.on("console", lambda m: m.type in ("error", "warning") and found.append(f"{where()}: console: {m.text}"))
+    page.on(
+        "console",
+        lambda m: m.type in ("error", "warning") and found.append(f"{where()}: console: {m.text}"),
+    )
     page.on("pageerror", lambda error: found.append(f"{where()}: script: {error}"))
     page.on("requestfailed", lambda request: found.append(f"{where()}: not loaded: {request.url}"))
-    page.on("response", lambda r: r.status >= 400 and found.append(f"{where()}: {r.status}: {r.url}"))
-    page.on("request", lambda r: _is_elsewhere(r.url, home) and found.append(f"{where()}: asks for {r.url}"))
+    page.on(
+        "response", lambda r: r.status >= 400 and found.append(f"{where()}: {r.status}: {r.url}")
+    )
+    page.on(
+        "request",
+        lambda r: _is_elsewhere(r.url, home) and found.append(f"{where()}: asks for {r.url}"),
+    )
 
 
 def _is_elsewhere(url: str, home: str) -> bool:
@@ -95,7 +117,9 @@ def _is_elsewhere(url: str, home: str) -> bool:
 
 
 def problems(browser: Browser, home: str, starts: list[str]) -> list[str]:
-    """What is wrong with the pages `starts` under the address `home`, and with all pages that they lead to."""
+    """What is wrong with the pages `starts` under the address `home`, and with all pages that they
+    lead to.
+    """
     found: list[str] = []
     page = browser.new_page(viewport=DESK)
     _watch(page, home, found)
@@ -135,7 +159,11 @@ def problems(browser: Browser, home: str, starts: list[str]) -> list[str]:
     page.close()
     for name, link in wanted:
         target, fragment = urldefrag(link)
-        if fragment and target in anchors and unquote(fragment) not in anchors[target] | {"__skip", "__top"}:
+        if (
+            fragment
+            and target in anchors
+            and unquote(fragment) not in anchors[target] | {"__skip", "__top"}
+        ):
             found.append(f"{name}: no such place: {link}")
     return sorted(set(found))
 
@@ -171,8 +199,12 @@ def take_screenshots(browser: Browser, home: str, name: str, folder: Path) -> No
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--site", type=Path, required=True, help="folder of the built documentation")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--site", type=Path, required=True, help="folder of the built documentation"
+    )
     parser.add_argument("--report", type=Path, required=True, help="report.html of `graphrf demo`")
     parser.add_argument("--screenshots", type=Path, required=True, help="folder for the pictures")
     options = parser.parse_args()

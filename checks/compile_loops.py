@@ -1,9 +1,11 @@
-"""Compiles the loops, so that tests need not: some settings of checks/digests.py that call most of them.
+"""Compiles the loops, so that tests need not: some settings of checks/digests.py that call most of
+them.
 
 python checks/compile_loops.py
 
-numba keeps what it has compiled in files beside the modules, until these change. What the settings leave out is
-compiled at its first use, as all of it would be without this script. The parts take equally long.
+numba keeps what it has compiled in files beside the modules, until these change. What the settings
+leave out is compiled at its first use, as all of it would be without this script. The parts take
+equally long.
 """
 
 from __future__ import annotations
@@ -13,13 +15,31 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 PARTS = (
-    ("features walks iid", "features with float64", "products of walks", "products of powers", "pagerank pooled",
-     "pagerank local walks", "pagerank personal", "regression blocks precision", "transform diffusion",
-     "transform returns"),
-    ("features default", "features cut", "pagerank tolerance", "regression walks", "regression walks sampler",
-     "gpytorch walks", "Fourier features iid", "Fourier features orthogonal-hd",
-     "graph and time complete", "graph and time gaps"),
-)  # fmt: skip
+    (
+        "features walks iid",
+        "features with float64",
+        "products of walks",
+        "products of powers",
+        "pagerank pooled",
+        "pagerank local walks",
+        "pagerank personal",
+        "regression blocks precision",
+        "transform diffusion",
+        "transform returns",
+    ),
+    (
+        "features default",
+        "features cut",
+        "pagerank tolerance",
+        "regression walks",
+        "regression walks sampler",
+        "gpytorch walks",
+        "Fourier features iid",
+        "Fourier features orthogonal-hd",
+        "graph and time complete",
+        "graph and time gaps",
+    ),
+)
 
 
 def compute(part: tuple[str, ...]) -> None:

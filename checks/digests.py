@@ -1,14 +1,16 @@
-"""Does a change of the code move a result? Digests of what graphrf computes, to be compared with those of before.
+"""Does a change of the code move a result? Digests of what graphrf computes, to be compared with
+those of before.
 
 python checks/digests.py                        # a line for each setting: its name, and what its results hash to
 python checks/digests.py --write before.json    # keeps them
 python checks/digests.py --compare before.json  # prints the settings that differ; exits with 1 if there are any
 
-Only public names are used, so that the same file runs before and after files have been moved. Results hash with
-their bytes, dtypes and shapes; the few whose last digits depend on the threads of BLAS or torch are `rounded`. A
-setting that needs an extra or a data set that is not here is reported as skipped, one that raises as failed: both
-differ from a digest. Compare what ran on one machine with the same versions of numpy, scipy, numba and torch. The
-first run compiles the loops, which takes a minute more.
+Only public names are used, so that the same file runs before and after files have been moved.
+Results hash with their bytes, dtypes and shapes; the few whose last digits depend on the threads of
+BLAS or torch are `rounded`. A setting that needs an extra or a data set that is not here is
+reported as skipped, one that raises as failed: both differ from a digest. Compare what ran on one
+machine with the same versions of numpy, scipy, numba and torch. The first run compiles the loops,
+which takes a minute more.
 """
 
 from __future__ import annotations
@@ -37,12 +39,18 @@ import graphrf as grf
 SETTINGS: dict[str, Callable[[], Any]] = {}
 
 
-def setting(name: str, cases: Mapping[str, Any] | Iterable[str] = ()) -> Callable[[Callable[..., Any]], None]:
-    """Enters a function that returns results: as one setting, or as one for each case, which it is given."""
+def setting(
+    name: str, cases: Mapping[str, Any] | Iterable[str] = ()
+) -> Callable[[Callable[..., Any]], None]:
+    """Enters a function that returns results: as one setting, or as one for each case, which it is
+    given.
+    """
 
     def enter(function: Callable[..., Any]) -> None:
         named = cases if isinstance(cases, Mapping) else {case: case for case in cases}
-        new = {f"{name} {case}": partial(function, value) for case, value in named.items()} or {name: function}
+        new = {f"{name} {case}": partial(function, value) for case, value in named.items()} or {
+            name: function
+        }
         assert not new.keys() & SETTINGS.keys()
         SETTINGS.update(new)
 
@@ -50,7 +58,9 @@ def setting(name: str, cases: Mapping[str, Any] | Iterable[str] = ()) -> Callabl
 
 
 def pieces(part: Any) -> Iterator[bytes]:
-    """The bytes of a result: an array, matrix, tensor or graph, a word or number, or several of these."""
+    """The bytes of a result: an array, matrix, tensor or graph, a word or number, or several of
+    these.
+    """
     if isinstance(part, np.ndarray | np.generic):
         yield f"{part.dtype.str}{part.shape}".encode()
         yield np.ascontiguousarray(part).tobytes()
@@ -62,7 +72,11 @@ def pieces(part: Any) -> Iterator[bytes]:
         yield from pieces([part.directed, list(part.nodes), part.adjacency])
     elif hasattr(part, "detach"):
         sparse = str(part.layout) == "torch.sparse_csr"
-        parts = [part.crow_indices(), part.col_indices(), part.values()] if sparse else part.detach().numpy()
+        parts = (
+            [part.crow_indices(), part.col_indices(), part.values()]
+            if sparse
+            else part.detach().numpy()
+        )
         yield from pieces(parts)
     elif isinstance(part, Mapping):
         yield from pieces(sorted(part.items()))
@@ -97,8 +111,8 @@ def of(result: Any, names: str) -> list[Any]:
     return [getattr(result, name) for name in names.split()]
 
 
-# A grid; named nodes with loops, unequal weights and components, and the same with directions, where a third of
-# the nodes is dangling; two hubs with 199 leaves each, and an isolated node.
+# A grid; named nodes with loops, unequal weights and components, and the same with directions,
+# where a third of the nodes is dangling; two hubs with 199 leaves each, and an isolated node.
 RNG = np.random.default_rng(0)
 NAMES = [f"n{i}" for i in range(150)]
 ENDS, WEIGHTS = RNG.integers(0, 150, (2, 400)), RNG.uniform(0.2, 3, 400)
@@ -110,7 +124,7 @@ HUBS = grf.from_edges(np.r_[LEAVES % 2, LEAVES[:-1:3]], np.r_[LEAVES, LEAVES[1::
 KERNEL, COMBINATORIAL = grf.Diffusion(2.0), grf.Diffusion(0.5, laplacian="combinatorial")
 
 
-# -- features ----------------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 
 
 class ByDegree(grf.sampling.AdaptiveLengths):
@@ -127,7 +141,9 @@ SAMPLERS: dict[str, Any] = {
     "walks iid": grf.RandomWalks(16, grf.sampling.IID(0.1), directions="independent"),
     "walks antithetic": grf.RandomWalks(16, grf.sampling.Antithetic(0.2)),
     "walks sigma": grf.RandomWalks(16, grf.sampling.SigmaCoupled(0.1), directions="independent"),
-    "walks stratified": grf.RandomWalks(16, grf.sampling.Stratified(grf.sampling.Survival([1, 1, 0.5, 0.25]))),
+    "walks stratified": grf.RandomWalks(
+        16, grf.sampling.Stratified(grf.sampling.Survival([1, 1, 0.5, 0.25]))
+    ),
     "walks truncated": grf.RandomWalks(12, grf.sampling.Truncated(6)),
     "walks auto": grf.RandomWalks(16, grf.sampling.AutoLengths(KERNEL)),
     "walks choice": grf.RandomWalks(16, ByDegree()),
@@ -157,7 +173,9 @@ def features_of_sampler(sampler: Any) -> Any:
 
 @setting("descriptions of features")
 def descriptions() -> Any:
-    return [grf.sample_features(WEIGHTED, sampler, seed=1).description for sampler in SAMPLERS.values()]
+    return [
+        grf.sample_features(WEIGHTED, sampler, seed=1).description for sampler in SAMPLERS.values()
+    ]
 
 
 @setting(
@@ -171,7 +189,10 @@ def descriptions() -> Any:
     },
 )
 def features_with_option(options: dict[str, Any]) -> Any:
-    return [record(grf.sample_features(WEIGHTED, sampler, seed=3, **options)) for sampler in BOTH.values()]
+    return [
+        record(grf.sample_features(WEIGHTED, sampler, seed=3, **options))
+        for sampler in BOTH.values()
+    ]
 
 
 @setting("features in files of", BOTH)
@@ -179,18 +200,28 @@ def features_in_files(sampler: Any) -> Any:
     with TemporaryDirectory() as folder:
         drawn = grf.sample_features(HUBS, sampler, seed=3, path=f"{folder}/blocks")
         drawn.save(f"{folder}/one.npz")
-        return [record(grf.features.load_features(f"{folder}/{name}")) for name in ("blocks", "one.npz")], record(
-            drawn
-        )
+        return [
+            record(grf.features.load_features(f"{folder}/{name}")) for name in ("blocks", "one.npz")
+        ], record(drawn)
 
 
 @setting("products of", BOTH)
 def products_of_features(sampler: Any) -> Any:
     one, two = (grf.sample_features(WEIGHTED, sampler, seed=seed) for seed in (1, 2))
-    grams = one.gram(KERNEL), one.gram(KERNEL, rows=[3, 1], cols=[0, 9]), one.gram(KERNEL, other=two)
+    grams = (
+        one.gram(KERNEL),
+        one.gram(KERNEL, rows=[3, 1], cols=[0, 9]),
+        one.gram(KERNEL, other=two),
+    )
     factor, f = one.take([5, *range(149), 5]).factor(n_threads=2), KERNEL.modulation(9)
     x = np.random.default_rng(0).standard_normal((151, 3)).astype(np.float32)
-    return grams, factor.apply(f, x[1:]), factor.apply_t(f, x), factor.grad_f(x[1:], x), factor.diagonal(f)
+    return (
+        grams,
+        factor.apply(f, x[1:]),
+        factor.apply_t(f, x),
+        factor.grad_f(x[1:], x),
+        factor.diagonal(f),
+    )
 
 
 @setting("chains of", BOTH)
@@ -198,11 +229,18 @@ def chains_of_features(sampler: Any) -> Any:
     draw = partial(grf.sampling.sample_product, WEIGHTED, sampler, n_factors=3, dtype="float64")
     one, two = draw(seed=1), draw(seed=2)
     x = np.random.default_rng(0).standard_normal((150, 2))
-    exact = one.matrix(KERNEL), one.apply(KERNEL, x), one.apply_t(KERNEL, x), of(one, "seed nnz n_steps shape")
-    return exact, rounded(one.gram(KERNEL, rows=[1, 0]), one.gram(KERNEL, other=two))  # dense products by BLAS
+    exact = (
+        one.matrix(KERNEL),
+        one.apply(KERNEL, x),
+        one.apply_t(KERNEL, x),
+        of(one, "seed nnz n_steps shape"),
+    )
+    return exact, rounded(
+        one.gram(KERNEL, rows=[1, 0]), one.gram(KERNEL, other=two)
+    )  # dense products by BLAS
 
 
-# -- kernels and series ------------------------------------------------------------------------------------
+# -- kernels and series ----------------------------------------------------------------------------
 
 
 @setting(
@@ -230,12 +268,25 @@ def kernel_in_numbers(kernel: grf.kernels.Kernel) -> Any:
     spectra = kernel.spectrum(eigenvalues, at), kernel.root_spectrum(eigenvalues, at)
     dense = rounded(kernel.dense(WEIGHTED), kernel.dense_root(WEIGHTED))  # eigenvectors by LAPACK
     x = np.random.default_rng(0).standard_normal((900, 2))
-    ways = product((grf.apply_kernel, grf.apply_root), (WEIGHTED, GRID), (1, 2), (np.float32, np.float64))
-    products = [f(g, kernel, x[: g.n_nodes].astype(t), tol=1e-4, n_threads=threads) for f, g, threads, t in ways]
-    return kernel.hyperparameters, kernel.hyperparameter_bounds(at), series, cut, spectra, dense, products
+    ways = product(
+        (grf.apply_kernel, grf.apply_root), (WEIGHTED, GRID), (1, 2), (np.float32, np.float64)
+    )
+    products = [
+        f(g, kernel, x[: g.n_nodes].astype(t), tol=1e-4, n_threads=threads)
+        for f, g, threads, t in ways
+    ]
+    return (
+        kernel.hyperparameters,
+        kernel.hyperparameter_bounds(at),
+        series,
+        cut,
+        spectra,
+        dense,
+        products,
+    )
 
 
-# -- couplings and PageRank --------------------------------------------------------------------------------
+# -- couplings and PageRank ------------------------------------------------------------------------
 
 
 @setting(
@@ -248,15 +299,23 @@ def kernel_in_numbers(kernel: grf.kernels.Kernel) -> Any:
         "quadratic pairs": {"order": 6, "solver": "quadratic", "pairs": 40},
         "projection": {"order": 8, "solver": "projection"},
         "exhaustive": {"order": 5, "solver": "exhaustive"},
-        "survival": {"order": 6, "p_halt": grf.sampling.Survival([1, 1, 0.5, 0.25]), "kernel": COMBINATORIAL},
+        "survival": {
+            "order": 6,
+            "p_halt": grf.sampling.Survival([1, 1, 0.5, 0.25]),
+            "kernel": COMBINATORIAL,
+        },
         "PageRank": {"order": 10, "objective": "pagerank"},
     },
 )
 def learned_coupling(options: dict[str, Any]) -> Any:
     couplings = [
-        grf.couplings.learn_coupling(graph, **{"p_halt": 0.2, "seed": 5, **options}) for graph in (None, WEIGHTED)
+        grf.couplings.learn_coupling(graph, **{"p_halt": 0.2, "seed": 5, **options})
+        for graph in (None, WEIGHTED)
     ]
-    return [of(coupling, "permutations cost_before cost_after order n_walkers") for coupling in couplings]
+    return [
+        of(coupling, "permutations cost_before cost_after order n_walkers")
+        for coupling in couplings
+    ]
 
 
 RANKS = "scores stderr l1_error walks steps seed exact_steps n_batches"
@@ -296,9 +355,14 @@ def pagerank_iterated() -> Any:
     return [of(result, RANKS) for result in refined], [of(result, numbers) for result in iterated]
 
 
-@setting("pagerank local", {"walks": {"k": 5, "seed": 1}, "all": {"seed": 1}, "push": {"max_residual": 1e-3}})
+@setting(
+    "pagerank local",
+    {"walks": {"k": 5, "seed": 1}, "all": {"seed": 1}, "push": {"max_residual": 1e-3}},
+)
 def pagerank_of_sources(options: dict[str, Any]) -> Any:
-    results = [grf.pagerank.local_pagerank(graph, [0, 7, 0], **options) for graph in (DIRECTED, HUBS)]
+    results = [
+        grf.pagerank.local_pagerank(graph, [0, 7, 0], **options) for graph in (DIRECTED, HUBS)
+    ]
     names = "scores stderr sources residual pushes walks steps touched delta epsilon failure max_residual seed"
     return [[of(result, names), result.top(3), result.best(4)] for result in results]
 
@@ -306,15 +370,26 @@ def pagerank_of_sources(options: dict[str, Any]) -> Any:
 @setting("pagerank in networkx")
 def pagerank_in_networkx() -> Any:
     graph = nx.gnp_random_graph(200, 0.03, seed=1, directed=True)
-    ways: list[dict[str, Any]] = [{}, {"alpha": 0.7, "personalization": {3: 1.0}}, {"method": "walks", "seed": 2}]
+    ways: list[dict[str, Any]] = [
+        {},
+        {"alpha": 0.7, "personalization": {3: 1.0}},
+        {"method": "walks", "seed": 2},
+    ]
     return [nx.pagerank(graph, backend="graphrf", **way) for way in ways]
 
 
-# -- Gaussian processes ------------------------------------------------------------------------------------
+# -- Gaussian processes ----------------------------------------------------------------------------
 
 NODES = RNG.choice(900, 150, replace=False)
-SIGNAL = 3 * grf.apply_root(GRID, grf.Diffusion(4.0), RNG.standard_normal(900)) + 0.2 * RNG.standard_normal(900)
-FIXED: dict[str, Any] = {"kernel": grf.Diffusion(3.0), "optimize": False, "noise": 0.1, "output_scale": 2.0}
+SIGNAL = 3 * grf.apply_root(
+    GRID, grf.Diffusion(4.0), RNG.standard_normal(900)
+) + 0.2 * RNG.standard_normal(900)
+FIXED: dict[str, Any] = {
+    "kernel": grf.Diffusion(3.0),
+    "optimize": False,
+    "noise": 0.1,
+    "output_scale": 2.0,
+}
 COMPRESSED: dict[str, Any] = {"method": "features", "sampler": BOTH["powers"]}
 
 
@@ -327,10 +402,16 @@ def regressor(**options: Any) -> grf.GraphGPRegressor:
 
 def answers(gp: Any) -> list[Any]:
     """What a fitted regressor has learned, and what it predicts."""
-    learned = of(gp, "output_scale_ noise_ mean_ log_marginal_likelihood_ mean_variance_ truncation_error_")
+    learned = of(
+        gp, "output_scale_ noise_ mean_ log_marginal_likelihood_ mean_variance_ truncation_error_"
+    )
     state = of(gp, "solver_ converged_ n_observations_ n_observed_nodes_")
     few = [0, 450, 899, 0]
-    near = gp.predict(few, return_std="observation"), gp.predict(few, return_cov=True), gp.prior_covariance(few)
+    near = (
+        gp.predict(few, return_std="observation"),
+        gp.predict(few, return_cov=True),
+        gp.prior_covariance(few),
+    )
     return [
         gp.kernel_.hyperparameters,
         learned,
@@ -385,7 +466,9 @@ def regression_saved(options: dict[str, Any]) -> Any:
 )
 def classification(options: dict[str, Any]) -> Any:
     nodes = NODES[:90]
-    gp = grf.GraphGPClassifier(GRID, seed=4, **options).fit(nodes, np.array(["a", "b", "c"])[nodes % 30 // 10])
+    gp = grf.GraphGPClassifier(GRID, seed=4, **options).fit(
+        nodes, np.array(["a", "b", "c"])[nodes % 30 // 10]
+    )
     learned = of(gp, "class_bias_ output_scale_ log_marginal_likelihood_ converged_")
     return gp.kernel_.hyperparameters, learned, gp.predict_proba(), gp.predict().tolist()
 
@@ -398,7 +481,11 @@ def graph_and_time(share: float) -> Any:
     gp = grf.gp.GraphTimeGPRegressor(GRID, "diffusion", max_train=100, n_draws=4, seed=1)
     gp.fit(y, times=times, nodes=NODES[:12])
     later = np.array([3.0, 35.0])
-    return gp.parts_[-1][1:], gp.predict(NODES, later, return_std=True), gp.sample(NODES[:3], later, seed=0)
+    return (
+        gp.parts_[-1][1:],
+        gp.predict(NODES, later, return_std=True),
+        gp.sample(NODES[:3], later, seed=0),
+    )
 
 
 SOURCES: dict[str, Callable[[], Any]] = {
@@ -416,17 +503,27 @@ def kernel_in_gpytorch(make: Callable[[], Any]) -> Any:
 
     class Regression(gpytorch.models.ExactGP):
         def forward(self, x: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
 
     x = torch.arange(0, 150, 3)[:, None]
     y = torch.sin(x[:, 0].double())
     model = Regression(x, y, gpytorch.likelihoods.GaussianLikelihood())
-    model.mean_module, model.covar_module = gpytorch.means.ZeroMean(), gpytorch.kernels.ScaleKernel(make())
+    model.mean_module, model.covar_module = (
+        gpytorch.means.ZeroMean(),
+        gpytorch.kernels.ScaleKernel(make()),
+    )
     model.double().train()
     value = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
     value.backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    return model.covar_module(x).to_dense(), model.covar_module(x[:5], x[3:]).to_dense(), value, gradients
+    return (
+        model.covar_module(x).to_dense(),
+        model.covar_module(x[:5], x[3:]).to_dense(),
+        value,
+        gradients,
+    )
 
 
 @setting("operator", SOURCES)
@@ -449,8 +546,12 @@ def operator(make: Callable[[], Any]) -> Any:
 def device_draws(make: Callable[[], Any]) -> Any:
     torch = need("torch")
     x = torch.arange(0, 150, 4)
-    draws = grf.gp.pathwise_draws(make().double(), x, torch.cos(x.double()), 0.1, n_samples=3, seed=2)
-    return rounded(draws.coefficients, draws.at(torch.arange(9)))  # a solve by torch, on its threads
+    draws = grf.gp.pathwise_draws(
+        make().double(), x, torch.cos(x.double()), 0.1, n_samples=3, seed=2
+    )
+    return rounded(
+        draws.coefficients, draws.at(torch.arange(9))
+    )  # a solve by torch, on its threads
 
 
 @setting("tensor of", BOTH)
@@ -470,13 +571,24 @@ def metrics() -> Any:
         m.coverage(y, mean, std),
         m.kl_divergence(y[:4], a, mean[:4], b),
     )
-    return moments, [f(labels, shares) for f in (m.log_loss, m.reliability, m.expected_calibration_error)]
+    return moments, [
+        f(labels, shares) for f in (m.log_loss, m.reliability, m.expected_calibration_error)
+    ]
 
 
-# -- Euclidean features ------------------------------------------------------------------------------------
+# -- Euclidean features ----------------------------------------------------------------------------
 
 X = RNG.standard_normal((60, 4))
-DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton", "sobol")
+DIRECTIONS = (
+    "iid",
+    "orthogonal",
+    "simplex",
+    "simplex+",
+    "orthogonal-hd",
+    "simplex-hd",
+    "halton",
+    "sobol",
+)
 
 
 def mapped(features: Any) -> list[Any]:
@@ -491,15 +603,23 @@ def fourier_features(directions: str) -> Any:
     ways = [(a, None if directions in ("halton", "sobol") else b, c) for a, b, c in ways]
     return [
         mapped(
-            grf.euclidean.FourierFeatures(24, directions=directions, kernel=a, norms=b, readout=c, lengthscale=2.0)
+            grf.euclidean.FourierFeatures(
+                24, directions=directions, kernel=a, norms=b, readout=c, lengthscale=2.0
+            )
         )
         for a, b, c in ways
     ]
 
 
-@setting("other features", {"Laplace": ("LaplaceFeatures", 24), "quadrature": ("QuadratureFeatures", 5)})
+@setting(
+    "other features", {"Laplace": ("LaplaceFeatures", 24), "quadrature": ("QuadratureFeatures", 5)}
+)
 def other_features(case: tuple[str, int]) -> Any:
-    options = {"directions": "simplex", "antithetic": False} if case[0][0] == "L" else {"rule": "gauss-legendre"}
+    options = (
+        {"directions": "simplex", "antithetic": False}
+        if case[0][0] == "L"
+        else {"rule": "gauss-legendre"}
+    )
     return [mapped(getattr(grf.euclidean, case[0])(case[1], **each)) for each in ({}, options)]
 
 
@@ -531,7 +651,10 @@ def attention(options: dict[str, Any]) -> Any:
 def divergences() -> Any:
     a, b = np.cov(X[:30].T), np.cov(X[30:].T)
     learned = grf.euclidean.learn_copula(X[:20], n_steps=5, learning_rate=0.1, seed=0)
-    distances = grf.euclidean.gaussian_w2(X[0], a, X[1], b), grf.euclidean.gaussian_kl(X[0], a, X[1], b)
+    distances = (
+        grf.euclidean.gaussian_w2(X[0], a, X[1], b),
+        grf.euclidean.gaussian_kl(X[0], a, X[1], b),
+    )
     return *distances, learned.losses, learned.copula.cholesky
 
 
@@ -539,24 +662,39 @@ def divergences() -> Any:
 def pathwise_draws() -> Any:
     e, y, new = grf.euclidean, np.sin(X[:, 0]), X[:5] + 0.1
     features, known = e.FourierFeatures(32).fit(X), {"noise": 0.1, "n_samples": 3, "seed": 1}
-    draws = e.decoupled_draws(features, "gaussian", X, y, **known), e.weight_space_draws(features, X, y, **known)
+    draws = (
+        e.decoupled_draws(features, "gaussian", X, y, **known),
+        e.weight_space_draws(features, X, y, **known),
+    )
     moments = e.decoupled_moments(features, "gaussian", X, y, new, noise=0.1)
     moments = *moments, *e.exact_moments("matern32", X, y, new, noise=0.1)
     return rounded(*(each.at(new) for each in draws), *moments)  # dense solves by LAPACK
 
 
-# -- PyTorch Geometric; graphs from files and points -------------------------------------------------------
+# -- PyTorch Geometric; graphs from files and points -----------------------------------------------
 
 
 @setting(
     "transform",
     {
         "diffusion": ("GRFDiffusion", [KERNEL, 6], {"seed": 1}),
-        "diffusion rows": ("GRFDiffusion", [KERNEL, 6], {"normalization": "row", "sampler": SAMPLERS["exact"]}),
+        "diffusion rows": (
+            "GRFDiffusion",
+            [KERNEL, 6],
+            {"normalization": "row", "sampler": SAMPLERS["exact"]},
+        ),
         "pagerank": ("PersonalizedPageRank", [6], {}),
-        "pagerank symmetric": ("PersonalizedPageRank", [6], {"normalization": "sym", "max_residual": 1e-3}),
+        "pagerank symmetric": (
+            "PersonalizedPageRank",
+            [6],
+            {"normalization": "sym", "max_residual": 1e-3},
+        ),
         "features": ("AddRandomFeatures", [KERNEL, 20], {"seed": 1}),
-        "features sampled": ("AddRandomFeatures", [KERNEL, 20], {"seed": 1, "sampler": BOTH["powers"]}),
+        "features sampled": (
+            "AddRandomFeatures",
+            [KERNEL, 20],
+            {"seed": 1, "sampler": BOTH["powers"]},
+        ),
         "returns": ("AddReturnProbabilities", [6], {"seed": 1}),
     },
 )
@@ -574,23 +712,36 @@ def graphs_of_files() -> Any:
         table.write_text("from,to,km\nb,a,1.5\na,c,2.0\nc,b,0.25\nb,a,4\nd,d,1\n", encoding="utf-8")
         load = partial(grf.load_graph, table, columns=("from", "to"), weight="km")
         WEIGHTED.save(f"{folder}/saved")
-        return load(), load(weight_is="distance", directed=True), digest(grf.open_graph(f"{folder}/saved"))
+        return (
+            load(),
+            load(weight_is="distance", directed=True),
+            digest(grf.open_graph(f"{folder}/saved")),
+        )
 
 
 @setting("graphs of points")
 def graphs_of_points() -> Any:
-    mesh = np.random.default_rng(1).random((4, 3)), np.array([[0, 1, 2], [0, 2, 3], [0, 1, 3], [1, 2, 3]])
-    points = [grf.from_points(X, n_neighbors=4, weights=name) for name in ("unit", "gaussian", "inverse_length")]
+    mesh = (
+        np.random.default_rng(1).random((4, 3)),
+        np.array([[0, 1, 2], [0, 2, 3], [0, 1, 3], [1, 2, 3]]),
+    )
+    points = [
+        grf.from_points(X, n_neighbors=4, weights=name)
+        for name in ("unit", "gaussian", "inverse_length")
+    ]
     meshes = [grf.from_mesh(mesh, weights=name) for name in ("unit", "inverse_length")]
     return points, meshes, grf.from_mesh(mesh, on="vertices", weights="cotangent")
 
 
-@setting("data set", ["les-miserables", "generated-torus", "dolphins", "mesh-teapot", "pems-bay", "uci-concrete"])
+@setting(
+    "data set",
+    ["les-miserables", "generated-torus", "dolphins", "mesh-teapot", "pems-bay", "uci-concrete"],
+)
 def data_set(name: str) -> Any:
     return of(grf.datasets.load(name), "graph targets target_nodes coordinates features")
 
 
-# -- the command line --------------------------------------------------------------------------------------
+# -- the command line ------------------------------------------------------------------------------
 
 
 def outcome(compute: Callable[[], Any]) -> str:
@@ -598,13 +749,19 @@ def outcome(compute: Callable[[], Any]) -> str:
     try:
         return digest(compute())
     except Exception as error:
-        own = (getattr(error, "name", None) or "").startswith("graphrf")  # a module of graphrf is no extra
+        own = (getattr(error, "name", None) or "").startswith(
+            "graphrf"
+        )  # a module of graphrf is no extra
         lacking = isinstance(error, ImportError | ConnectionError) and not own
-        return f"{'skipped' if lacking else 'failed'}: {type(error).__name__}: {error}".splitlines()[0]
+        return (
+            f"{'skipped' if lacking else 'failed'}: {type(error).__name__}: {error}".splitlines()[0]
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", type=Path, metavar="FILE")
     parser.add_argument("--compare", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -618,12 +775,17 @@ def main() -> int:
     skipped = sum(value.startswith("skipped") for value in found.values())
     seconds = time.perf_counter() - start
     where = Path(grf.__file__).parent
-    print(f"{len(found)} settings, {skipped} of them skipped, of {where} in {seconds:.0f} s", file=sys.stderr)
+    print(
+        f"{len(found)} settings, {skipped} of them skipped, of {where} in {seconds:.0f} s",
+        file=sys.stderr,
+    )
     if options.write is not None:
         options.write.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     wrong = [name for name in found if found[name].startswith("failed")]
     if options.compare is not None:
-        wrong = [name for name in before | found if name in wrong or before.get(name) != found.get(name)]
+        wrong = [
+            name for name in before | found if name in wrong or before.get(name) != found.get(name)
+        ]
         for name in wrong:
             print(f"{name}  before: {before.get(name)}  now: {found.get(name)}")
     return int(bool(wrong))

@@ -1,4 +1,5 @@
-"""Can the package be released? Builds it, and installs what was built into clean environments, as users would.
+"""Can the package be released? Builds it, and installs what was built into clean environments, as
+users would.
 
 python checks/package.py                          # all parts; about half an hour
 python checks/package.py --only build,core        # some parts
@@ -15,8 +16,8 @@ extras  each extra alone: its parts work, the others name their extra
 suite   the wheel with all extras: the tests, doctests and documentation, run against what was installed
 types   pyright --verifytypes, where pyright is on PATH
 
-Environments are made one after another in a temporary folder, with the versions of constraints.txt, and removed.
-Needs git and the extra `test`.
+Environments are made one after another in a temporary folder, with the versions of constraints.txt,
+and removed. Needs git and the extra `test`.
 """
 
 from __future__ import annotations
@@ -91,9 +92,12 @@ OTHER_EXTRAS = {"all", "test", "docs", "browser"}
 FREED = {"geometric": {"numpy"}, "pymc": {"numba", "llvmlite", "matplotlib"}}
 # In the repository, but not in an sdist: what only its hosting reads.
 HOSTING = (".gitignore", ".ci/", ".github/", ".zenodo.json")
-# What pyright says of a name whose own annotation is incomplete; and of functions compiled by numba and of classes
-# whose bases, in other libraries, have no types. The rest, "partially unknown", follows from one of these.
-OWN = re.compile(r"missing type annotation|Type unknown|has unknown type|has partially unknown type")
+# What pyright says of a name whose own annotation is incomplete; and of functions compiled by numba
+# and of classes whose bases, in other libraries, have no types. The rest, "partially unknown",
+# follows from one of these.
+OWN = re.compile(
+    r"missing type annotation|Type unknown|has unknown type|has partially unknown type"
+)
 NOT_OURS = ('Type argument 1 for class "Dispatcher"', "Type of base class", "Type of metaclass")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis")
 # Tests of files that need nothing but the core; others skip what needs an extra.
@@ -104,12 +108,25 @@ CORE_TESTS = (
     "tests/features",
     "tests/package/test_package.py",
 )
-NOT_OF_THE_CORE = ("torch", "sklearn", "gpytorch", "botorch", "matplotlib", "trimesh", "dask", "torch_geometric")
+NOT_OF_THE_CORE = (
+    "torch",
+    "sklearn",
+    "gpytorch",
+    "botorch",
+    "matplotlib",
+    "trimesh",
+    "dask",
+    "torch_geometric",
+)
 
 
 def run(command: Sequence[str | Path], *, cwd: Path, env: dict[str, str] | None = None) -> str:
     """Standard output of a command that must succeed."""
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -142,7 +159,9 @@ def copy(names: set[str], folder: Path) -> Path:
 def must_be_equal(what: str, found: set[str], wanted: set[str]) -> None:
     """Fails with what is too much and what is missing."""
     if found != wanted:
-        raise SystemExit(f"{what}: unexpected {sorted(found - wanted)}; missing {sorted(wanted - found)}")
+        raise SystemExit(
+            f"{what}: unexpected {sorted(found - wanted)}; missing {sorted(wanted - found)}"
+        )
 
 
 class Workplace:
@@ -156,7 +175,9 @@ class Workplace:
         self.sdist, self.wheel = self._built()
 
     def _built(self) -> tuple[Path, Path]:
-        """As `python -m build` does, in two steps: the wheel shows that the sdist holds what a build needs."""
+        """As `python -m build` does, in two steps: the wheel shows that the sdist holds what a
+        build needs.
+        """
         source, unpacked, dist = (self.folder / name for name in ("source", "unpacked", "dist"))
         copy(tracked(), source)
         build = [sys.executable, "-m", "build", "--outdir", dist]
@@ -190,11 +211,22 @@ class Workplace:
         else:
             kept = [f"{package}=={version}" for package, version in pins.items()]
         constraints.write_text("\n".join(kept) + "\n", encoding="utf-8")
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", constraints]
+        pip = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-c",
+            constraints,
+        ]
         wanted = f"graphrf[{extras}] @ {self.wheel.as_uri()}" if extras else str(self.wheel)
         run([*pip, *(() if extras else ("--no-cache-dir",)), wanted, *tools], cwd=self.empty)
         run([python, "-m", "pip", "check"], cwd=self.empty)
-        where = run([python, "-c", "import graphrf; print(graphrf.__file__)"], cwd=self.empty).strip()
+        where = run(
+            [python, "-c", "import graphrf; print(graphrf.__file__)"], cwd=self.empty
+        ).strip()
         assert Path(where).is_relative_to(place), where
         assert "site-packages" in Path(where).parts, where
         try:
@@ -204,20 +236,37 @@ class Workplace:
 
     def tests(self, python: Path, targets: Sequence[str | Path], options: Sequence[str]) -> str:
         """The closing line of pytest on files beside which there is no `graphrf` folder."""
-        beside = copy({name for name in tracked() if not name.startswith("graphrf/")}, self.folder / "beside")
+        beside = copy(
+            {name for name in tracked() if not name.startswith("graphrf/")}, self.folder / "beside"
+        )
         # Read by every worker, before any test.
         (beside / "conftest.py").write_text(
             "import graphrf\nfrom pathlib import Path\n\n"
             "assert 'site-packages' in Path(graphrf.__file__).parts, graphrf.__file__\n",
             encoding="utf-8",
         )
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not full", "--rootdir", beside]
+        command = [
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not full",
+            "--rootdir",
+            beside,
+        ]
         command += ["-c", beside / "pyproject.toml", *options, *targets]
         try:
-            printed = run(command, cwd=beside, env={} if "GRAPHRF_DATA_DIR" in os.environ else data_folder())
+            printed = run(
+                command, cwd=beside, env={} if "GRAPHRF_DATA_DIR" in os.environ else data_folder()
+            )
         finally:
             shutil.rmtree(beside)
-        return [line for line in printed.splitlines() if re.search(r"\d+ passed", line)][-1].strip("= ")
+        return [line for line in printed.splitlines() if re.search(r"\d+ passed", line)][-1].strip(
+            "= "
+        )
 
 
 def data_folder() -> dict[str, str]:
@@ -236,13 +285,26 @@ def check_build(work: Workplace) -> str:
     wanted = {name for name in files if name.startswith("graphrf/")}
     for name in ("py.typed", "datasets/registry.json", "sampling/walks/permutations.json"):
         assert f"graphrf/{name}" in wanted, name
-    extra = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")}
+    extra = {
+        f"{info}/{name}"
+        for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt")
+    }
     must_be_equal("the wheel", packed, wanted | extra | {f"{info}/licenses/LICENSE"})
 
     with tarfile.open(work.sdist) as archive:
-        packed_source = {name.partition("/")[2] for member in archive if member.isfile() for name in [member.name]}
-    made = {name for name in packed_source if name.startswith("graphrf.egg-info/")} | {"PKG-INFO", "setup.cfg"}
-    must_be_equal("the sdist", packed_source, {name for name in files if not name.startswith(HOSTING)} | made)
+        packed_source = {
+            name.partition("/")[2]
+            for member in archive
+            if member.isfile()
+            for name in [member.name]
+        }
+    made = {name for name in packed_source if name.startswith("graphrf.egg-info/")} | {
+        "PKG-INFO",
+        "setup.cfg",
+    }
+    must_be_equal(
+        "the sdist", packed_source, {name for name in files if not name.startswith(HOSTING)} | made
+    )
 
     parsed = Metadata.from_email(metadata, validate=True)
     version: dict[str, str] = {}
@@ -280,11 +342,17 @@ def check_parts(work: Workplace, python: Path, brought: set[str]) -> str:
 def readme_blocks() -> list[str]:
     """The examples of the README, one text a block."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return [block for block in re.findall(r"^```(?:python|pycon)\n(.*?)^```", text, re.M | re.S) if ">>>" in block]
+    return [
+        block
+        for block in re.findall(r"^```(?:python|pycon)\n(.*?)^```", text, re.M | re.S)
+        if ">>>" in block
+    ]
 
 
 def check_readme(work: Workplace, python: Path) -> int:
-    """How many blocks of the README run in an environment; the others must lack an extra that they name."""
+    """How many blocks of the README run in an environment; the others must lack an extra that they
+    name.
+    """
     blocks = [
         [[example.source, example.want] for example in doctest.DocTestParser().get_examples(block)]
         for block in readme_blocks()
@@ -308,7 +376,9 @@ print(passed)
 """
     examples = work.folder / "readme.json"
     examples.write_text(json.dumps(blocks), encoding="utf-8")
-    return int(run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1])  # notices may come before
+    return int(
+        run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1]
+    )  # notices may come before
 
 
 def check_core(work: Workplace) -> str:
@@ -335,7 +405,9 @@ def check_core(work: Workplace) -> str:
 
 
 def lower_bounds(requirements: Iterable[str]) -> dict[str, str]:
-    """The oldest version that each requirement allows, as pip takes it; the project's own extras are left out."""
+    """The oldest version that each requirement allows, as pip takes it; the project's own extras
+    are left out.
+    """
     pins = {}
     for text in requirements:
         requirement = Requirement(text)
@@ -358,7 +430,9 @@ def check_lowest(work: Workplace) -> str:
 
 
 def check_oldest(work: Workplace) -> str:
-    """The lower bounds of all extras; torch as in constraints.txt, since older builds bring gigabytes of CUDA."""
+    """The lower bounds of all extras; torch as in constraints.txt, since older builds bring
+    gigabytes of CUDA.
+    """
     texts = [text for name in BROUGHT for text in PROJECT["optional-dependencies"][name]]
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     (torch,) = (line.split("==")[1] for line in lines if Requirement(line).name == "torch")
@@ -369,15 +443,24 @@ def check_oldest(work: Workplace) -> str:
 
 
 def interpreters() -> dict[str, str | None]:
-    """The versions of Python that pyproject.toml names, oldest first -> an interpreter on PATH, or None."""
-    named = [found[1] for line in PROJECT["classifiers"] if (found := re.search(r"Python :: (3\.\d+)$", line))]
+    """The versions of Python that pyproject.toml names, oldest first -> an interpreter on PATH, or
+    None.
+    """
+    named = [
+        found[1]
+        for line in PROJECT["classifiers"]
+        if (found := re.search(r"Python :: (3\.\d+)$", line))
+    ]
     return {version: _on_path(f"python{version}") for version in named}
 
 
 def _on_path(command: str) -> str | None:
     """A launcher of pyenv's may be on PATH without the interpreter that it launches."""
     found = shutil.which(command)
-    works = found and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+    works = (
+        found
+        and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+    )
     return found if works else None
 
 
@@ -405,9 +488,13 @@ def check_extras(work: Workplace, names: Sequence[str]) -> str:
 def check_suite(work: Workplace, options: Sequence[str]) -> str:
     """All tests and documentation against the installed wheel."""
     with work.environment("suite", "all,test,docs") as python:
-        where = run([python, "-c", "import graphrf; print(graphrf.__file__)"], cwd=work.empty).strip()
+        where = run(
+            [python, "-c", "import graphrf; print(graphrf.__file__)"], cwd=work.empty
+        ).strip()
         targets = ["tests", Path(where).parent, "README.md", "docs"]
-        return work.tests(python, targets, ["-n", "auto", "--doctest-modules", "--doctest-glob=*.md", *options])
+        return work.tests(
+            python, targets, ["-n", "auto", "--doctest-modules", "--doctest-glob=*.md", *options]
+        )
 
 
 def check_types(work: Workplace) -> str:
@@ -416,7 +503,15 @@ def check_types(work: Workplace) -> str:
     if pyright is None:
         return "left out: pyright is not on PATH (npm install pyright)"
     with work.environment("types", "all") as python:
-        command = [pyright, "--pythonpath", python, "--verifytypes", "graphrf", "--ignoreexternal", "--outputjson"]
+        command = [
+            pyright,
+            "--pythonpath",
+            python,
+            "--verifytypes",
+            "graphrf",
+            "--ignoreexternal",
+            "--outputjson",
+        ]
         # pyright looks for the package where the first `python` on PATH has its own.
         path = os.pathsep.join([str(python.parent), os.environ["PATH"]])
         done = subprocess.run(
@@ -432,7 +527,9 @@ def check_types(work: Workplace) -> str:
         symbol["name"]: said
         for symbol in answer["symbols"]
         for message in symbol["diagnostics"]
-        if (said := " ".join(message["message"].split())) and not said.startswith(NOT_OURS) and OWN.search(said)
+        if (said := " ".join(message["message"].split()))
+        and not said.startswith(NOT_OURS)
+        and OWN.search(said)
     }
     for name, said in lacking.items():
         print(f"  {name}: {said[:200]}")
@@ -441,8 +538,9 @@ def check_types(work: Workplace) -> str:
     counts = answer["exportedSymbolCounts"]
     assert counts["withKnownType"], done.stdout[-2000:]
     return (
-        f"no annotation is missing; {counts['withKnownType']} public names are known, {counts['withUnknownType']} "
-        f"are not, of bases without types or compiled by numba (score {answer['completenessScore']:.1%})"
+        f"no annotation is missing; {counts['withKnownType']} public names are known, "
+        f"{counts['withUnknownType']} are not, of bases without types or compiled by numba (score "
+        f"{answer['completenessScore']:.1%})"
     )
 
 
@@ -459,16 +557,26 @@ def main() -> None:
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only", default="build,core,lowest,oldest,newest,extras,suite,types", help="parts, with commas between"
+        "--only",
+        default="build,core,lowest,oldest,newest,extras,suite,types",
+        help="parts, with commas between",
     )
-    parser.add_argument("--extras", default=",".join(BROUGHT), help="those that the part `extras` looks at")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter of the environments")
-    parser.add_argument("pytest", nargs="*", help="options of pytest for the part `suite`, after --")
+    parser.add_argument(
+        "--extras", default=",".join(BROUGHT), help="those that the part `extras` looks at"
+    )
+    parser.add_argument(
+        "--python", default=sys.executable, help="the interpreter of the environments"
+    )
+    parser.add_argument(
+        "pytest", nargs="*", help="options of pytest for the part `suite`, after --"
+    )
     given = parser.parse_args()
     parts = given.only.split(",")
     if unknown := set(parts) - set(checks):
         parser.error(f"--only takes {', '.join(checks)}, not {', '.join(unknown)}")
-    must_be_equal("extras that are tried", set(BROUGHT), set(PROJECT["optional-dependencies"]) - OTHER_EXTRAS)
+    must_be_equal(
+        "extras that are tried", set(BROUGHT), set(PROJECT["optional-dependencies"]) - OTHER_EXTRAS
+    )
     with tempfile.TemporaryDirectory(prefix="graphrf-package-") as folder:
         work = Workplace(Path(folder), given.python)
         for part in parts:

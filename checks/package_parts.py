@@ -1,9 +1,11 @@
-"""Each part of graphrf used once: it gives the right value, or says which extra brings what it lacks.
+"""Each part of graphrf used once: it gives the right value, or says which extra brings what it
+lacks.
 
 python package_parts.py           # in an environment that graphrf was installed into, by checks/package.py
 
-One line of JSON a part: its name, and null where it works, else the text of the ImportError. A part turns to
-graphrf before it imports what an extra brings, so that graphrf is what says that it is missing.
+One line of JSON a part: its name, and null where it works, else the text of the ImportError. A part
+turns to graphrf before it imports what an extra brings, so that graphrf is what says that it is
+missing.
 """
 
 from __future__ import annotations
@@ -34,9 +36,13 @@ def regression() -> None:
     mean, std = gp.fit(NODES, VALUES).predict(return_std=True)
     k = KERNEL.dense(GRAPH)
     k /= k.diagonal().mean()
-    weights = np.linalg.solve(k[np.ix_(NODES, NODES)] * gp.output_scale_ + 0.01 * np.eye(NODES.size), k[NODES])
+    weights = np.linalg.solve(
+        k[np.ix_(NODES, NODES)] * gp.output_scale_ + 0.01 * np.eye(NODES.size), k[NODES]
+    )
     np.testing.assert_allclose(mean, gp.output_scale_ * weights.T @ VALUES, atol=1e-5)
-    variance = gp.output_scale_ * (k.diagonal() - gp.output_scale_ * (k[NODES] * weights).sum(axis=0))
+    variance = gp.output_scale_ * (
+        k.diagonal() - gp.output_scale_ * (k[NODES] * weights).sum(axis=0)
+    )
     np.testing.assert_allclose(std, np.sqrt(variance), atol=1e-4)
     field = grf.Matern(1.0, 3.0)
     series, sparse = (
@@ -86,7 +92,9 @@ def gpytorch_kernel() -> None:
 def torch_features() -> None:
     """The features as a sparse tensor are those of scipy."""
     features = grf.sample_features(GRAPH, seed=0)
-    np.testing.assert_allclose(features.torch(KERNEL).to_dense(), features.matrix(KERNEL).toarray(), atol=1e-6)
+    np.testing.assert_allclose(
+        features.torch(KERNEL).to_dense(), features.matrix(KERNEL).toarray(), atol=1e-6
+    )
 
 
 def torch_pagerank() -> None:
@@ -101,7 +109,9 @@ def botorch_model() -> None:
     model = grf.gp.GraphGPModel
     import torch
 
-    gp = grf.GraphGPRegressor(GRAPH, kernel=KERNEL, optimize=False, noise=0.01, seed=0).fit(NODES, VALUES)
+    gp = grf.GraphGPRegressor(GRAPH, kernel=KERNEL, optimize=False, noise=0.01, seed=0).fit(
+        NODES, VALUES
+    )
     nodes = torch.arange(10, dtype=torch.float64)[:, None]
     mean = model(gp).posterior(nodes).mean.detach().numpy()
     np.testing.assert_allclose(mean.ravel(), gp.predict(np.arange(10)), atol=1e-6)
@@ -114,7 +124,9 @@ def geometric_kernel() -> None:
         from graphrf.bridges.geometric import MaternSeriesKernel
 
         kernel = MaternSeriesKernel(GRAPH, laplacian="normalized", normalize=True)
-        found = kernel.K({"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}, np.arange(144)[:, None])
+        found = kernel.K(
+            {"nu": np.array([np.inf]), "lengthscale": np.array([1.0])}, np.arange(144)[:, None]
+        )
     dense = KERNEL.dense(GRAPH)
     np.testing.assert_allclose(found, dense / dense.diagonal().mean(), atol=1e-6)
 
@@ -132,7 +144,9 @@ def attention() -> None:
     attend = grf.euclidean.PerformerAttention(8, 1024, seed=0)
     import torch
 
-    query, key, value = 0.5 * torch.randn(3, 1, 2, 20, 8, generator=torch.Generator().manual_seed(0))
+    query, key, value = 0.5 * torch.randn(
+        3, 1, 2, 20, 8, generator=torch.Generator().manual_seed(0)
+    )
     with torch.no_grad():
         exact = torch.nn.functional.scaled_dot_product_attention(query, key, value)
         assert (attend(query, key, value) - exact).abs().max() < 0.1
@@ -153,7 +167,9 @@ def mesh_file() -> None:
     """The graph of the corners of a tetrahedron in a file is complete."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tetrahedron.off"
-        path.write_text("OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n")
+        path.write_text(
+            "OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"
+        )
         assert grf.from_mesh(path).n_edges == 6
 
 
@@ -167,7 +183,9 @@ def figure() -> None:
     import graphrf.plot as plot
 
     edges = np.argwhere(GRAPH.adjacency.toarray())
-    axes = plot.plot_graph_signal(np.argwhere(np.ones((12, 12))).astype(float), edges, np.arange(144.0))
+    axes = plot.plot_graph_signal(
+        np.argwhere(np.ones((12, 12))).astype(float), edges, np.arange(144.0)
+    )
     with tempfile.TemporaryDirectory() as folder:
         axes.figure.savefig(Path(folder) / "graph.png")
         assert (Path(folder) / "graph.png").read_bytes().startswith(b"\x89PNG")
@@ -175,7 +193,9 @@ def figure() -> None:
 
 def frame() -> None:
     """A table of values at nodes, indexed by their names."""
-    found = importlib.import_module("graphrf.graph.tables").frame_of(NODES.tolist(), {"mean": VALUES})
+    found = importlib.import_module("graphrf.graph.tables").frame_of(
+        NODES.tolist(), {"mean": VALUES}
+    )
     assert found.loc[3, "mean"] == VALUES[1]
 
 
@@ -184,7 +204,9 @@ def page() -> None:
     import graphrf.plot as plot
 
     with tempfile.TemporaryDirectory() as folder:
-        plot.interactive_map(np.argwhere(np.ones((12, 12))), GRAPH, np.arange(144.0), path=f"{folder}/graph.html")
+        plot.interactive_map(
+            np.argwhere(np.ones((12, 12))), GRAPH, np.arange(144.0), path=f"{folder}/graph.html"
+        )
         assert Path(folder, "graph.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
@@ -193,7 +215,9 @@ def cluster() -> None:
     sample = grf.distributed.sample_features  # what says that Dask is missing
     from dask.distributed import Client
 
-    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None
+    ) as client:
         there = sample(GRAPH, client=client, seed=0).gather()
     here = grf.sample_features(GRAPH, seed=0)
     assert (there.matrix(KERNEL) != here.matrix(KERNEL)).nnz == 0
@@ -214,7 +238,12 @@ def numpyro_field() -> None:
     import numpyro
 
     numpyro.enable_x64()
-    assert abs(float(field(GRAPH, grf.Leroux(0.9)).log_prob(np.sin(np.arange(144)))) - _dense_density()) < 1e-6
+    assert (
+        abs(
+            float(field(GRAPH, grf.Leroux(0.9)).log_prob(np.sin(np.arange(144)))) - _dense_density()
+        )
+        < 1e-6
+    )
 
 
 def _dense_density() -> float:
@@ -225,11 +254,27 @@ def _dense_density() -> float:
 PARTS: dict[str, Callable[[], None]] = {
     part.__name__: part
     for part in (
-        regression, classification, gpytorch_kernel, torch_features, torch_pagerank, botorch_model,
-        geometric_kernel, fourier_features, attention, pyg_transform, mesh_file, mesh_data_set, figure, page,
-        frame, latent_model, cluster, pymc_field, numpyro_field,
+        regression,
+        classification,
+        gpytorch_kernel,
+        torch_features,
+        torch_pagerank,
+        botorch_model,
+        geometric_kernel,
+        fourier_features,
+        attention,
+        pyg_transform,
+        mesh_file,
+        mesh_data_set,
+        figure,
+        page,
+        frame,
+        latent_model,
+        cluster,
+        pymc_field,
+        numpyro_field,
     )
-}  # fmt: skip
+}
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Makes what is uploaded: sdist and wheel, checked in clean environments, and the notes, in out/release.
+"""Makes what is uploaded: sdist and wheel, checked in clean environments, and the notes, in
+out/release.
 
 python checks/release.py                    # with every Python of pyproject.toml that is on PATH
 python checks/release.py --pythons 3.11
 
-The checks are the parts `build` and `core` of checks/package.py, which tries much more. The notes are the newest
-section of CHANGELOG.md. Nothing is uploaded: the last lines are what is left to do.
+The checks are the parts `build` and `core` of checks/package.py, which tries much more. The notes
+are the newest section of CHANGELOG.md. Nothing is uploaded: the last lines are what is left to do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ OUT = ROOT / "out" / "release"
 
 
 def newest_section(changelog: str) -> tuple[str, str]:
-    """The title of the first section, such as "0.2.0" or "Unreleased", and the section without its heading."""
+    """The title of the first section, such as "0.2.0" or "Unreleased", and the section without its
+    heading.
+    """
     found = re.search(r"^## \[(.+?)\].*\n((?:(?!## ).*\n)*)", changelog, re.M)
     assert found is not None, "CHANGELOG.md has no section"
     return found[1], found[2].strip() + "\n"
@@ -33,7 +36,8 @@ def left_to_do(title: str, version: str, sdist: Path, changed: str) -> list[str]
     again = []
     if title != version:
         again.append(
-            f"CHANGELOG.md begins with [{title}], not [{version}]: name and date the section, then repeat"
+            f"CHANGELOG.md begins with [{title}], not [{version}]: name and date the section, then "
+            "repeat"
         )
     if changed:
         again.append("commit what is not committed, then repeat")
@@ -68,7 +72,11 @@ def main() -> None:
     title, notes = newest_section((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     (OUT / "notes.md").write_text(notes, encoding="utf-8")
     version = sdist.name.removeprefix(f"{PROJECT['name']}-").removesuffix(".tar.gz")
-    print(f"{OUT.relative_to(ROOT)}: {', '.join(sorted(path.name for path in OUT.iterdir()))}\n\nLeft to do:")
+    print(
+        f"{OUT.relative_to(ROOT)}: {', '.join(sorted(path.name for path in OUT.iterdir()))}\n"
+        "\n"
+        "Left to do:"
+    )
     for step in left_to_do(title, version, sdist, run(["git", "status", "--porcelain"], cwd=ROOT)):
         print(f"  {step}")
 

@@ -2,8 +2,8 @@
 
     python datasets/make_cards.py
 
-Run it after a change of `graphrf/datasets/registry.json`; a test compares the cards with the registry. The data
-themselves are third parties' and never stored here.
+Run it after a change of `graphrf/datasets/registry.json`; a test compares the cards with the
+registry. The data themselves are third parties' and never stored here.
 """
 
 from __future__ import annotations

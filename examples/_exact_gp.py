@@ -1,12 +1,16 @@
-"""The exact Gaussian process on a small graph, by all eigenpairs of its Laplacian: the reference of the papers.
+"""The exact Gaussian process on a small graph, by all eigenpairs of its Laplacian: the reference of
+the papers.
 
-    y = c + f(node) + noise, with f ~ N(0, sigma^2 K / k_bar), K = U g(Lambda) U^T, k_bar = trace(K) / N
+    y = c + f(node) + noise, with f ~ N(0, sigma^2 K / k_bar), K = U g(Lambda) U^T, k_bar = trace(K)
+    / N
 
-With A = sigma^2 K / k_bar + s I over all nodes and M = A^-1, values at the unobserved nodes u given those at the
-observed ones have the covariance M_uu^-1. So nothing larger than M_uu is factored, and no large numbers are
-subtracted. Decomposing the Laplacian takes about 10 N^3 operations, a step of the search N |u|^2.
+With A = sigma^2 K / k_bar + s I over all nodes and M = A^-1, values at the unobserved nodes u given
+those at the observed ones have the covariance M_uu^-1. So nothing larger than M_uu is factored, and
+no large numbers are subtracted. Decomposing the Laplacian takes about 10 N^3 operations, a step of
+the search N |u|^2.
 
-Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Eqs. 2.23, 2.24 and 2.30.
+Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Eqs. 2.23, 2.24 and
+2.30.
 """
 
 from __future__ import annotations
@@ -23,18 +27,29 @@ from graphrf.kernels.lengthscales import lengthscale_unit
 
 # Ranges and first values: of lengthscales in the unit of the graph, of variances in that of y.
 _RANGES = {"lengthscale": (0.1, 100.0), "output_scale": (1e-3, 1e3), "noise": (1e-6, 10.0)}
-_STARTS = {"lengthscale": np.geomspace(0.5, 50.0, 9), "output_scale": [1.0], "noise": [1e-3, 0.03, 0.3]}
+_STARTS = {
+    "lengthscale": np.geomspace(0.5, 50.0, 9),
+    "output_scale": [1.0],
+    "noise": [1e-3, 0.03, 0.3],
+}
 
 
 class ExactGP:
-    """Regression with a dense kernel matrix, each node observed once; `known` hyperparameters are not trained.
+    """Regression with a dense kernel matrix, each node observed once; `known` hyperparameters are
+    not trained.
 
-    The others (of lengthscale, output_scale, noise) have the largest marginal likelihood: the best of a grid, then
-    the simplex method. Several outputs share all but their mean, which is 0 or the least-squares estimate.
+    The others (of lengthscale, output_scale, noise) have the largest marginal likelihood: the best
+    of a grid, then the simplex method. Several outputs share all but their mean, which is 0 or the
+    least-squares estimate.
     """
 
     def __init__(
-        self, graph: grf.Graph, kernel: grf.kernels.Kernel | None = None, *, mean: str = "constant", **known: float
+        self,
+        graph: grf.Graph,
+        kernel: grf.kernels.Kernel | None = None,
+        *,
+        mean: str = "constant",
+        **known: float,
     ) -> None:
         self.graph, self.mean, self.known = graph, mean, known
         self.kernel = kernel if kernel is not None else grf.Diffusion(1.0)
@@ -74,7 +89,9 @@ class ExactGP:
 
         grid = itertools.product(*(np.multiply(_STARTS[name], units[name]) for name in names))
         start = min((np.log(point) for point in grid), key=negative)
-        simplex = np.vstack([start, start + np.diag(np.where(start + 0.25 <= ranges[:, 1], 0.25, -0.25))])
+        simplex = np.vstack(
+            [start, start + np.diag(np.where(start + 0.25 <= ranges[:, 1], 0.25, -0.25))]
+        )
         options = {"initial_simplex": simplex, "xatol": 1e-4, "fatol": 1e-6, "maxfev": 400}
         found = minimize(negative, start, method="Nelder-Mead", bounds=ranges, options=options).x
         return [float(value) for value in np.exp(found)]
@@ -84,7 +101,11 @@ class ExactGP:
         kernel = self.kernel
         if "lengthscale" in values:
             kernel = kernel.replace(lengthscale=values["lengthscale"])
-        self.kernel_, self.output_scale_, self.noise_ = kernel, values["output_scale"], values["noise"]
+        self.kernel_, self.output_scale_, self.noise_ = (
+            kernel,
+            values["output_scale"],
+            values["noise"],
+        )
         spectrum = kernel.spectrum(self._eigen[0], kernel.check_graph(self.graph))
         self.mean_variance_ = float(spectrum.mean())
         prior = self.output_scale_ / self.mean_variance_ * spectrum
@@ -95,7 +116,9 @@ class ExactGP:
         self._half = np.linalg.solve(self._root, self._unobserved @ scaled)
         products = self._sides.T @ scaled - self._half.T @ self._half  # [1, y]^T A_oo^-1 [1, y]
         n, p = self._y.shape
-        self._constant = products[0, 1:] / products[0, 0] if self.mean == "constant" else np.zeros(p)
+        self._constant = (
+            products[0, 1:] / products[0, 0] if self.mean == "constant" else np.zeros(p)
+        )
         squares = np.diagonal(products)[1:] - 2 * self._constant * products[0, 1:]
         squares = squares + self._constant**2 * products[0, 0]
         log_determinant = 2 * np.log(np.diagonal(self._root)).sum() - np.log(inverse).sum()
@@ -103,7 +126,9 @@ class ExactGP:
         self.log_marginal_likelihood_ = -0.5 * float(squares.sum() + normaliser)
         self.mean_ = float(self._constant[0]) if self._single else self._constant
 
-    def predict(self, nodes: Any = slice(None), return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(
+        self, nodes: Any = slice(None), return_std: bool = False, return_cov: bool = False
+    ) -> Any:
         """The mean of f + c, and standard deviations or the covariance, which all outputs share."""
         rows = self._eigen[1][nodes]
         sides = self._sides[:, 1:] - self._sides[:, :1] * self._constant

@@ -1,4 +1,6 @@
-"""How the figures of the examples on points in R^d look: one width, one colour and mark for each coupling."""
+"""How the figures of the examples on points in R^d look: one width, one colour and mark for each
+coupling.
+"""
 
 from __future__ import annotations
 
@@ -46,21 +48,27 @@ def figure(path: str, height: float, width: float = WIDTH) -> Iterator[Figure]:
 
 
 def _reduce(path: str) -> None:
-    """256 colours, a third of the bytes: 64 of each colour map are among them, so that colour bars are smooth."""
+    """256 colours, a third of the bytes: 64 of each colour map are among them, so that colour bars
+    are smooth.
+    """
     import numpy as np
     from matplotlib import colormaps
     from PIL import Image
     from scipy.spatial import cKDTree
 
     steps = np.linspace(0, 1, 64)
-    own = np.concatenate([[(0, 0, 0), (1, 1, 1)], *(colormaps[m](steps)[:, :3] for m in (VALUES, DEVIATIONS))])
+    own = np.concatenate(
+        [[(0, 0, 0), (1, 1, 1)], *(colormaps[m](steps)[:, :3] for m in (VALUES, DEVIATIONS))]
+    )
     with Image.open(path) as image:
         full = image.convert("RGB")
     others = 256 - len(own)
     rest = full.quantize(others, kmeans=2, dither=Image.Dither.NONE).getpalette() or []
     palette = np.concatenate([np.rint(255 * own), np.reshape(rest[: 3 * others], (-1, 3))])
     # Pillow's own search is approximate, and would make white grey.
-    packed, places = np.unique(np.asarray(full).reshape(-1, 3) @ [1 << 16, 1 << 8, 1], return_inverse=True)
+    packed, places = np.unique(
+        np.asarray(full).reshape(-1, 3) @ [1 << 16, 1 << 8, 1], return_inverse=True
+    )
     colours = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=1)
     nearest = cKDTree(palette).query(colours)[1].astype(np.uint8)
     reduced = Image.fromarray(nearest[places].reshape(full.size[::-1]), mode="P")

@@ -1,4 +1,6 @@
-"""What the Gaussian-process experiments share: the task, the samplers compared, their scores and the figure."""
+"""What the Gaussian-process experiments share: the task, the samplers compared, their scores and
+the figure.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,21 @@ if TYPE_CHECKING:
 
 # Permutations as for the paper's Gaussian processes (App. F.2).
 ORDER = 50
-# Share of sum |f_k| beyond the last step: of rows that stand for exact ones, and of truncated walks.
+# Share of sum |f_k| beyond the last step: of rows that stand for exact ones, and of truncated
+# walks.
 EXACT_TAIL, WALK_TAIL = 1e-6, 1e-3
 # A Gram matrix of rows with more non-zeros than this is made by dense products.
 _DENSE_ROW = 150
 _MOST_TRAINED = 2_000
-# Non-zeros of our rows, against those of sigma-coupled walks with the most walks and the smallest p_halt.
+# Non-zeros of our rows, against those of sigma-coupled walks with the most walks and the smallest
+# p_halt.
 SHARE = 1.4
 
 
 class Task(NamedTuple):
-    """Observed and test nodes of a graph, frozen hyperparameters, and the exact posterior that belongs to them."""
+    """Observed and test nodes of a graph, frozen hyperparameters, and the exact posterior that
+    belongs to them.
+    """
 
     graph: grf.Graph
     train: np.ndarray
@@ -50,7 +56,9 @@ class Task(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How a sampler did, in one draw. KL is that of the approximate posterior to the exact one, of f."""
+    """How a sampler did, in one draw. KL is that of the approximate posterior to the exact one, of
+    f.
+    """
 
     gram: float
     rmse: float
@@ -68,18 +76,30 @@ def quiet() -> Iterator[None]:
 
 
 def matern_field(
-    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, *, mean: str = "zero", laplacian: str = "normalized"
+    graph: grf.Graph,
+    nodes: np.ndarray,
+    y: np.ndarray,
+    *,
+    mean: str = "zero",
+    laplacian: str = "normalized",
 ) -> grf.GraphGPRegressor:
     """The likelier of the Markov random fields of Matern's nu = 1 and 2, by maximum likelihood."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of noise at its smallest, where maximum likelihood may end
+        warnings.simplefilter(
+            "ignore"
+        )  # of noise at its smallest, where maximum likelihood may end
         fields = [
             grf.GraphGPRegressor(
-                graph, kernel=grf.Matern(nu, laplacian=laplacian), method="precision", mean=mean, prior=None,
-                hyperparameters="mode", seed=0,
+                graph,
+                kernel=grf.Matern(nu, laplacian=laplacian),
+                method="precision",
+                mean=mean,
+                prior=None,
+                hyperparameters="mode",
+                seed=0,
             ).fit(nodes, y)
             for nu in (1.0, 2.0)
-        ]  # fmt: skip
+        ]
     return max(fields, key=lambda field: field.log_marginal_likelihood_)
 
 
@@ -107,7 +127,9 @@ def task_from(
     model: Model,
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Task:
-    """The task with its exact posterior: `known`, or else by Cholesky of the exact kernel matrix."""
+    """The task with its exact posterior: `known`, or else by Cholesky of the exact
+    kernel matrix.
+    """
     dense = kernel_block(graph, model.kernel, tol=1e-13)
     dense = 0.5 * (dense + dense.T)
     empty = np.zeros(0)
@@ -124,7 +146,8 @@ def model_of(gp: ExactGP) -> Model:
 def train_on_walks(
     graph: grf.Graph, train: np.ndarray, y: np.ndarray, mean: str, p_halt: float, seed: int
 ) -> Model:
-    """The paper's training (App. F.2): the most likely hyperparameters for 8 independent walks, then frozen.
+    """The paper's training (App. F.2): the most likely hyperparameters for 8 independent walks,
+    then frozen.
 
     The likelihood is that of at most 2,000 observed nodes, drawn at random.
     """
@@ -135,7 +158,9 @@ def train_on_walks(
     sides = np.stack([np.ones(chosen.size), y[chosen]], axis=1)
 
     def profile(point: np.ndarray) -> tuple[float, Model]:
-        """Minus the likelihood at the best scale and mean; point: log lengthscale, log (noise / mean variance)."""
+        """Minus the likelihood at the best scale and mean; point: log lengthscale, log (noise /
+        mean variance).
+        """
         kernel = grf.Diffusion(float(np.exp(point[0])))
         with quiet():
             phi = features.matrix(kernel)
@@ -144,26 +169,34 @@ def train_on_walks(
         gram[np.diag_indices_from(gram)] += ratio
         root = np.linalg.cholesky(gram)
         half = np.linalg.solve(root, sides)
-        constant = half[:, 0] @ half[:, 1] / (half[:, 0] @ half[:, 0]) if mean == "constant" else 0.0
+        constant = (
+            half[:, 0] @ half[:, 1] / (half[:, 0] @ half[:, 0]) if mean == "constant" else 0.0
+        )
         scale = float(np.square(half[:, 1] - constant * half[:, 0]).mean())
         value = 0.5 * chosen.size * np.log(scale) + np.log(np.diagonal(root)).sum()
         return float(value), Model(kernel, scale, scale * ratio, float(constant))
 
     starts = [np.array([np.log(length), np.log(0.1)]) for length in (1.0, 2.0, 4.0, 8.0)]
     best = minimize(
-        lambda point: profile(point)[0], min(starts, key=lambda point: profile(point)[0]), method="Nelder-Mead",
+        lambda point: profile(point)[0],
+        min(starts, key=lambda point: profile(point)[0]),
+        method="Nelder-Mead",
         bounds=[(np.log(0.1), np.log(20.0)), (np.log(1e-6), np.log(1e3))],
         options={"xatol": 1e-2, "fatol": 1e-2, "maxfev": 80},
-    ).x  # fmt: skip
+    ).x
     return profile(best)[1]
 
 
 def coupled_walks(n_walks: int, p_halt: float) -> dict[str, grf.RandomWalks]:
-    """The paper's samplers: independent directions; lengths independent, antithetic and sigma-coupled."""
+    """The paper's samplers: independent directions; lengths independent, antithetic and
+    sigma-coupled.
+    """
     laws = {
         "iid": grf.sampling.IID(p_halt),
         "antithetic": grf.sampling.Antithetic(p_halt),
-        "sigma": grf.sampling.SigmaCoupled(grf.couplings.learn_coupling(p_halt=p_halt, order=ORDER)),
+        "sigma": grf.sampling.SigmaCoupled(
+            grf.couplings.learn_coupling(p_halt=p_halt, order=ORDER)
+        ),
     }
     return {
         f"{name}, p {p_halt:g}, {n_walks}": grf.RandomWalks(n_walks, law, directions="independent")
@@ -179,10 +212,16 @@ def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
     stratified = grf.RandomWalks(n_walks, grf.sampling.Truncated(length), directions="stratified")
     return {
         f"stratified, truncated, {n_walks}": stratified,
-        "compressed, default": largest_budget(task, lambda budget: grf.CompressedPowers(budget), nonzeros),
-        "compressed, flat": largest_budget(task, lambda budget: grf.CompressedPowers(budget, exact), nonzeros),
+        "compressed, default": largest_budget(
+            task, lambda budget: grf.CompressedPowers(budget), nonzeros
+        ),
+        "compressed, flat": largest_budget(
+            task, lambda budget: grf.CompressedPowers(budget, exact), nonzeros
+        ),
         "compressed, auto": largest_budget(
-            task, lambda budget: grf.CompressedPowers(budget, lengths=auto).resolved(task.graph), nonzeros
+            task,
+            lambda budget: grf.CompressedPowers(budget, lengths=auto).resolved(task.graph),
+            nonzeros,
         ),
         "cut rows": grf.sampling.CutPowers(int(nonzeros), exact),
         "exact rows": grf.sampling.ExactPowers(exact),
@@ -190,12 +229,16 @@ def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
 
 
 def largest_budget(task: Task, sampler: Callable[[int], Any], nonzeros: float) -> Any:
-    """The sampler with the largest budget whose rows have at most so many non-zeros, by bisection."""
+    """The sampler with the largest budget whose rows have at most so many non-zeros, by
+    bisection.
+    """
     some = np.random.default_rng(0).permutation(task.graph.n_nodes)[:2_000]
 
     def fits(budget: int) -> bool:
         features = grf.sample_features(task.graph, sampler(budget), nodes=some, seed=0)
-        return features.matrix(task.kernel).nnz <= 0.995 * nonzeros * some.size  # other nodes, other seeds
+        return (
+            features.matrix(task.kernel).nnz <= 0.995 * nonzeros * some.size
+        )  # other nodes, other seeds
 
     low, high = 1, 2
     while high <= task.graph.n_nodes and fits(high):
@@ -220,11 +263,15 @@ def posterior(task: Task, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def sampled(task: Task, sampler: Any, seed: int) -> Any:
     """Phi, float64, over all nodes."""
     with quiet():
-        return grf.sample_features(task.graph, sampler, seed=seed, dtype="float64").matrix(task.kernel)
+        return grf.sample_features(task.graph, sampler, seed=seed, dtype="float64").matrix(
+            task.kernel
+        )
 
 
 def score(task: Task, sampler: Any, seed: int) -> Score:
-    """One draw of the features, and the posterior that they give; `seconds` are those of the features."""
+    """One draw of the features, and the posterior that they give; `seconds` are those of the
+    features.
+    """
     start = time.perf_counter()
     phi = sampled(task, sampler, seed)
     seconds = time.perf_counter() - start
@@ -253,7 +300,9 @@ def scores(task: Task, sampler: Any, repeats: int, seed: int) -> np.ndarray:
 
 def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     """Mean and its standard error, 0 for a single value."""
-    return float(values.mean()), float(values.std(ddof=1) / values.size**0.5) if values.size > 1 else 0.0
+    return float(values.mean()), float(
+        values.std(ddof=1) / values.size**0.5
+    ) if values.size > 1 else 0.0
 
 
 HEADER = f"{'sampler':<27}{'non-zeros':>10}  {'Gram error':<18}{'RMSE':<18}{'KL':<20}{'seconds':>8}"
@@ -264,8 +313,13 @@ def print_scores(name: str, values: np.ndarray) -> None:
     cells = []
     for k, width in ((0, 18), (1, 18), (2, 20)):
         mean, error = mean_and_error(values[:, k])
-        cells.append((f"{mean:.3g} +- {error:.1g}" if len(values) > 1 else f"{mean:.3g}").ljust(width))
-    print(f"{name:<27}{values[:, 3].mean():>10.0f}  {''.join(cells)}{np.median(values[:, 4]):>8.3f}", flush=True)
+        cells.append(
+            (f"{mean:.3g} +- {error:.1g}" if len(values) > 1 else f"{mean:.3g}").ljust(width)
+        )
+    print(
+        f"{name:<27}{values[:, 3].mean():>10.0f}  {''.join(cells)}{np.median(values[:, 4]):>8.3f}",
+        flush=True,
+    )
 
 
 def warm_up(samplers: Iterable[Any]) -> None:
@@ -283,7 +337,9 @@ def warm_up(samplers: Iterable[Any]) -> None:
 def compare(
     task: Task, walks: tuple[int, ...], p_halts: tuple[float, ...], repeats: int, seed: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Scores of every sampler, printed as they come, and our samplers; seconds are of all nodes' features."""
+    """Scores of every sampler, printed as they come, and our samplers; seconds are of all nodes'
+    features.
+    """
     paper = {
         name: sampler
         for p_halt in p_halts
@@ -305,16 +361,20 @@ def compare(
     return results, {reference: paper[reference], **ours}
 
 
-def print_targets(results: dict[str, np.ndarray], exact: float, n_walks: int, p_halt: float) -> None:
-    """Compressed and cut rows against sigma-coupled walks of like size, and against the exact GP."""
+def print_targets(
+    results: dict[str, np.ndarray], exact: float, n_walks: int, p_halt: float
+) -> None:
+    """Compressed and cut rows against sigma-coupled walks of like size, and against the
+    exact GP.
+    """
     reference = f"sigma, p {p_halt:g}, {n_walks}"
     sigma = results[reference]
     for name in ("compressed, auto", "cut rows"):
         values = results[name]
         print(
-            f"{name}: {values[:, 3].mean() / sigma[:, 3].mean():.2f} x the non-zeros of {reference}; "
-            f"KL {100 * values[:, 2].mean() / sigma[:, 2].mean():.2g} % of its KL; RMSE "
-            f"{100 * (values[:, 1].mean() / exact - 1):+.3g} % from the exact GP's"
+            f"{name}: {values[:, 3].mean() / sigma[:, 3].mean():.2f} x the non-zeros of "
+            f"{reference}; KL {100 * values[:, 2].mean() / sigma[:, 2].mean():.2g} % of its KL; "
+            f"RMSE {100 * (values[:, 1].mean() / exact - 1):+.3g} % from the exact GP's"
         )
 
 
@@ -346,22 +406,33 @@ def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str,
     for column, (name, (values, exact)) in enumerate(results.items()):
         for row in range(3):
             draw_panel(axes[row, column], values, row)
-        axes[1, column].axhline(exact, color="#000000", linewidth=0.9, linestyle=":", label="exact GP")
+        axes[1, column].axhline(
+            exact, color="#000000", linewidth=0.9, linestyle=":", label="exact GP"
+        )
         if n > 1:
             axes[0, column].set_title(name, fontsize=9)
-    for row, label in enumerate(("relative Gram error", f"RMSE at {held_out}", "KL(approximate || exact)")):
+    for row, label in enumerate(
+        ("relative Gram error", f"RMSE at {held_out}", "KL(approximate || exact)")
+    ):
         axes[row, 0].set_ylabel(label, fontsize=9)
     for ax in axes.flat if n == 1 else axes[-1]:
         ax.set_xlabel("non-zeros per row", fontsize=9)
     handles, labels = axes[1, 0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=4 if n == 1 else 7, frameon=False, fontsize=8.5
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=4 if n == 1 else 7,
+        frameon=False,
+        fontsize=8.5,
     )
     figure.savefig(path, dpi=110)
 
 
 def draw_panel(ax: Axes, results: dict[str, np.ndarray], row: int) -> None:
-    """One measure of every sampler: lines join numbers of walks, open marks are those of the largest p_halt."""
+    """One measure of every sampler: lines join numbers of walks, open marks are those of the
+    largest p_halt.
+    """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     lines: dict[str, list[np.ndarray]] = {}
@@ -377,10 +448,18 @@ def draw_panel(ax: Axes, results: dict[str, np.ndarray], row: int) -> None:
         key = name.split(",")[0] if coupled or name.startswith("stratified") else name
         colour, marker = (_COUPLED if coupled else _OTHERS)[key]
         ax.errorbar(
-            across, means, spread, color=colour, marker=marker, markersize=4 if coupled else 7,
-            linewidth=1.1 if coupled else 0, linestyle="--" if opened else "-", elinewidth=1,
-            markerfacecolor="white" if opened else colour, label=name,
-        )  # fmt: skip
+            across,
+            means,
+            spread,
+            color=colour,
+            marker=marker,
+            markersize=4 if coupled else 7,
+            linewidth=1.1 if coupled else 0,
+            linestyle="--" if opened else "-",
+            elinewidth=1,
+            markerfacecolor="white" if opened else colour,
+            label=name,
+        )
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter("{x:g}")

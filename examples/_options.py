@@ -10,7 +10,10 @@ from graphrf.plot import require_matplotlib
 def add_figure_option(parser: argparse.ArgumentParser) -> None:
     """`--out FILE`, refused before the work begins rather than after it."""
     parser.add_argument(
-        "--out", metavar="FILE", type=_figure_file, help="draw into this .png or .svg file (needs matplotlib)"
+        "--out",
+        metavar="FILE",
+        type=_figure_file,
+        help="draw into this .png or .svg file (needs matplotlib)",
     )
 
 

@@ -1,9 +1,11 @@
-"""The figures of Tables 3 and 4 of Reid et al. 2024, "Variance-reducing couplings for random features", App. B.2.
+"""The figures of Tables 3 and 4 of Reid et al. 2024, "Variance-reducing couplings for random
+features", App. B.2.
 
-A line: frequencies, metric, features, coupling; then value and error for concrete, abalone, cpu, power, airfoil,
-boston. Errors are two standard errors over the splits. The ratios to independent frequencies, which the tables
-hold too, follow from the errors of prediction. The divergences of Table 4 are set in merged cells and are read as
-well as they can be; Halton on abalone (0.503 +- 0.948) stands as printed.
+A line: frequencies, metric, features, coupling; then value and error for concrete, abalone, cpu,
+power, airfoil, boston. Errors are two standard errors over the splits. The ratios to independent
+frequencies, which the tables hold too, follow from the errors of prediction. The divergences of
+Table 4 are set in merged cells and are read as well as they can be; Halton on abalone (0.503 +-
+0.948) stands as printed.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ d nll laplace + PNC + antithetic|3.885 0.055|2.380 0.042|12.729 3.864|2.948 0.02
 
 
 def read() -> dict[tuple[str, str, str, str], list[tuple[float, float]]]:
-    """By (frequencies, metric, features, coupling): values and single standard errors of the six sets."""
+    """By (frequencies, metric, features, coupling): values and single standard errors of the six
+    sets.
+    """
     table = {}
     for line in _LINES.splitlines():
         key, *cells = line.split("|")

@@ -1,8 +1,9 @@
-"""Regression sets of the UCI repository as App. B.1 of Reid et al. 2024 takes them: splits and exact GPs.
+"""Regression sets of the UCI repository as App. B.1 of Reid et al. 2024 takes them: splits and
+exact GPs.
 
-Twenty random splits; at most 256 training and 256 test points, drawn without replacement; inputs and targets
-standardised by the training points. The paper does not say how a set is divided: here one half is for training and
-the other for testing.
+Twenty random splits; at most 256 training and 256 test points, drawn without replacement; inputs
+and targets standardised by the training points. The paper does not say how a set is divided: here
+one half is for training and the other for testing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estima
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised points of one random split; `scale` is the standard deviation of the training targets."""
+    """Standardised points of one random split; `scale` is the standard deviation of the training
+    targets.
+    """
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -45,7 +48,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and the standard deviation of the noise."""
+    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and the standard deviation of the
+    noise.
+    """
 
     lengthscale: float
     output_scale: float
@@ -55,9 +60,13 @@ class Hyperparameters:
 def add_options(parser: argparse.ArgumentParser, repeats: int) -> None:
     """What to measure, and how often."""
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS), metavar="NAME")
-    parser.add_argument("--first", type=_at_least(4), metavar="N", help="split only the first N rows of a set")
+    parser.add_argument(
+        "--first", type=_at_least(4), metavar="N", help="split only the first N rows of a set"
+    )
     parser.add_argument("--splits", type=_at_least(2), default=20, help="random splits")
-    parser.add_argument("--repeats", type=_at_least(1), default=repeats, help="ensembles of frequencies a split")
+    parser.add_argument(
+        "--repeats", type=_at_least(1), default=repeats, help="ensembles of frequencies a split"
+    )
     parser.add_argument("--seed", type=int, default=0)
 
 
@@ -82,7 +91,9 @@ def load(name: str, first: int | None = None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(features: np.ndarray, targets: np.ndarray, seed: int) -> Split:
-    """One random split; what the test points hold has no part in how anything is scaled or filled in."""
+    """One random split; what the test points hold has no part in how anything is scaled or filled
+    in.
+    """
     n = len(targets)
     size = min(LARGEST, n // 2)
     order = np.random.default_rng(seed).permutation(n)
@@ -102,7 +113,9 @@ def summed_norm_lengthscale(x: np.ndarray) -> float:
     return 2 * float(cdist(x, -x).mean())
 
 
-def negative_evidence(logs: np.ndarray, squared_distances: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+def negative_evidence(
+    logs: np.ndarray, squared_distances: np.ndarray, y: np.ndarray
+) -> tuple[float, np.ndarray]:
     """-log p(y) of the exact GP and its gradient in log(lengthscale, output scale, noise)."""
     lengthscale, output_scale, noise = np.exp(logs)
     scaled = squared_distances / lengthscale**2
@@ -129,9 +142,14 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
     O(n^3) per step: less than a second for 256 points.
     """
     squared_distances = cdist(x, x, "sqeuclidean")
-    # The typical distance of standardised points; from shorter ones the search can end at noise alone.
+    # The typical distance of standardised points; from shorter ones the search can end at noise
+    # alone.
     length = float(np.sqrt(x.shape[1])) if lengthscale is None else lengthscale
-    bounds = [(1e-2, 1e3) if lengthscale is None else (lengthscale, lengthscale), (1e-2, 1e2), (1e-3, 1e1)]
+    bounds = [
+        (1e-2, 1e3) if lengthscale is None else (lengthscale, lengthscale),
+        (1e-2, 1e2),
+        (1e-3, 1e1),
+    ]
     runs = [
         optimize.minimize(
             negative_evidence,
@@ -148,6 +166,8 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
 
 
 def fit_for(kind: str, part: Split) -> Hyperparameters:
-    """As the paper chooses them: by marginal likelihood, but the lengthscale of "laplace" by Eq. 36."""
+    """As the paper chooses them: by marginal likelihood, but the lengthscale of "laplace" by Eq.
+    36.
+    """
     lengthscale = None if kind == "fourier" else summed_norm_lengthscale(part.x_train)
     return fit(part.x_train, part.y_train, lengthscale)

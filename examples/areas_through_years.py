@@ -1,10 +1,12 @@
-"""Sudden infant deaths in the counties of North Carolina in two periods, and as predicted for a third.
+"""Sudden infant deaths in the counties of North Carolina in two periods, and as predicted for a
+third.
 
-The counts of 1974 to 1978 and of 1979 to 1984 are in libpysal (its built-in example `sids2`). Expected deaths are
-births times the rate of the whole state in the same period. The models are sums of a field of the counties (BYM2)
-and of an interaction of counties and periods, without which leave-one-out densities and the information criterion
-are printed too. Drawn are relative risks and the probability that they are above 1.2. The third period has the
-births of the second, and no counts.
+The counts of 1974 to 1978 and of 1979 to 1984 are in libpysal (its built-in example `sids2`).
+Expected deaths are births times the rate of the whole state in the same period. The models are sums
+of a field of the counties (BYM2) and of an interaction of counties and periods, without which
+leave-one-out densities and the information criterion are printed too. Drawn are relative risks and
+the probability that they are above 1.2. The third period has the births of the second, and no
+counts.
 
     pip install 'graphrf[areal,terms]'
     python examples/areas_through_years.py --out areas_through_years.png
@@ -40,12 +42,14 @@ def rows(table: Any, period: str, digits: str) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("county").reset_index().assign(period=period)
 
 
-def fitted(graph: grf.Graph, frame: pd.DataFrame, formula: str, *, interaction: bool) -> LatentGaussianModel:
+def fitted(
+    graph: grf.Graph, frame: pd.DataFrame, formula: str, *, interaction: bool
+) -> LatentGaussianModel:
     """A field of the counties, and a deviation of its own for each county and period."""
     terms = [Nodes(graph, grf.BYM2(), by="county"), Groups("county") * Groups("period")]
-    return LatentGaussianModel(formula, terms[: 1 + interaction], "poisson", exposure="expected", seed=0).fit(
-        frame
-    )
+    return LatentGaussianModel(
+        formula, terms[: 1 + interaction], "poisson", exposure="expected", seed=0
+    ).fit(frame)
 
 
 def draw(table: Any, maps: dict[str, tuple[np.ndarray, np.ndarray]], path: str) -> None:
@@ -58,24 +62,38 @@ def draw(table: Any, maps: dict[str, tuple[np.ndarray, np.ndarray]], path: str) 
         ]
         for row, (period, columns) in zip(axes, maps.items(), strict=True):
             for ax, values, look in zip(row, columns, looks, strict=True):
-                table.assign(value=values).plot("value", ax=ax, edgecolor="0.6", linewidth=0.3, **look)
+                table.assign(value=values).plot(
+                    "value", ax=ax, edgecolor="0.6", linewidth=0.3, **look
+                )
                 ax.set_title(period, fontsize="medium")
                 ax.set_aspect(1 / math.cos(math.radians(35.5)))
                 ax.set_axis_off()
         bars = [
-            {"extend": "both", "ticks": (0.5, 0.7, 1.0, 1.4, 2.0), "format": "{x:g}", "label": "relative risk"},
+            {
+                "extend": "both",
+                "ticks": (0.5, 0.7, 1.0, 1.4, 2.0),
+                "format": "{x:g}",
+                "label": "relative risk",
+            },
             {"label": f"probability of a risk above {RAISED:g}"},
         ]
         for column, options in enumerate(bars):
             bar = sheet.colorbar(
-                axes[0, column].collections[0], ax=axes[:, column], orientation="horizontal", shrink=0.7,
-                pad=0.03, aspect=30, **options,
-            )  # fmt: skip
+                axes[0, column].collections[0],
+                ax=axes[:, column],
+                orientation="horizontal",
+                shrink=0.7,
+                pad=0.03,
+                aspect=30,
+                **options,
+            )
             bar.ax.minorticks_off()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_figure_option(parser)
     options = parser.parse_args()
     table = geopandas.read_file(get_path("sids2.shp")).set_index("NAME")
@@ -95,8 +113,14 @@ def main() -> None:
         maps = {}
         for period in PERIODS:
             own, model = frame[frame["period"] == period], models["a slope of each period"]
-            maps[period.replace("-", " to 19")] = model.predict(own), model.probability(own, above=RAISED)
-        own, model = frame[frame["period"] == "1979-84"].assign(period=COMING), models["an interaction too"]
+            maps[period.replace("-", " to 19")] = (
+                model.predict(own),
+                model.probability(own, above=RAISED),
+            )
+        own, model = (
+            frame[frame["period"] == "1979-84"].assign(period=COMING),
+            models["an interaction too"],
+        )
         name = f"{COMING.replace('-', ' to 19')}, predicted"
         maps[name] = model.predict(own), model.probability(own, above=RAISED)
         draw(table, maps, options.out)

@@ -1,12 +1,14 @@
-"""Bayesian optimisation on a large graph: batch Thompson sampling over all nodes, one solve per round.
+"""Bayesian optimisation on a large graph: batch Thompson sampling over all nodes, one solve per
+round.
 
-A smooth function is drawn exactly (`apply_root`) on a grid of 99,856 nodes; its values are observed in batches,
-with noise of known standard deviation. Thompson sampling draws a function for each member of the batch from the
-posterior, on all nodes, and asks where each is highest. Beside it: nodes at random; the highest local maxima of
-the posterior mean ("greedy"); and upper confidence bounds, mean + 2 standard deviations, at random candidates
-only, because the standard deviation at one node costs as much as a draw at all nodes. All start from the same
-random nodes, from which `GraphGPRegressor` learns the hyperparameters (with --train-every again after every given
-number of rounds). Simple regret: what the best node evaluated so far falls short of the maximum, in standard
+A smooth function is drawn exactly (`apply_root`) on a grid of 99,856 nodes; its values are observed
+in batches, with noise of known standard deviation. Thompson sampling draws a function for each
+member of the batch from the posterior, on all nodes, and asks where each is highest. Beside it:
+nodes at random; the highest local maxima of the posterior mean ("greedy"); and upper confidence
+bounds, mean + 2 standard deviations, at random candidates only, because the standard deviation at
+one node costs as much as a draw at all nodes. All start from the same random nodes, from which
+`GraphGPRegressor` learns the hyperparameters (with --train-every again after every given number of
+rounds). Simple regret: what the best node evaluated so far falls short of the maximum, in standard
 deviations of the function.
 
 If evaluations are expensive, a round takes two lines:
@@ -52,13 +54,25 @@ LABELS = {
     "random": "random nodes",
 }
 DEFAULTS = {
-    "side": 316, "lengthscale": 40.0, "initial": 30, "rounds": 12, "batch": 8, "candidates": 150, "repeats": 8,
+    "side": 316,
+    "lengthscale": 40.0,
+    "initial": 30,
+    "rounds": 12,
+    "batch": 8,
+    "candidates": 150,
+    "repeats": 8,
     "train_every": 0,
-}  # fmt: skip
+}
 QUICK = {
-    "side": 40, "lengthscale": 6.0, "initial": 15, "rounds": 6, "batch": 4, "candidates": 40, "repeats": 4,
+    "side": 40,
+    "lengthscale": 6.0,
+    "initial": 15,
+    "rounds": 6,
+    "batch": 4,
+    "candidates": 40,
+    "repeats": 4,
     "train_every": 3,
-}  # fmt: skip
+}
 
 
 def grid(side: int) -> grf.Graph:
@@ -85,7 +99,9 @@ class Surrogate:
     So each further observation costs one product with F, and no solve a product with the graph.
     """
 
-    def __init__(self, graph: grf.Graph, nodes: np.ndarray, values: np.ndarray, noise: float, seed: int) -> None:
+    def __init__(
+        self, graph: grf.Graph, nodes: np.ndarray, values: np.ndarray, noise: float, seed: int
+    ) -> None:
         gp = grf.GraphGPRegressor(
             graph,
             kernel="diffusion",
@@ -104,7 +120,9 @@ class Surrogate:
         self.add(nodes, values)
 
     def add(self, nodes: np.ndarray, values: np.ndarray) -> None:
-        """Observe all of these instead of what was seen so far, of which they are the continuation."""
+        """Observe all of these instead of what was seen so far, of which they are the
+        continuation.
+        """
         new = self.products(nodes[self.columns.shape[1] :])
         self.columns = np.hstack([self.columns, new])
         self.nodes, self.residual = nodes, values - self.gp.mean_
@@ -131,9 +149,13 @@ class Surrogate:
     # What the strategies ask.
 
     def draws(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Posterior draws at all nodes, shape (N, n); the constant mean is left out, which moves no maximum."""
+        """Posterior draws at all nodes, shape (N, n); the constant mean is left out, which moves no
+        maximum.
+        """
         noise = np.full(self.nodes.size, self.gp.noise_)
-        drawn = posterior_draws(self, noise, self.residual[:, None], self.solver.solve, n_samples=n, rng=rng)
+        drawn = posterior_draws(
+            self, noise, self.residual[:, None], self.solver.solve, n_samples=n, rng=rng
+        )
         return drawn.at(self.everywhere)[:, :, 0]
 
     def mean(self) -> np.ndarray:
@@ -156,17 +178,22 @@ def thompson(surrogate: Surrogate, n: int, rng: np.random.Generator) -> np.ndarr
 def greedy(surrogate: Surrogate, n: int, adjacency: sp.csr_array) -> np.ndarray:
     """The n highest local maxima of the posterior mean (fewer if there are fewer)."""
     mean = surrogate.mean()
-    neighbours = np.maximum.reduceat(np.append(mean[adjacency.indices], -np.inf), adjacency.indptr[:-1])
+    neighbours = np.maximum.reduceat(
+        np.append(mean[adjacency.indices], -np.inf), adjacency.indptr[:-1]
+    )
     neighbours[np.diff(adjacency.indptr) == 0] = -np.inf
     peaks = np.flatnonzero(mean >= neighbours)
     return peaks[np.argsort(-mean[peaks])[:n]]
 
 
-def upper_confidence(surrogate: Surrogate, n: int, nodes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The candidates with the highest mean + 2 standard deviations: n, each as if those before were observed.
+def upper_confidence(
+    surrogate: Surrogate, n: int, nodes: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """The candidates with the highest mean + 2 standard deviations: n, each as if those before were
+    observed.
 
-    Source: Desautels, Krause and Burdick 2014, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
-    Process Bandit Optimization" (GP-BUCB).
+    Source: Desautels, Krause and Burdick 2014, "Parallelizing Exploration-Exploitation Tradeoffs in
+    Gaussian Process Bandit Optimization" (GP-BUCB).
     """
     mean, covariance = surrogate.joint(columns)
     chosen = []
@@ -185,7 +212,9 @@ class Search:
     def __init__(self, graph: grf.Graph, options: argparse.Namespace, seed: int) -> None:
         self.graph, self.options, self.seed = graph, options, seed
         rng = np.random.default_rng([seed, 0])
-        truth = grf.apply_root(graph, grf.Diffusion(options.lengthscale), rng.standard_normal(graph.n_nodes))
+        truth = grf.apply_root(
+            graph, grf.Diffusion(options.lengthscale), rng.standard_normal(graph.n_nodes)
+        )
         self.truth = truth / truth.std()
         self.nodes = rng.choice(graph.n_nodes, options.initial, replace=False)
         self.values = self.observed(self.nodes, rng)
@@ -230,7 +259,9 @@ def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values.mean(axis=0), values.std(axis=0, ddof=1) / values.shape[0] ** 0.5
 
 
-def print_table(regrets: dict[str, np.ndarray], seconds: dict[str, float], options: argparse.Namespace) -> None:
+def print_table(
+    regrets: dict[str, np.ndarray], seconds: dict[str, float], options: argparse.Namespace
+) -> None:
     """Regrets after every third round, and paired differences at the end."""
     print(" evaluations" + "".join(f"{name:>18}" for name in STRATEGIES))
     for number in sorted({*range(0, options.rounds, 3), options.rounds}):
@@ -239,20 +270,33 @@ def print_table(regrets: dict[str, np.ndarray], seconds: dict[str, float], optio
             mean, error = mean_and_error(regrets[name][:, number])
             line += f"{mean:>9.3f} +- {error:.3f}"
         print(line)
-    print("s / round   " + "".join(f"{seconds[name] / options.rounds:>18.2f}" for name in STRATEGIES))
+    print(
+        "s / round   " + "".join(f"{seconds[name] / options.rounds:>18.2f}" for name in STRATEGIES)
+    )
     for name in STRATEGIES[1:]:
         mean, error = mean_and_error(regrets["thompson"][:, -1] - regrets[name][:, -1])
         print(f"thompson - {name}: {mean:+.3f} +- {error:.3f}")
 
 
 def draw(
-    regrets: dict[str, np.ndarray], places: np.ndarray | None, search: Search, asked: dict[str, np.ndarray],
-    title: str, path: str,
-) -> None:  # fmt: skip
-    """Regrets, bands of one standard error each way; of a graph in the plane, where two strategies looked."""
+    regrets: dict[str, np.ndarray],
+    places: np.ndarray | None,
+    search: Search,
+    asked: dict[str, np.ndarray],
+    title: str,
+    path: str,
+) -> None:
+    """Regrets, bands of one standard error each way; of a graph in the plane, where two strategies
+    looked.
+    """
     with figure(path, height=3.4 if places is None else 6.6, width=8.0) as sheet:
         upper = sheet if places is None else sheet.subfigures(2, 1, height_ratios=[3.0, 3.6])
-        draw_regrets(sheet.subplots() if places is None else upper[0].subplots(), regrets, search.options, title)
+        draw_regrets(
+            sheet.subplots() if places is None else upper[0].subplots(),
+            regrets,
+            search.options,
+            title,
+        )
         if places is None:
             return
         panels = upper[1].subplots(1, 2)
@@ -260,22 +304,34 @@ def draw(
             marks = draw_search(ax, places, search, asked[name])
             ax.set_title(f"nodes evaluated by {LABELS[name]}")
         bar = upper[1].colorbar(
-            marks, ax=panels, shrink=0.85, pad=0.02, label="the first function (standard deviations)"
+            marks,
+            ax=panels,
+            shrink=0.85,
+            pad=0.02,
+            label="the first function (standard deviations)",
         )
         bar.outline.set_visible(False)
 
 
-def draw_regrets(ax: Axes, regrets: dict[str, np.ndarray], options: argparse.Namespace, title: str) -> None:
+def draw_regrets(
+    ax: Axes, regrets: dict[str, np.ndarray], options: argparse.Namespace, title: str
+) -> None:
     """A line for each strategy."""
     asked = options.initial + options.batch * np.arange(options.rounds + 1)
     colours = dict(zip(STRATEGIES, (COLOURS[0], COLOURS[1], COLOURS[2], "#000000"), strict=True))
     for name, marker in zip(STRATEGIES, "osD^", strict=True):
         mean, error = mean_and_error(regrets[name])
         ax.plot(
-            asked, mean, color=colours[name], marker=marker, label=LABELS[name],
+            asked,
+            mean,
+            color=colours[name],
+            marker=marker,
+            label=LABELS[name],
             linestyle="--" if name == "random" else "-",
-        )  # fmt: skip
-        ax.fill_between(asked, mean - error, mean + error, color=colours[name], alpha=0.2, linewidth=0)
+        )
+        ax.fill_between(
+            asked, mean - error, mean + error, color=colours[name], alpha=0.2, linewidth=0
+        )
     ax.set_ylim(0, 1.3 * max(np.add(*mean_and_error(values)).max() for values in regrets.values()))
     ax.set_title(title)
     ax.set_xlabel("evaluations")
@@ -284,12 +340,19 @@ def draw_regrets(ax: Axes, regrets: dict[str, np.ndarray], options: argparse.Nam
 
 
 def draw_search(ax: Axes, places: np.ndarray, search: Search, nodes: np.ndarray) -> PathCollection:
-    """The function at every node, and the nodes evaluated on it: the common initial ones in white."""
+    """The function at every node, and the nodes evaluated on it: the common initial
+    ones in white.
+    """
     n = search.options.initial
     marks = ax.scatter(
-        *places.T, c=search.truth, cmap=VALUES, s=(220 / places.shape[0] ** 0.5) ** 2, marker="s", linewidths=0,
+        *places.T,
+        c=search.truth,
+        cmap=VALUES,
+        s=(220 / places.shape[0] ** 0.5) ** 2,
+        marker="s",
+        linewidths=0,
         rasterized=True,
-    )  # fmt: skip
+    )
     edge = {"edgecolors": "black", "linewidths": 0.6}
     ax.scatter(*places[nodes[:n]].T, s=14, color="white", label="initial, at random", **edge)
     ax.scatter(*places[nodes[n:]].T, s=16, color=COLOURS[1], label="later", **edge)
@@ -302,21 +365,34 @@ def draw_search(ax: Axes, places: np.ndarray, search: Search, nodes: np.ndarray)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graph", default="grid", metavar="NAME", help="grid, or a data set of graphrf.datasets")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--graph", default="grid", metavar="NAME", help="grid, or a data set of graphrf.datasets"
+    )
     parser.add_argument("--side", type=int, help="of the grid; default: 316")
     parser.add_argument("--lengthscale", type=float, help="of the function; default: 40")
     parser.add_argument(
-        "--noise", type=float, default=0.1, help="its standard deviation, in standard deviations of the function"
+        "--noise",
+        type=float,
+        default=0.1,
+        help="its standard deviation, in standard deviations of the function",
     )
     parser.add_argument("--initial", type=int, help="random nodes at first; default: 30")
     parser.add_argument("--rounds", type=int, help="default: 12")
     parser.add_argument("--batch", type=int, help="nodes per round; default: 8")
-    parser.add_argument("--candidates", type=int, help="for the upper confidence bound; default: 150")
-    parser.add_argument("--train-every", type=int, help="rounds; default: 0, after the first nodes only")
+    parser.add_argument(
+        "--candidates", type=int, help="for the upper confidence bound; default: 150"
+    )
+    parser.add_argument(
+        "--train-every", type=int, help="rounds; default: 0, after the first nodes only"
+    )
     parser.add_argument("--repeats", type=int, help="functions, at least 2; default: 8")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="another default for all of these, of seconds")
+    parser.add_argument(
+        "--quick", action="store_true", help="another default for all of these, of seconds"
+    )
     add_figure_option(parser)
     options = parser.parse_args()
     for name, value in (QUICK if options.quick else DEFAULTS).items():
@@ -326,13 +402,18 @@ def main() -> None:
         parser.error("--repeats must be at least 2")
 
     if options.graph == "grid":
-        graph, places = grid(options.side), np.indices((options.side, options.side)).reshape(2, -1).T
+        graph, places = (
+            grid(options.side),
+            np.indices((options.side, options.side)).reshape(2, -1).T,
+        )
     else:
         data = grf.datasets.load(options.graph)
         graph, places = data.graph, data.coordinates
         places = places if places is not None and places.shape[1] == 2 else None
     print(
-        f"{options.graph}: {graph.n_nodes} nodes, {graph.n_edges} edges; {options.repeats} functions", flush=True
+        f"{options.graph}: {graph.n_nodes} nodes, {graph.n_edges} edges; {options.repeats} "
+        "functions",
+        flush=True,
     )
     runs: dict[str, list[np.ndarray]] = {name: [] for name in STRATEGIES}
     seconds = dict.fromkeys(STRATEGIES, 0.0)
@@ -349,8 +430,8 @@ def main() -> None:
             runs[name].append(regret)
             seconds[name] += taken / options.repeats
         print(
-            f"function {repeat}: maximum {search.truth.max():.2f}, {search.first.gp.kernel_} learned; "
-            f"{started:.1f} s to start, {time.perf_counter() - begun:.1f} s in all",
+            f"function {repeat}: maximum {search.truth.max():.2f}, {search.first.gp.kernel_} "
+            f"learned; {started:.1f} s to start, {time.perf_counter() - begun:.1f} s in all",
             flush=True,
         )
     regrets = {name: np.array(values) for name, values in runs.items()}

@@ -1,8 +1,10 @@
-"""The main job on a Dask cluster: features, products, a Gaussian process and PageRank, and what workers hold.
+"""The main job on a Dask cluster: features, products, a Gaussian process and PageRank, and what
+workers hold.
 
-The graph is a grid of streets with a few shortcuts, the signal a draw of a diffusion kernel, seen with noise at a
-tenth of the nodes. Rows are sampled on the workers and stay there; what travels is counted where it leaves a
-worker. Predictions are compared with the signal, and the neighbours of a few hundred nodes are asked for.
+The graph is a grid of streets with a few shortcuts, the signal a draw of a diffusion kernel, seen
+with noise at a tenth of the nodes. Rows are sampled on the workers and stay there; what travels is
+counted where it leaves a worker. Predictions are compared with the signal, and the neighbours of a
+few hundred nodes are asked for.
 
     python examples/cluster.py                                    # two workers on this machine
     python examples/cluster.py --out cluster.png --path features   # features are kept; a second run reads them
@@ -41,7 +43,9 @@ def connected(options: argparse.Namespace) -> Iterator[Client]:
     with ExitStack() as stack:
         if options.scheduler is None:
             cluster = LocalCluster(
-                n_workers=options.workers, threads_per_worker=options.threads, dashboard_address=":0"
+                n_workers=options.workers,
+                threads_per_worker=options.threads,
+                dashboard_address=":0",
             )
             client = stack.enter_context(Client(stack.enter_context(cluster)))
         else:
@@ -49,8 +53,8 @@ def connected(options: argparse.Namespace) -> Iterator[Client]:
                 client = stack.enter_context(Client(options.scheduler, timeout=PATIENCE))
             except (OSError, TimeoutError, ValueError) as error:
                 raise SystemExit(
-                    f"no scheduler answers at {options.scheduler} ({error}): `dask scheduler` starts one and says "
-                    "its address; without --scheduler workers are started here"
+                    f"no scheduler answers at {options.scheduler} ({error}): `dask scheduler` "
+                    "starts one and says its address; without --scheduler workers are started here"
                 ) from None
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
@@ -75,7 +79,9 @@ class Stage(NamedTuple):
 
 
 class Stages:
-    """Prints each part of the job with its time and traffic, and remembers what workers held after it."""
+    """Prints each part of the job with its time and traffic, and remembers what workers held after
+    it.
+    """
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -120,19 +126,30 @@ def made(n_nodes: int, seed: int) -> Task:
     signal = grf.apply_root(graph, KERNEL, rng.standard_normal(at.size))
     signal /= signal.std()
     nodes = np.sort(rng.choice(at.size, at.size // 10, replace=False))
-    return Task(graph, side, signal, nodes, signal[nodes] + NOISE**0.5 * rng.standard_normal(nodes.size))
+    return Task(
+        graph, side, signal, nodes, signal[nodes] + NOISE**0.5 * rng.standard_normal(nodes.size)
+    )
 
 
 def sampled(task: Task, stages: Stages, options: argparse.Namespace) -> DistributedFeatures:
     """Features of all nodes, on the workers."""
     print("features")
-    with stages.timed("sampled" if options.path is None else f"sampled, or read from {options.path}"):
+    with stages.timed(
+        "sampled" if options.path is None else f"sampled, or read from {options.path}"
+    ):
         features = grf.distributed.sample_features(
-            task.graph, grf.RandomWalks(options.walks), client=stages.client, seed=options.seed, path=options.path,
+            task.graph,
+            grf.RandomWalks(options.walks),
+            client=stages.client,
+            seed=options.seed,
+            path=options.path,
             progress=True,
-        )  # fmt: skip
+        )
     stages.end("features", features)
-    print(f"  {features}: {features.n_steps:,} steps, {features.nnz:,} entries, {features.nbytes / 1e6:.0f} MB")
+    print(
+        f"  {features}: {features.n_steps:,} steps, {features.nnz:,} entries, "
+        f"{features.nbytes / 1e6:.0f} MB"
+    )
     return features
 
 
@@ -141,7 +158,9 @@ def multiply(features: DistributedFeatures, stages: Stages) -> None:
     print("products Phi Phi^T v")
     for number, columns in enumerate((1, 1, 8)):
         v = np.ones((features.shape[0], columns))
-        with stages.timed(f"{columns} column{'s' * (columns > 1)}{', for the first time' * (number == 0)}"):
+        with stages.timed(
+            f"{columns} column{'s' * (columns > 1)}{', for the first time' * (number == 0)}"
+        ):
             features.gram_matvec(KERNEL, v)
     stages.end("products", features)
 
@@ -156,11 +175,17 @@ def predicted(
     threads = sum(stages.client.nthreads().values())
     place = grf.distributed.on_cluster(stages.client, block_size=-(-task.nodes.size // threads))
     gp = grf.GraphGPRegressor(
-        task.graph, kernel=KERNEL, optimize=False,
-        output_scale=1.0, noise=NOISE,
-        numerics=grf.gp.Numerics(sampler=walks, feature_sampler=place, solver="cg", tol=1e-2, max_train=250),
-        seed=options.seed, progress=True,
-    )  # fmt: skip
+        task.graph,
+        kernel=KERNEL,
+        optimize=False,
+        output_scale=1.0,
+        noise=NOISE,
+        numerics=grf.gp.Numerics(
+            sampler=walks, feature_sampler=place, solver="cg", tol=1e-2, max_train=250
+        ),
+        seed=options.seed,
+        progress=True,
+    )
     with stages.timed("observed rows sampled, and solved for the mean"):
         gp.fit(task.nodes, task.observed)
     with stages.timed("standard deviations, from 64 posterior draws"):
@@ -170,14 +195,21 @@ def predicted(
     error = np.abs(mean - task.signal)[rest]
     covered = np.mean(error <= 2 * std[rest])
     rmse = np.sqrt(np.mean(error**2))
-    print(f"  at the others: RMSE {rmse:.3f} (of a constant: 1); within two standard deviations {covered:.3f}")
+    print(
+        f"  at the others: RMSE {rmse:.3f} (of a constant: 1); within two standard deviations "
+        f"{covered:.3f}"
+    )
     return mean, std
 
 
-def ranked(task: Task, features: DistributedFeatures, stages: Stages, options: argparse.Namespace) -> None:
+def ranked(
+    task: Task, features: DistributedFeatures, stages: Stages, options: argparse.Namespace
+) -> None:
     """The best ten of some nodes by personalised PageRank."""
     n_nodes = task.graph.n_nodes
-    sources = np.random.default_rng(options.seed).choice(n_nodes, min(options.queries, n_nodes), replace=False)
+    sources = np.random.default_rng(options.seed).choice(
+        n_nodes, min(options.queries, n_nodes), replace=False
+    )
     print("local PageRank")
     with stages.timed(f"the ten best of {sources.size} nodes"):
         result = grf.distributed.local_pagerank(
@@ -197,30 +229,49 @@ def megabytes(nbytes: int | None) -> str:
 
 def print_memory(stages: Stages) -> None:
     """A row for each worker."""
-    print("\nmemory of the workers in MB: of the features' blocks, of the process without mapped files, its peak")
+    print(
+        "\n"
+        "memory of the workers in MB: of the features' blocks, of the process without mapped "
+        "files, its peak"
+    )
     print(f"{'worker':<28} {'blocks':>6} {'in MB':>8} {'process':>8} {'peak':>8} {'limit':>8}")
     for address, held in stages.done[-1].held.items():
-        sizes = " ".join(f"{megabytes(size):>8}" for size in (held.blocks, held.private, held.peak, held.limit))
+        sizes = " ".join(
+            f"{megabytes(size):>8}" for size in (held.blocks, held.private, held.peak, held.limit)
+        )
         print(f"{address:<28} {held.n_blocks:>6} {sizes}")
 
 
 def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: str) -> None:
-    """Maps of the signal, its prediction and standard deviation, and the memory of each worker after each part."""
+    """Maps of the signal, its prediction and standard deviation, and the memory of each worker
+    after each part.
+    """
     corner = slice(min(task.side, WINDOW)), slice(min(task.side, WINDOW))
     at = task.nodes // task.side, task.nodes % task.side
     shown = (at[0] < WINDOW) & (at[1] < WINDOW)
     low, high = np.quantile(task.signal, [0.005, 0.995])
     maps = (
-        (f"signal: {corner[0].stop} x {corner[1].stop} of {task.side} x {task.side} nodes", task.signal),
+        (
+            f"signal: {corner[0].stop} x {corner[1].stop} of {task.side} x {task.side} nodes",
+            task.signal,
+        ),
         ("prediction from noisy values at a tenth", mean),
         ("standard deviation, and the nodes observed", std),
     )
     with figure(path, height=6.6) as sheet:
         axes = sheet.subplots(2, 2)
         for ax, (title, values) in zip(axes.flat[:3], maps, strict=True):
-            ends = {"cmap": DEVIATIONS} if values is std else {"cmap": VALUES, "vmin": low, "vmax": high}
-            image = ax.imshow(values.reshape(task.side, task.side)[corner], interpolation="nearest", **ends)
-            bar = sheet.colorbar(image, ax=ax, shrink=0.9, extend="neither" if values is std else "both")
+            ends = (
+                {"cmap": DEVIATIONS}
+                if values is std
+                else {"cmap": VALUES, "vmin": low, "vmax": high}
+            )
+            image = ax.imshow(
+                values.reshape(task.side, task.side)[corner], interpolation="nearest", **ends
+            )
+            bar = sheet.colorbar(
+                image, ax=ax, shrink=0.9, extend="neither" if values is std else "both"
+            )
             bar.outline.set_visible(False)
             ax.set_title(title)
             ax.set_axis_off()
@@ -237,19 +288,30 @@ def draw_memory(ax: Any, done: list[Stage]) -> None:
         held = [stage.held.get(worker, WorkerMemory(0, 0, 0, 0, None)) for stage in done]
         first = number == 0
         ax.bar(
-            at, [memory.private / 1e6 for memory in held], 0.92 * width, color=COLOURS[5],
+            at,
+            [memory.private / 1e6 for memory in held],
+            0.92 * width,
+            color=COLOURS[5],
             label="whole process, without mapped files" if first else None,
-        )  # fmt: skip
+        )
         ax.bar(
-            at, [memory.blocks / 1e6 for memory in held], 0.92 * width, color=COLOURS[0],
+            at,
+            [memory.blocks / 1e6 for memory in held],
+            0.92 * width,
+            color=COLOURS[0],
             label="blocks of features" if first else None,
-        )  # fmt: skip
+        )
         if len(there) <= 8:
             for place in at:
                 ax.annotate(
-                    str(number + 1), (place, 0), (0, 2), textcoords="offset points", ha="center", fontsize=8,
+                    str(number + 1),
+                    (place, 0),
+                    (0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=8,
                     color="white",
-                )  # fmt: skip
+                )
     ax.set_xticks(np.arange(len(done)), [stage.name for stage in done])
     ax.set_xlabel("after computing")
     ax.set_ylabel("memory (MB)")
@@ -260,18 +322,30 @@ def draw_memory(ax: Any, done: list[Stage]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a cluster; default: workers on this machine")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a cluster; default: workers on this machine"
+    )
     parser.add_argument("--workers", type=int, default=2, help="started here, without --scheduler")
     parser.add_argument("--threads", type=int, default=1, help="of each of these")
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--walks", type=int, default=16, help="from each node")
     parser.add_argument("--queries", type=int, default=300, help="nodes asked for by PageRank")
-    parser.add_argument("--path", metavar="FOLDER", help="keep features here, or go on with those that are here")
+    parser.add_argument(
+        "--path", metavar="FOLDER", help="keep features here, or go on with those that are here"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
-    for name, least in (("workers", 1), ("threads", 1), ("nodes", 100), ("walks", 1), ("queries", 1)):
+    for name, least in (
+        ("workers", 1),
+        ("threads", 1),
+        ("nodes", 100),
+        ("walks", 1),
+        ("queries", 1),
+    ):
         if getattr(options, name) < least:
             parser.error(f"--{name} must be at least {least}")
 

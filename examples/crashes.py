@@ -1,10 +1,12 @@
-"""Rates of crashes along the streets of a generated town, from counts on stretches of about 80 metres.
+"""Rates of crashes along the streets of a generated town, from counts on stretches of about 80
+metres.
 
-The town, its traffic and the crashes are simulated: no data come with it, and the truth is known. The exposure of
-a stretch is the distance that vehicles travel on it in ten years. The model is a field of order 1 along the
-streets and the effect of the class of the road. Printed are the share of 95 % intervals that contain the true rate
-in each of several towns and in their mean, and the root mean squared errors of predicted rates and of the ratios
-of crashes to travel. Drawn is the first town.
+The town, its traffic and the crashes are simulated: no data come with it, and the truth is known.
+The exposure of a stretch is the distance that vehicles travel on it in ten years. The model is a
+field of order 1 along the streets and the effect of the class of the road. Printed are the share of
+95 % intervals that contain the true rate in each of several towns and in their mean, and the root
+mean squared errors of predicted rates and of the ratios of crashes to travel. Drawn is the first
+town.
 
     pip install 'graphrf[terms,plot]'
     python examples/crashes.py --out crashes.png
@@ -88,16 +90,18 @@ def simulated(seed: int) -> Town:
 def fitted(town: Town) -> LatentGaussianModel:
     """A field along the streets, and the class of the road."""
     field = Along(town.streets, alpha=1)
-    return LatentGaussianModel("crashes ~ 1 + C(road)", field, "poisson", exposure="travel", seed=0).fit(
-        town.frame
-    )
+    return LatentGaussianModel(
+        "crashes ~ 1 + C(road)", field, "poisson", exposure="travel", seed=0
+    ).fit(town.frame)
 
 
 def lines(town: Town) -> list[np.ndarray]:
     """Both ends of each stretch as coordinates."""
     found = []
     for (u, v), ends in zip(town.frame["edge"], town.frame["distance"], strict=True):
-        a, b = (np.array([town.network.nodes[node][name] for name in ("x", "y")]) for node in (u, v))
+        a, b = (
+            np.array([town.network.nodes[node][name] for name in ("x", "y")]) for node in (u, v)
+        )
         share = np.array(ends)[:, None] / town.network.edges[u, v]["length"]
         found.append(a + share * (b - a))
     return found
@@ -108,11 +112,15 @@ def draw(town: Town, maps: dict[str, Any], path: str) -> None:
     with figure(path, height=3.9) as sheet:
         axes = sheet.subplots(1, len(maps))
         for ax, (title, values) in zip(axes, maps.items(), strict=True):
-            # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below.
+            # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is
+            # below.
             shown = LineCollection(
-                lines(town), array=np.maximum(np.asarray(values), 0.01), norm=LogNorm(*LIMITS), linewidths=2.5,
+                lines(town),
+                array=np.maximum(np.asarray(values), 0.01),
+                norm=LogNorm(*LIMITS),
+                linewidths=2.5,
                 capstyle="butt",
-            )  # fmt: skip
+            )
             ax.add_collection(shown)
             ax.set(xlim=(-100, BLOCK * SIDE - 150), ylim=(-300, BLOCK * SIDE - 150))
             ax.set_aspect("equal")
@@ -122,14 +130,24 @@ def draw(town: Town, maps: dict[str, Any], path: str) -> None:
         axes[0].plot([0, 500], [-180, -180], color="black", linewidth=1.5)
         axes[0].text(250, -205, "500 m", ha="center", va="top", fontsize="small")
         bar = sheet.colorbar(
-            shown, ax=axes, orientation="horizontal", shrink=0.5, pad=0.03, aspect=40, extend="both",
-            ticks=(0.5, 1, 2, 5), format="{x:g}", label="crashes per million vehicle kilometres",
-        )  # fmt: skip
+            shown,
+            ax=axes,
+            orientation="horizontal",
+            shrink=0.5,
+            pad=0.03,
+            aspect=40,
+            extend="both",
+            ticks=(0.5, 1, 2, 5),
+            format="{x:g}",
+            label="crashes per million vehicle kilometres",
+        )
         bar.ax.minorticks_off()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--towns", type=int, default=10, help="simulations (default: %(default)s)")
     add_figure_option(parser)
     options = parser.parse_args()

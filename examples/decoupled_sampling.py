@@ -1,18 +1,20 @@
-"""Posterior draws in the weights of Fourier features and decoupled ones: figures A.10 and A.11 of the chapter.
+"""Posterior draws in the weights of Fourier features and decoupled ones: figures A.10 and A.11 of
+the chapter.
 
-As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.2): 128 points in
-[0, 1]^D with values from the prior of the Gaussian kernel, noise variance 1e-3, lengthscales 1, 1/4 and 1/16; the
-posterior at 64 points; all points uniform; known hyperparameters; five repeats. The squared 2-Wasserstein distance
-to the exact posterior is taken from the mean and covariance of 4,096 draws, as published, and from exact moments
-of the draws. Beside it stands what the chapter recommends instead, the Kullback-Leibler divergence (Eq. A.33) of
-the approximate law to the exact one, here of noisy values: at 64 points the covariance of the function itself is
-singular to rounding, unless the lengthscale is small or D large.
+As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.2):
+128 points in [0, 1]^D with values from the prior of the Gaussian kernel, noise variance 1e-3,
+lengthscales 1, 1/4 and 1/16; the posterior at 64 points; all points uniform; known hyperparameters;
+five repeats. The squared 2-Wasserstein distance to the exact posterior is taken from the mean and
+covariance of 4,096 draws, as published, and from exact moments of the draws. Beside it stands what
+the chapter recommends instead, the Kullback-Leibler divergence (Eq. A.33) of the approximate law to
+the exact one, here of noisy values: at 64 points the covariance of the function itself is singular
+to rounding, unless the lengthscale is small or D large.
 
-The chapter prints no values of these figures but one; what it concludes is checked, claim by claim. Figure A.9
-is drawn by `posterior_draws.py`.
+The chapter prints no values of these figures but one; what it concludes is checked, claim by claim.
+Figure A.9 is drawn by `posterior_draws.py`.
 
-    python examples/decoupled_sampling.py --out decoupled_sampling.png
-    python examples/decoupled_sampling.py --dimensions 1 4 --features 16 64 256 --samples 512 --repeats 2
+    python examples/decoupled_sampling.py --out decoupled_sampling.png python
+    examples/decoupled_sampling.py --dimensions 1 4 --features 16 64 256 --samples 512 --repeats 2
 """
 
 from __future__ import annotations
@@ -28,7 +30,12 @@ from scipy.stats import spearmanr
 
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.gp.divergences import gaussian_kl, gaussian_w2
-from graphrf.euclidean.gp.moments import ProcessMoments, decoupled_moments, exact_moments, weight_space_moments
+from graphrf.euclidean.gp.moments import (
+    ProcessMoments,
+    decoupled_moments,
+    exact_moments,
+    weight_space_moments,
+)
 from graphrf.euclidean.gp.pathwise import FunctionDraws, decoupled_draws, weight_space_draws
 from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.quadrature_features import QuadratureFeatures
@@ -84,10 +91,12 @@ class Problem(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What one set of features did on one problem; the measures of `MEASURES` and more, for each approach.
+    """What one set of features did on one problem; the measures of `MEASURES` and more, for each
+    approach.
 
-    Of these, `mean` is the largest error of the mean, `ratio` the median over points of the variance over the
-    exact one, and `latent` whether the divergence of the function itself could be computed.
+    Of these, `mean` is the largest error of the mean, `ratio` the median over points of the
+    variance over the exact one, and `latent` whether the divergence of the function itself could be
+    computed.
     """
 
     dimension: int
@@ -99,7 +108,9 @@ class Cell(NamedTuple):
     measures: dict[str, dict[str, float]]
 
 
-def make_problem(dimension: int, lengthscale: float, rng: np.random.Generator, n: int = TRAIN) -> Problem:
+def make_problem(
+    dimension: int, lengthscale: float, rng: np.random.Generator, n: int = TRAIN
+) -> Problem:
     """Uniform points, and values from the prior with noise."""
     x, x_new = rng.uniform(size=(n, dimension)), rng.uniform(size=(TEST, dimension))
     covariance = KERNEL.gram(x, lengthscale=lengthscale) + NOISE * np.eye(n)
@@ -107,7 +118,9 @@ def make_problem(dimension: int, lengthscale: float, rng: np.random.Generator, n
 
 
 def make_features(method: str, columns: int, problem: Problem, seed: int) -> Any:
-    """Features with as many columns; of a quadrature rule the most nodes that fit. None where there are none."""
+    """Features with as many columns; of a quadrature rule the most nodes that fit. None where there
+    are none.
+    """
     if method != "GH":
         directions, norms = COUPLINGS[method]
         features = FourierFeatures(
@@ -134,10 +147,14 @@ def law(approach: str, features: Any, problem: Problem) -> ProcessMoments:
     return decoupled_moments(features, KERNEL, x, y, x_new, **problem.settings)
 
 
-def draws(approach: str, features: Any, problem: Problem, n_samples: int, seed: int) -> FunctionDraws:
+def draws(
+    approach: str, features: Any, problem: Problem, n_samples: int, seed: int
+) -> FunctionDraws:
     """Draws in the weights of the features, or decoupled ones."""
     if approach == "weights":
-        return weight_space_draws(features, problem.x, problem.y, noise=NOISE, n_samples=n_samples, seed=seed)
+        return weight_space_draws(
+            features, problem.x, problem.y, noise=NOISE, n_samples=n_samples, seed=seed
+        )
     return decoupled_draws(
         features, KERNEL, problem.x, problem.y, n_samples=n_samples, seed=seed, **problem.settings
     )
@@ -170,9 +187,16 @@ def measure(
 
 
 def run_panel(
-    dimension: int, lengthscale: float, features: Sequence[int], repeats: int, samples: int, seed: int
+    dimension: int,
+    lengthscale: float,
+    features: Sequence[int],
+    repeats: int,
+    samples: int,
+    seed: int,
 ) -> tuple[list[Cell], list[float]]:
-    """All cells of one problem, and the distance of as many draws from the exact posterior itself."""
+    """All cells of one problem, and the distance of as many draws from the exact
+    posterior itself.
+    """
     cells, floor = [], []
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, dimension, round(1 / lengthscale), repeat])
@@ -189,7 +213,10 @@ def run_panel(
                 if fitted is None:
                     continue
                 phi = fitted.transform(together)
-                if (method, phi.shape[1]) in seen:  # few numbers of nodes have a fourth power that fits
+                if (
+                    method,
+                    phi.shape[1],
+                ) in seen:  # few numbers of nodes have a fourth power that fits
                     continue
                 seen.add((method, phi.shape[1]))
                 measures = {
@@ -197,7 +224,9 @@ def run_panel(
                     for approach in APPROACHES
                 }
                 error = float(np.linalg.norm(phi @ phi.T - gram) / np.linalg.norm(gram))
-                cells.append(Cell(dimension, lengthscale, repeat, method, phi.shape[1], error, measures))
+                cells.append(
+                    Cell(dimension, lengthscale, repeat, method, phi.shape[1], error, measures)
+                )
     return cells, floor
 
 
@@ -208,7 +237,9 @@ def exact_draws(exact: ProcessMoments, n_samples: int, rng: np.random.Generator)
     return exact.mean + rng.standard_normal((n_samples, len(values))) @ root.T
 
 
-def line(cells: Sequence[Cell], method: str, value: Callable[[Cell], float]) -> dict[int, np.ndarray]:
+def line(
+    cells: Sequence[Cell], method: str, value: Callable[[Cell], float]
+) -> dict[int, np.ndarray]:
     """For each number of columns the values of a method over the repeats."""
     found: dict[int, list[float]] = {}
     for cell in cells:
@@ -237,18 +268,29 @@ def print_table(panels: Panels, columns: int, samples: int) -> None:
     heads = [HEADINGS[name].format(f"{samples:,}") for name in MEASURES]
     width = 10 * len(METHODS)
     print(" " * 21 + " | ".join(f"{head:<{width}}" for head in heads))
-    print(f"{'D':>2} {'l':>6} {'draws':<11}" + " | ".join("".join(f"{m:>10}" for m in METHODS) for _ in heads))
+    print(
+        f"{'D':>2} {'l':>6} {'draws':<11}"
+        + " | ".join("".join(f"{m:>10}" for m in METHODS) for _ in heads)
+    )
     for (dimension, lengthscale), cells in panels.items():
         for approach in APPROACHES:
             groups = []
             for name in MEASURES:
-                values = [at_most(line(cells, method, of(approach, name)), columns) for method in METHODS]
-                groups.append("".join(f"{'-' if value is None else f'{value:.2e}':>10}" for value in values))
-            print(f"{dimension:>2} {lengthscale:>6g} {approach:<11}" + " | ".join(groups), flush=True)
+                values = [
+                    at_most(line(cells, method, of(approach, name)), columns) for method in METHODS
+                ]
+                groups.append(
+                    "".join(f"{'-' if value is None else f'{value:.2e}':>10}" for value in values)
+                )
+            print(
+                f"{dimension:>2} {lengthscale:>6g} {approach:<11}" + " | ".join(groups), flush=True
+            )
 
 
 def rank_correlations(panels: Panels, approach: str, name: str) -> list[float]:
-    """Spearman's correlation of the Gram matrix' error with a distance, over all features of each panel."""
+    """Spearman's correlation of the Gram matrix' error with a distance, over all features of each
+    panel.
+    """
     result = []
     for cells in panels.values():
         pairs = [
@@ -275,7 +317,9 @@ def spreads(panels: Panels, approach: str, name: str, columns: int) -> list[floa
 
 
 def starvation(repeats: int, seed: int) -> dict[str, list[float]]:
-    """W2^2 (exact moments) with 32, 128 and 512 observations; D = 2, lengthscale 1/4, 256 columns of RFF."""
+    """W2^2 (exact moments) with 32, 128 and 512 observations; D = 2, lengthscale 1/4, 256 columns
+    of RFF.
+    """
     result: dict[str, list[float]] = {approach: [] for approach in APPROACHES}
     for n in (32, 128, 512):
         found: dict[str, list[float]] = {approach: [] for approach in APPROACHES}
@@ -290,7 +334,9 @@ def starvation(repeats: int, seed: int) -> dict[str, list[float]]:
     return result
 
 
-def gauss_hermite_ratios(panels: Panels, approach: str, columns: int) -> dict[tuple[int, float], float]:
+def gauss_hermite_ratios(
+    panels: Panels, approach: str, columns: int
+) -> dict[tuple[int, float], float]:
     """W2^2 (exact moments) of Gauss-Hermite over that of the best coupling, where it has nodes."""
     ratios = {}
     for key, cells in panels.items():
@@ -303,7 +349,10 @@ def gauss_hermite_ratios(panels: Panels, approach: str, columns: int) -> dict[tu
 
 def listed(ratios: dict[tuple[int, float], float]) -> str:
     """Ratios by their panels."""
-    return ", ".join(f"D={d} l={scale:g}: {ratio:.1e}" for (d, scale), ratio in ratios.items()) or "no such D"
+    return (
+        ", ".join(f"D={d} l={scale:g}: {ratio:.1e}" for (d, scale), ratio in ratios.items())
+        or "no such D"
+    )
 
 
 def several(values: Sequence[float], form: str = ".2f") -> str:
@@ -312,13 +361,18 @@ def several(values: Sequence[float], form: str = ".2f") -> str:
 
 
 def print_claims(
-    panels: Panels, floors: dict[tuple[int, float], list[float]], columns: int, repeats: int, seed: int
+    panels: Panels,
+    floors: dict[tuple[int, float], list[float]],
+    columns: int,
+    repeats: int,
+    seed: int,
 ) -> None:
     """The chapter's conclusions, each with the figures that speak for it or against."""
     print("\nclaims of the chapter; medians and ranges are over the panels")
     floor = [float(np.mean(values)) for values in floors.values()]
     claim(
-        "draws of the exact posterior have an empirical W2^2 of some 1e-2 (published: 1e-2; in theory 0)",
+        "draws of the exact posterior have an empirical W2^2 of some 1e-2 (published: 1e-2; in "
+        "theory 0)",
         f"W2^2 {several(floor, '.1e')}, growing with D and with shorter lengthscales",
         all(3e-3 < value < 3e-2 for value in floor),
     )
@@ -331,7 +385,8 @@ def print_claims(
     )
     ratios = {approach: gauss_hermite_ratios(panels, approach, columns) for approach in APPROACHES}
     claim(
-        "weight space: with D < 5 and lengthscales large enough Gauss-Hermite is considerably closer",
+        "weight space: with D < 5 and lengthscales large enough Gauss-Hermite is considerably "
+        "closer",
         f"its W2^2 over that of the best other: {listed(ratios['weights'])}",
         all(ratio < 0.5 for (_, scale), ratio in ratios["weights"].items() if scale == 1),
     )
@@ -345,22 +400,27 @@ def print_claims(
         first, second = (spreads(panels, approach, name, columns) for approach in APPROACHES)
         claim(
             f"decoupled: methods are far less discernible ({what})",
-            f"largest over smallest of the four random ones: weights {several(first, '.1f')}, decoupled "
-            f"{several(second, '.1f')}",
+            f"largest over smallest of the four random ones: weights {several(first, '.1f')}, "
+            f"decoupled {several(second, '.1f')}",
             float(np.median(second)) < 0.5 * float(np.median(first)),
         )
     for name, what in (("sampled", "W2^2 of draws"), ("w2", "W2^2 of exact moments"), ("kl", "KL")):
         correlation = rank_correlations(panels, "decoupled", name)
         claim(
-            f"decoupled: quality has no strong positive correlation with the kernel's tightness ({what})",
+            "decoupled: quality has no strong positive correlation with the kernel's tightness "
+            f"({what})",
             f"rank correlation: {several(correlation)}",
             float(np.median(correlation)) < STRONG,
         )
 
-    errors = {a: max(cell.measures[a]["mean"] for cells in panels.values() for cell in cells) for a in APPROACHES}
+    errors = {
+        a: max(cell.measures[a]["mean"] for cells in panels.values() for cell in cells)
+        for a in APPROACHES
+    }
     claim(
         "decoupled: the means match whatever the features; in weight space they do not",
-        f"largest error of a mean: weights {errors['weights']:.1e}, decoupled {errors['decoupled']:.1e}",
+        f"largest error of a mean: weights {errors['weights']:.1e}, decoupled "
+        f"{errors['decoupled']:.1e}",
         errors["decoupled"] < 1e-8 < errors["weights"],
     )
     if any(dimension == 1 for dimension, _ in panels):
@@ -369,10 +429,14 @@ def print_claims(
             for method in ("GH", "RFF") if dimension == 1 else ():
                 found = line(cells, method, of("decoupled", "ratio"))
                 ratios_by_columns = [float(values.mean()) for values in found.values()]
-                texts.append(f"{method} l={lengthscale:g}: {', '.join(f'{x:.3f}' for x in ratios_by_columns)}")
+                texts.append(
+                    f"{method} l={lengthscale:g}: "
+                    f"{', '.join(f'{x:.3f}' for x in ratios_by_columns)}"
+                )
                 last.append(ratios_by_columns[-1])
         claim(
-            "decoupled: among the observations the variance is severely too small, and more nodes do not help",
+            "decoupled: among the observations the variance is severely too small, and more nodes "
+            "do not help",
             f"variance over the exact one (D = 1, by columns): {'; '.join(texts)}",
             max(last) < 0.9,
         )
@@ -380,7 +444,9 @@ def print_claims(
     claim(
         "decoupled: the distance remains largely the same whatever the number of observations",
         "W2^2 with 32, 128, 512 observations: "
-        + "; ".join(f"{a} {', '.join(f'{value:.3g}' for value in values)}" for a, values in grown.items()),
+        + "; ".join(
+            f"{a} {', '.join(f'{value:.3g}' for value in values)}" for a, values in grown.items()
+        ),
         max(grown["decoupled"]) < 2 * min(grown["decoupled"]),
     )
     shares = {
@@ -390,7 +456,8 @@ def print_claims(
     undone = ", ".join(f"D={d} l={scale:g}" for (d, scale), share in shares.items() if share < 1)
     claim(
         "the divergence is the more stable numerically",
-        f"of the function itself it cannot be computed, or not always, at {undone or 'none'}; with noise it can",
+        f"of the function itself it cannot be computed, or not always, at {undone or 'none'}; with "
+        "noise it can",
         not undone,
     )
 
@@ -410,7 +477,9 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], path: str
             sheet.subfigures(2, 1), ("w2", "kl"), (r"$W_2^2$", "KL (nats)"), strict=True
         ):
             for block, approach in zip(part.subfigures(1, 2), APPROACHES, strict=True):
-                axes = block.subplots(len(LENGTHSCALES), len(dimensions), squeeze=False, sharex=True)
+                axes = block.subplots(
+                    len(LENGTHSCALES), len(dimensions), squeeze=False, sharex=True
+                )
                 for row, lengthscale in zip(axes, LENGTHSCALES, strict=True):
                     for ax, dimension in zip(row, dimensions, strict=True):
                         key = dimension, lengthscale
@@ -418,14 +487,21 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], path: str
                         drawn.append(ax)
                         ax.set_title(f"D = {dimension}, lengthscale {lengthscale:g}")
                     row[0].set_ylabel(ylabel)
-                block.suptitle("in the weights of the features" if approach == "weights" else "decoupled")
+                block.suptitle(
+                    "in the weights of the features" if approach == "weights" else "decoupled"
+                )
                 block.supxlabel("columns of the features", fontsize=9)
-        # The first panel has all that any has: draws are drawn beside distances, quadrature where D is small.
+        # The first panel has all that any has: draws are drawn beside distances, quadrature where D
+        # is small.
         legend_below(sheet, drawn[0], columns=4)
 
 
-def draw_panel(ax: Axes, cells: Sequence[Cell], approach: str, name: str, floor: list[float]) -> None:
-    """Exact moments: means as lines, 95 % intervals as bands. From draws: crosses; exact draws: the grey line."""
+def draw_panel(
+    ax: Axes, cells: Sequence[Cell], approach: str, name: str, floor: list[float]
+) -> None:
+    """Exact moments: means as lines, 95 % intervals as bands. From draws: crosses; exact draws: the
+    grey line.
+    """
     from matplotlib.ticker import NullFormatter
 
     for method in METHODS:
@@ -437,21 +513,32 @@ def draw_panel(ax: Axes, cells: Sequence[Cell], approach: str, name: str, floor:
         ax.plot(x, mean, label=LABELS[method], **style)
         # On a logarithmic axis an interval that reaches 0 ends at a third of the mean.
         ax.fill_between(
-            x, np.maximum(mean - half, mean / 3), mean + half, color=style["color"], alpha=0.15, linewidth=0
+            x,
+            np.maximum(mean - half, mean / 3),
+            mean + half,
+            color=style["color"],
+            alpha=0.15,
+            linewidth=0,
         )
         if name == "w2":
-            drawn = [values.mean() for values in line(cells, method, of(approach, "sampled")).values()]
+            drawn = [
+                values.mean() for values in line(cells, method, of(approach, "sampled")).values()
+            ]
             ax.plot(x, drawn, "x", color=style["color"], markersize=4)
     if name == "w2":
         ax.plot([], [], "x", color=GREY, markersize=4, label="from draws")
-        ax.axhline(float(np.mean(floor)), color=GREY, linestyle="--", linewidth=1, label="from exact draws")
+        ax.axhline(
+            float(np.mean(floor)), color=GREY, linestyle="--", linewidth=1, label="from exact draws"
+        )
     doublings(ax, sorted({cell.columns for cell in cells if cell.method == "RFF"}))
     ax.set_yscale("log")
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def interval(values: np.ndarray) -> float:
-    """Half the width of a 95 % confidence interval of the mean, by Student's law; 0 for a single value."""
+    """Half the width of a 95 % confidence interval of the mean, by Student's law; 0 for a single
+    value.
+    """
     from scipy.stats import t
 
     if values.size < 2:
@@ -460,12 +547,18 @@ def interval(values: np.ndarray) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--dimensions", nargs="+", type=int, default=(1, 2, 4, 8, 16), metavar="D")
     parser.add_argument(
-        "--features", nargs="+", type=int, default=(16, 64, 256, 1024), metavar="N",
+        "--features",
+        nargs="+",
+        type=int,
+        default=(16, 64, 256, 1024),
+        metavar="N",
         help="columns of the features, even numbers",
-    )  # fmt: skip
+    )
     parser.add_argument("--samples", type=int, default=4096, help="draws for the published measure")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -481,7 +574,12 @@ def main() -> None:
     for dimension in options.dimensions:
         for lengthscale in LENGTHSCALES:
             panels[dimension, lengthscale], floors[dimension, lengthscale] = run_panel(
-                dimension, lengthscale, sorted(options.features), options.repeats, options.samples, options.seed
+                dimension,
+                lengthscale,
+                sorted(options.features),
+                options.repeats,
+                options.samples,
+                options.seed,
             )
     middle = min(options.features, key=lambda columns: abs(np.log2(columns / 256)))
     print_table(panels, middle, options.samples)

@@ -1,23 +1,27 @@
-"""Deep random feature expansions against one layer and against a sparse spectrum GP, on two UCI sets.
+"""Deep random feature expansions against one layer and against a sparse spectrum GP, on two UCI
+sets.
 
-After Cutajar et al. 2017, "Random feature expansions for deep Gaussian processes": every layer is a Gaussian
-process in weight space, random Fourier features of its inputs with a trained lengthscale for each, and a linear
-map of them. The second layer sees the data beside the outputs of the first. The posterior over the first linear
-map is variational (not MAP), a Gaussian with independent entries; given that map, the last layer is a linear
-model, whose weights are integrated out exactly. Adam maximises
+After Cutajar et al. 2017, "Random feature expansions for deep Gaussian processes": every layer is a
+Gaussian process in weight space, random Fourier features of its inputs with a trained lengthscale
+for each, and a linear map of them. The second layer sees the data beside the outputs of the first.
+The posterior over the first linear map is variational (not MAP), a Gaussian with independent
+entries; given that map, the last layer is a linear model, whose weights are integrated out exactly.
+Adam maximises
 
     E_q(W1) log p(y | W1) - KL(q(W1) || p(W1)),
 
-a lower bound of the evidence, with a draw of W1 at each step. (The paper has independent Gaussians in the last
-layer too, and batches.) Frequencies stay as drawn, the paper's "prior-fixed" choice.
+a lower bound of the evidence, with a draw of W1 at each step. (The paper has independent Gaussians
+in the last layer too, and batches.) Frequencies stay as drawn, the paper's "prior-fixed" choice.
 
 - deep: two layers;
 - one layer: the same with one layer, where the bound is the evidence of a GP;
-- SSGP: `SparseSpectrumGPRegressor`, the model of one layer with a grid of starts, L-BFGS and a trained constant.
+- SSGP: `SparseSpectrumGPRegressor`, the model of one layer with a grid of starts, L-BFGS and a
+  trained constant.
 
-Nine tenths of a set are for training, in random splits. The number of frequencies is chosen in each split by the
-log density of a tenth of the training data, after which the model is trained on all of them. Width, steps and
-rate were set beforehand and are not tuned, so differences between models hold their training too.
+Nine tenths of a set are for training, in random splits. The number of frequencies is chosen in each
+split by the log density of a tenth of the training data, after which the model is trained on all of
+them. Width, steps and rate were set beforehand and are not tuned, so differences between models
+hold their training too.
 
     python examples/deep_random_features.py --out deep_random_features.png
     python examples/deep_random_features.py --sets airfoil --splits 2 --steps 50 --first 200
@@ -57,7 +61,9 @@ class Scores(NamedTuple):
 
 
 class Model(Protocol):
-    """What is compared: trained on standardised data, it says a mixture of Gaussians for each point."""
+    """What is compared: trained on standardised data, it says a mixture of Gaussians for each
+    point.
+    """
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> Model: ...
 
@@ -67,11 +73,15 @@ class Model(Protocol):
 
 
 class Hidden(nn.Module):
-    """f(x) = sqrt(s) phi(x / l) W, with independent Gaussian posteriors of W's entries and priors N(0, 1)."""
+    """f(x) = sqrt(s) phi(x / l) W, with independent Gaussian posteriors of W's entries and priors
+    N(0, 1).
+    """
 
     def __init__(self, inputs: int, outputs: int, n_frequencies: int, seed: int) -> None:
         super().__init__()
-        self.features = FourierModule(inputs, n_frequencies, lengthscale=np.full(inputs, inputs**0.5), seed=seed)
+        self.features = FourierModule(
+            inputs, n_frequencies, lengthscale=np.full(inputs, inputs**0.5), seed=seed
+        )
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.mean = nn.Parameter(0.1 * torch.randn(2 * n_frequencies, outputs))
         self.log_deviation = nn.Parameter(torch.full((2 * n_frequencies, outputs), -2.0))
@@ -99,15 +109,20 @@ class Expansion:
         torch.manual_seed(self.seed)
         d = x.shape[1]
         width = d + HIDDEN * (self.depth - 1)
-        self.hidden = [Hidden(d, HIDDEN, self.n_frequencies, self.seed).double() for _ in range(self.depth - 1)]
+        self.hidden = [
+            Hidden(d, HIDDEN, self.n_frequencies, self.seed).double() for _ in range(self.depth - 1)
+        ]
         self.last = FourierModule(
             width, self.n_frequencies, lengthscale=np.full(width, width**0.5), seed=self.seed + 1
         ).double()
         self.log_scale, self.log_noise = (
-            torch.tensor(math.log(value), dtype=torch.float64, requires_grad=True) for value in (1.0, 0.1)
+            torch.tensor(math.log(value), dtype=torch.float64, requires_grad=True)
+            for value in (1.0, 0.1)
         )
         self._x, self._sides = torch.tensor(x), torch.tensor(np.column_stack([np.ones(len(y)), y]))
-        parts = [parameter for module in [*self.hidden, self.last] for parameter in module.parameters()]
+        parts = [
+            parameter for module in [*self.hidden, self.last] for parameter in module.parameters()
+        ]
         optimiser = torch.optim.Adam([*parts, self.log_scale, self.log_noise], lr=0.05)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps)
         for _ in range(self.steps):
@@ -120,7 +135,9 @@ class Expansion:
 
     def bound(self) -> Tensor:
         """An unbiased estimate of the lower bound of the evidence."""
-        value = evidence_by_sums(self._sums(self._draw()), self.log_scale.exp(), self.log_noise.exp(), False)
+        value = evidence_by_sums(
+            self._sums(self._draw()), self.log_scale.exp(), self.log_noise.exp(), False
+        )
         return value - sum(layer.divergence() for layer in self.hidden)
 
     def mixture(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -190,7 +207,9 @@ def evaluate(name: str, x: np.ndarray, y: np.ndarray, steps: int, seed: int) -> 
     held, rest = np.split(train, [len(train) // 10])
     chosen = min(
         FREQUENCIES[name],
-        key=lambda m: score(make(name, m, steps, seed).fit(x[rest], y[rest]), x[held], y[held]).nlpd,
+        key=lambda m: (
+            score(make(name, m, steps, seed).fit(x[rest], y[rest]), x[held], y[held]).nlpd
+        ),
     )
     scores = score(make(name, chosen, steps, seed).fit(x[train], y[train]), x[test], y[test])
     return Scores(unit * scores.rmse, scores.nlpd + math.log(unit)), chosen
@@ -202,14 +221,18 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def draw(results: dict[str, dict[str, np.ndarray]], path: str) -> None:
-    """Both scores of every model, a dot for each split and a bar of one standard error about the mean."""
+    """Both scores of every model, a dot for each split and a bar of one standard error about the
+    mean.
+    """
     with figure(path, height=2.7 * len(results)) as sheet:
         axes = sheet.subplots(len(results), 2, squeeze=False)
         for row, (name, by_model) in zip(axes, results.items(), strict=True):
             for column, (ax, label) in enumerate(
                 zip(row, ("root mean square error", "negative log density"), strict=True)
             ):
-                for number, (scores, colour) in enumerate(zip(by_model.values(), COLOURS, strict=False)):
+                for number, (scores, colour) in enumerate(
+                    zip(by_model.values(), COLOURS, strict=False)
+                ):
                     mean, error = mean_and_error(scores[:, column])
                     offsets = number + np.linspace(-0.12, 0.12, len(scores))
                     ax.plot(offsets, scores[:, column], ".", color=colour, alpha=0.6)
@@ -222,23 +245,33 @@ def draw(results: dict[str, dict[str, np.ndarray]], path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS), metavar="NAME")
     parser.add_argument("--splits", type=int, default=5, help="random splits, at least 2")
     parser.add_argument("--steps", type=int, default=200, help="of Adam")
-    parser.add_argument("--first", type=int, metavar="N", help="only the first N rows of a set, after shuffling")
+    parser.add_argument(
+        "--first", type=int, metavar="N", help="only the first N rows of a set, after shuffling"
+    )
     parser.add_argument("--seed", type=int, default=100)
     add_figure_option(parser)
     options = parser.parse_args()
     if options.splits < 2:
         parser.error("--splits must be at least 2, for a standard error")
 
-    print("test scores, mean +- standard error over splits; m: frequencies chosen on validation data, each split")
+    print(
+        "test scores, mean +- standard error over splits; m: frequencies chosen on validation "
+        "data, each split"
+    )
     print(f"{'set':<10} {'model':<10} {'RMSE':>16} {'NLPD':>16}  m")
     results: dict[str, dict[str, np.ndarray]] = {}
     for name in options.sets:
         data = datasets.load(SETS[name])
-        x, y = np.asarray(data.features, dtype=np.float64), np.asarray(data.targets, dtype=np.float64)
+        x, y = (
+            np.asarray(data.features, dtype=np.float64),
+            np.asarray(data.targets, dtype=np.float64),
+        )
         kept = np.random.default_rng(options.seed).permutation(len(y))[: options.first]
         results[name] = {}
         for model in FREQUENCIES:
@@ -248,7 +281,9 @@ def main() -> None:
             ]
             scores = np.array([each for each, _ in runs])
             results[name][model] = scores
-            cells = "".join(" {:>7.3f} +- {:.3f}".format(*mean_and_error(column)) for column in scores.T)
+            cells = "".join(
+                " {:>7.3f} +- {:.3f}".format(*mean_and_error(column)) for column in scores.T
+            )
             print(f"{name:<10} {model:<10}{cells}  {' '.join(str(m) for _, m in runs)}", flush=True)
     if options.out:
         draw(results, options.out)

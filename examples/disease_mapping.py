@@ -1,10 +1,12 @@
-"""Sudden infant deaths in the counties of North Carolina: relative risks by BYM2, and what a covariate explains.
+"""Sudden infant deaths in the counties of North Carolina: relative risks by BYM2, and what a
+covariate explains.
 
-The counts of 1974 to 1978 and the counties' borders are in libpysal (its built-in example `sids2`, after Cressie
-1991, "Statistics for Spatial Data", pp. 386-389). Counties that share a border are joined. Expected deaths are
-births times the rate of the whole state. Printed are the posteriors of coefficients and hyperparameters without
-and with the share of non-white births; the coefficient and leave-one-out densities by other areal kernels; and
-the coefficients of transformed rates, which that book analyses without Anson County.
+The counts of 1974 to 1978 and the counties' borders are in libpysal (its built-in example `sids2`,
+after Cressie 1991, "Statistics for Spatial Data", pp. 386-389). Counties that share a border are
+joined. Expected deaths are births times the rate of the whole state. Printed are the posteriors of
+coefficients and hyperparameters without and with the share of non-white births; the coefficient and
+leave-one-out densities by other areal kernels; and the coefficients of transformed rates, which
+that book analyses without Anson County.
 
     pip install 'graphrf[areal,terms]'
     python examples/disease_mapping.py --out disease_mapping.png
@@ -44,15 +46,23 @@ def read() -> Counties:
     """The counties of libpysal."""
     table = geopandas.read_file(get_path("sids2.shp")).set_index("NAME")
     rate = table.SID74.sum() / table.BIR74.sum()
-    columns = {"deaths": table.SID74, "expected": rate * table.BIR74, "nonwhite": table.NWBIR74 / table.BIR74}
-    return Counties(table, grf.load_graph(table), pd.DataFrame(columns).rename_axis("county").reset_index())
+    columns = {
+        "deaths": table.SID74,
+        "expected": rate * table.BIR74,
+        "nonwhite": table.NWBIR74 / table.BIR74,
+    }
+    return Counties(
+        table, grf.load_graph(table), pd.DataFrame(columns).rename_axis("county").reset_index()
+    )
 
 
 def fitted(counties: Counties, kernel: str, covariate: bool) -> LatentGaussianModel:
     """Log relative risks of all counties."""
     formula = "deaths ~ 1 + nonwhite" if covariate else "deaths ~ 1"
     field = Nodes(counties.graph, KERNELS[kernel](), by="county")
-    return LatentGaussianModel(formula, field, "poisson", exposure="expected", seed=0).fit(counties.frame)
+    return LatentGaussianModel(formula, field, "poisson", exposure="expected", seed=0).fit(
+        counties.frame
+    )
 
 
 def freeman_tukey(counts: Any, births: Any) -> Any:
@@ -77,9 +87,14 @@ def transformed(counties: Counties) -> grf.GraphGPRegressor:
     return gp.fit(y, x=x.rename("nonwhite"))
 
 
-def draw(counties: Counties, plain: LatentGaussianModel, explained: LatentGaussianModel, path: str) -> None:
-    """Four maps: raw ratios, relative risks without and with the covariate, probabilities of a raised risk."""
-    # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below a half.
+def draw(
+    counties: Counties, plain: LatentGaussianModel, explained: LatentGaussianModel, path: str
+) -> None:
+    """Four maps: raw ratios, relative risks without and with the covariate, probabilities of a
+    raised risk.
+    """
+    # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below a
+    # half.
     ratios = np.maximum(counties.frame.deaths / counties.frame.expected, 0.01)
     # Half as many deaths as expected and twice as many are equally far from 1, which is white.
     ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
@@ -97,11 +112,19 @@ def draw(counties: Counties, plain: LatentGaussianModel, explained: LatentGaussi
         ),
     ]
     with figure(path, height=5.2) as sheet:
-        for ax, (title, values, colours, legend) in zip(sheet.subplots(2, 2).flat, maps, strict=True):
+        for ax, (title, values, colours, legend) in zip(
+            sheet.subplots(2, 2).flat, maps, strict=True
+        ):
             counties.table.assign(value=np.asarray(values)).plot(
-                "value", ax=ax, edgecolor="0.6", linewidth=0.3, legend=True, **colours,
-                legend_kwds={"orientation": "horizontal", "shrink": 0.7, "pad": 0.04, "aspect": 30} | legend,
-            )  # fmt: skip
+                "value",
+                ax=ax,
+                edgecolor="0.6",
+                linewidth=0.3,
+                legend=True,
+                **colours,
+                legend_kwds={"orientation": "horizontal", "shrink": 0.7, "pad": 0.04, "aspect": 30}
+                | legend,
+            )
             sheet.axes[-1].minorticks_off()
             ax.set_title(title)
             ax.set_aspect(1 / math.cos(math.radians(35.5)))
@@ -109,19 +132,26 @@ def draw(counties: Counties, plain: LatentGaussianModel, explained: LatentGaussi
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_figure_option(parser)
     options = parser.parse_args()
     counties = read()
     plain, explained = fitted(counties, "BYM2", False), fitted(counties, "BYM2", True)
-    for title, model in (("without a covariate", plain), ("with the share of non-white births", explained)):
+    for title, model in (
+        ("without a covariate", plain),
+        ("with the share of non-white births", explained),
+    ):
         print(f"BYM2 {title}: log predictive densities {model.loo().total:.1f}")
         print(model.summary().round(3), end="\n\n")
     print("the coefficient of non-white births by kernel")
     for kernel in KERNELS:
         model = fitted(counties, kernel, True)
         mean, sd = model.coefficients_.loc["nonwhite", ["mean", "sd"]]
-        print(f"{kernel:8}{mean:8.2f} +- {sd:.2f}   log predictive densities {model.loo().total:.1f}")
+        print(
+            f"{kernel:8}{mean:8.2f} +- {sd:.2f}   log predictive densities {model.loo().total:.1f}"
+        )
     print("\ntransformed rates, normal noise, proper autoregression")
     print(transformed(counties).coefficients_)
     if options.out:

@@ -1,13 +1,16 @@
-"""Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low dimension.
+"""Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low
+dimension.
 
-The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but not Haar. Over
-all directions of x - y (Fourier features) or x + y (positive ones) its bias averages to 0; at one of them it does
-not. The first table, which is not in the paper, has the mean of phi(x) . phi(y) over k(x, y) for an axis, a
-diagonal of two coordinates and the diagonal of all. The mean over D_1 is a product of cosines (cosh), that over
-the norms a Gauss-Laguerre rule; D_2, D_3 and rows run through all values where these are few, else are drawn.
+The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but
+not Haar. Over all directions of x - y (Fourier features) or x + y (positive ones) its bias averages
+to 0; at one of them it does not. The first table, which is not in the paper, has the mean of phi(x)
+. phi(y) over k(x, y) for an axis, a diagonal of two coordinates and the diagonal of all. The mean
+over D_1 is a product of cosines (cosh), that over the norms a Gauss-Laguerre rule; D_2, D_3 and
+rows run through all values where these are few, else are drawn.
 
-The second is that of App. B.2.2 (Reid et al. 2023): the classification of `simplex_classification.py` with Haar
-rotations and with R in their place. All points are padded with zeros to a power of two, d', and m = d'.
+The second is that of App. B.2.2 (Reid et al. 2023): the classification of
+`simplex_classification.py` with Haar rotations and with R in their place. All points are padded
+with zeros to a power of two, d', and m = d'.
 
     python examples/fast_simplex.py --out fast_simplex.png
     python examples/fast_simplex.py --sets banknote --repeats 20 --dimensions 4 8
@@ -44,9 +47,27 @@ PUBLISHED = {
         "0.7196 +- 0.0019",
         "0.7296 +- 0.0017",
     ),
-    "car": ("0.6768 +- 0.0006", "0.6788 +- 0.0006", "0.6784 +- 0.0006", "0.6797 +- 0.0006", "0.6800 +- 0.0006"),
-    "yeast": ("0.3187 +- 0.0006", "0.3193 +- 0.0006", "0.3171 +- 0.0006", "0.3187 +- 0.0006", "0.3195 +- 0.0006"),
-    "cmc": ("0.4088 +- 0.0009", "0.4149 +- 0.0009", "0.4159 +- 0.0009", "0.4206 +- 0.0008", "0.4222 +- 0.0008"),
+    "car": (
+        "0.6768 +- 0.0006",
+        "0.6788 +- 0.0006",
+        "0.6784 +- 0.0006",
+        "0.6797 +- 0.0006",
+        "0.6800 +- 0.0006",
+    ),
+    "yeast": (
+        "0.3187 +- 0.0006",
+        "0.3193 +- 0.0006",
+        "0.3171 +- 0.0006",
+        "0.3187 +- 0.0006",
+        "0.3195 +- 0.0006",
+    ),
+    "cmc": (
+        "0.4088 +- 0.0009",
+        "0.4149 +- 0.0009",
+        "0.4159 +- 0.0009",
+        "0.4206 +- 0.0008",
+        "0.4222 +- 0.0008",
+    ),
     "nursery": (
         "0.5870 +- 0.0013",
         "0.6213 +- 0.0019",
@@ -54,8 +75,20 @@ PUBLISHED = {
         "0.7030 +- 0.0008",
         "0.7037 +- 0.0008",
     ),
-    "wifi": ("0.4914 +- 0.0026", "0.5224 +- 0.0025", "0.5310 +- 0.0024", "0.6509 +- 0.0027", "0.6533 +- 0.0027"),
-    "chess": ("0.2011 +- 0.0002", "0.2017 +- 0.0002", "0.2016 +- 0.0002", "0.2021 +- 0.0002", "0.2021 +- 0.0002"),
+    "wifi": (
+        "0.4914 +- 0.0026",
+        "0.5224 +- 0.0025",
+        "0.5310 +- 0.0024",
+        "0.6509 +- 0.0027",
+        "0.6533 +- 0.0027",
+    ),
+    "chess": (
+        "0.2011 +- 0.0002",
+        "0.2017 +- 0.0002",
+        "0.2016 +- 0.0002",
+        "0.2021 +- 0.0002",
+        "0.2021 +- 0.0002",
+    ),
 }
 DIRECTIONS = ("iid", "orthogonal", "orthogonal-hd", "simplex", "simplex-hd")
 DIMENSIONS = (4, 8, 16, 32, 64)
@@ -79,14 +112,18 @@ def repeats_for(n: int) -> int:
     return int(np.clip(1_000_000 // n, 100, 300))
 
 
-def measure(x: np.ndarray, y: np.ndarray, sigma: float, repeats: int, seed: int) -> dict[str, np.ndarray]:
+def measure(
+    x: np.ndarray, y: np.ndarray, sigma: float, repeats: int, seed: int
+) -> dict[str, np.ndarray]:
     """Accuracies with m = d' features, one a repeat."""
     found = {directions: np.empty(repeats) for directions in DIRECTIONS}
     for repeat in range(repeats):
         split = test_split(x, y, repeat, seed)
         split = split._replace(x=padded(split.x), x_test=padded(split.x_test))
         for directions in DIRECTIONS:
-            found[directions][repeat] = accuracy(split, sigma, directions, split.x.shape[1], seed + repeat)
+            found[directions][repeat] = accuracy(
+                split, sigma, directions, split.x.shape[1], seed + repeat
+            )
     return found
 
 
@@ -95,7 +132,8 @@ def bias(
 ) -> tuple[float, float]:
     """Mean of phi(x) . phi(y) over k(x, y), and its standard error (0 if enumerated).
 
-    `reach` is |x - y| for "fourier" and |x + y| for "laplace", `support` their direction; d is a power of two.
+    `reach` is |x - y| for "fourier" and |x + y| for "laplace", `support` their direction; d is a
+    power of two.
     """
     rng = np.random.default_rng(seed)
     hadamard = linalg.hadamard(dimension) / dimension**0.5
@@ -109,7 +147,9 @@ def bias(
     if free <= MOST_SIGNS:
         signs = np.array(list(itertools.product((1.0, -1.0), repeat=free))).reshape(-1, free)
         one = np.ones((len(signs), 1))
-        third = np.concatenate([one, signs[:, : width - 1], np.ones((len(signs), dimension - width))], axis=1)
+        third = np.concatenate(
+            [one, signs[:, : width - 1], np.ones((len(signs), dimension - width))], axis=1
+        )
         second = np.concatenate([one, signs[:, width - 1 :]], axis=1)
     else:
         second, third = rng.choice((1.0, -1.0), size=(2, DRAWS, dimension))
@@ -121,16 +161,26 @@ def bias(
     half_square, weights = special.roots_genlaguerre(NODES, dimension / 2 - 1)
     values = np.zeros(len(angles))
     for norm, weight in zip(np.sqrt(2 * half_square), weights / weights.sum(), strict=True):
-        values += weight * (np.cos if features == "fourier" else np.cosh)(norm * angles).prod(axis=1)
+        values += weight * (np.cos if features == "fourier" else np.cosh)(norm * angles).prod(
+            axis=1
+        )
     values *= np.exp((1 if features == "fourier" else -1) * reach**2 / 2)
     return float(values.mean()), 0.0 if free <= MOST_SIGNS else mean_and_error(values)[1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED), metavar="NAME")
-    parser.add_argument("--repeats", type=int, help="at least 2; default: 100 to 300 by the table's size")
-    parser.add_argument("--dimensions", nargs="+", type=int, default=DIMENSIONS, choices=DIMENSIONS, metavar="D")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sets", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED), metavar="NAME"
+    )
+    parser.add_argument(
+        "--repeats", type=int, help="at least 2; default: 100 to 300 by the table's size"
+    )
+    parser.add_argument(
+        "--dimensions", nargs="+", type=int, default=DIMENSIONS, choices=DIMENSIONS, metavar="D"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
@@ -138,7 +188,9 @@ def main() -> None:
         parser.error("--repeats must be at least 2")
 
     print("mean of the estimated kernel over the kernel, H D_1 H D_2 H D_3")
-    print(f"{'':>3} {'':<5}  " + "".join(f"{kind + ', ' + str(reach):<36}" for kind, reach in CASES))
+    print(
+        f"{'':>3} {'':<5}  " + "".join(f"{kind + ', ' + str(reach):<36}" for kind, reach in CASES)
+    )
     print(f"{'d':>3} {'x':<5}  " + f"{'orthogonal-hd':<18}{'simplex-hd':<18}" * len(CASES))
     biases = {}
     for dimension, support in itertools.product(options.dimensions, SUPPORTS):
@@ -147,9 +199,15 @@ def main() -> None:
             row.append(bias(*case, support, dimension, is_simplex, options.seed))
             biases[(*case, support, is_simplex, dimension)] = row[-1]
         cells = (f"{mean:.4f}" + (f" +- {error:.4f}" if error else "") for mean, error in row)
-        print(f"{dimension:>3} {support:<5}  " + "".join(f"{text:<18}" for text in cells), flush=True)
+        print(
+            f"{dimension:>3} {support:<5}  " + "".join(f"{text:<18}" for text in cells), flush=True
+        )
 
-    print("\naccuracy with m = d' features, mean +- standard error; below each row the published ones (table 3)")
+    print(
+        "\n"
+        "accuracy with m = d' features, mean +- standard error; below each row the published ones "
+        "(table 3)"
+    )
     print(f"{'set':<9} {'d':>3} {'repeats':>7}  " + "  ".join(f"{name:<16}" for name in DIRECTIONS))
     results = {}
     for name in options.sets:
@@ -170,19 +228,31 @@ def draw(
     results: dict[str, dict[str, np.ndarray]],
     path: str,
 ) -> None:
-    """Biases of Fourier features and of positive features against the dimension; accuracies below."""
+    """Biases of Fourier features and of positive features against the dimension;
+    accuracies below.
+    """
     with figure(path, height=6.4) as sheet:
         upper, lower = sheet.subfigures(2, 1, height_ratios=[1.1, 1])
         panels = upper.subplots(1, 2)
         for ax, (kind, reach) in zip(panels, (CASES[0], CASES[-1]), strict=True):
             for colour, support in zip(COLOURS, SUPPORTS, strict=False):
                 for is_simplex, style in ((False, "o-"), (True, "s--")):
-                    values = np.array([biases[kind, reach, support, is_simplex, d] for d in dimensions])
-                    label = f"{'simplex' if is_simplex else 'orthogonal'}-hd, {SUPPORT_NAMES[support]}"
-                    ax.errorbar(dimensions, values[:, 0], values[:, 1], fmt=style, color=colour, label=label)
+                    values = np.array(
+                        [biases[kind, reach, support, is_simplex, d] for d in dimensions]
+                    )
+                    label = (
+                        f"{'simplex' if is_simplex else 'orthogonal'}-hd, {SUPPORT_NAMES[support]}"
+                    )
+                    ax.errorbar(
+                        dimensions, values[:, 0], values[:, 1], fmt=style, color=colour, label=label
+                    )
             ax.axhline(1, color=GREY, linewidth=1, linestyle=":", zorder=1)
             doublings(ax, dimensions)
-            names = ("Fourier features", "|x - y|") if kind == "fourier" else ("positive features", "|x + y|")
+            names = (
+                ("Fourier features", "|x - y|")
+                if kind == "fourier"
+                else ("positive features", "|x + y|")
+            )
             ax.set_title(f"{names[0]}, {names[1]} = {reach}")
             ax.set_xlabel("dimension")
         panels[0].set_ylabel("mean estimate / kernel")
@@ -193,9 +263,12 @@ def draw(
             values = np.array([mean_and_error(found[directions]) for found in results.values()])
             is_fast = directions.endswith("-hd")
             ax.errorbar(
-                places + 0.11 * (number - 2), values[:, 0], values[:, 1], label=directions,
+                places + 0.11 * (number - 2),
+                values[:, 0],
+                values[:, 1],
+                label=directions,
                 **look(directions.removesuffix("-hd"), line=False, is_open=is_fast),
-            )  # fmt: skip
+            )
         ax.set_xticks(places, list(results))
         ax.grid(visible=False, axis="x")
         ax.set_ylabel("accuracy with m = d' features")

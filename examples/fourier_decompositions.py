@@ -1,11 +1,12 @@
 """Fourier feature decompositions of real data: figures A.7 and A.8 of the chapter.
 
-As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.1): the relative
-Frobenius error of Phi Phi^T against the number of columns of Phi, for the squared-exponential and the Matern-5/2
-kernel with lengthscales 1, 1/4 and 1/16, mean and 95 % interval of 25 repeats. Iris, diabetes, wine and breast
-cancer come with scikit-learn, Boston from the data folder. The chapter's MOTORCYCLE is not available here: "line"
-is a synthetic stand-in, 133 uniform points in one dimension. The chapter does not say how it scales its data; here
-every column is scaled to [0, 1]. At most 150 points of a set are taken; rows of Boston with missing entries are
+As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.1):
+the relative Frobenius error of Phi Phi^T against the number of columns of Phi, for the
+squared-exponential and the Matern-5/2 kernel with lengthscales 1, 1/4 and 1/16, mean and 95 %
+interval of 25 repeats. Iris, diabetes, wine and breast cancer come with scikit-learn, Boston from
+the data folder. The chapter's MOTORCYCLE is not available here: "line" is a synthetic stand-in, 133
+uniform points in one dimension. The chapter does not say how it scales its data; here every column
+is scaled to [0, 1]. At most 150 points of a set are taken; rows of Boston with missing entries are
 left out.
 
 The rows, at equal numbers of columns:
@@ -17,7 +18,8 @@ The rows, at equal numbers of columns:
                 pairs: not in the chapter                   weighted    Sobol with the chapter's importance weights
                                                                         (Matern only)
 
-The chapter prints curves and no numbers; what it says of them stands below the tables, beside what we find.
+The chapter prints curves and no numbers; what it says of them stands below the tables, beside what
+we find.
 
     python examples/fourier_decompositions.py --out fourier_decompositions.png
     python examples/fourier_decompositions.py --data line iris --columns 16 64 --repeats 3
@@ -87,7 +89,9 @@ def points(name: str, most: int = 150) -> np.ndarray:
     return (x - low) / np.where(high > low, high - low, 1)
 
 
-def random_features(x: np.ndarray, method: str, kernel: str, n_columns: int, seed: int) -> Iterator[np.ndarray]:
+def random_features(
+    x: np.ndarray, method: str, kernel: str, n_columns: int, seed: int
+) -> Iterator[np.ndarray]:
     """Features with the given number of columns at every lengthscale, from the same frequencies."""
     if method == "weighted":
         for lengthscale in LENGTHSCALES:
@@ -98,14 +102,21 @@ def random_features(x: np.ndarray, method: str, kernel: str, n_columns: int, see
     readout = "phased" if method == "phased" else "paired"
     features = FourierFeatures(
         n_columns if method == "phased" else n_columns // 2,
-        kernel=kernel, directions=directions, norms=norms, readout=readout, seed=seed, n_threads=1,
-    ).fit(x)  # fmt: skip
+        kernel=kernel,
+        directions=directions,
+        norms=norms,
+        readout=readout,
+        seed=seed,
+        n_threads=1,
+    ).fit(x)
     for lengthscale in LENGTHSCALES:
         yield features.transform(x / lengthscale)
 
 
 def nodes_for(rule: str, n_columns: int, dimension: int) -> int:
-    """The largest number of nodes whose product has at most `n_columns`; 0 if a rule has none of that size."""
+    """The largest number of nodes whose product has at most `n_columns`; 0 if a rule has none of
+    that size.
+    """
     n = int(n_columns ** (1 / dimension) + 1e-9)
     if rule == "simpson":
         n -= 1 - n % 2
@@ -124,7 +135,9 @@ def quadrature_feature_errors(
     for n_columns in columns:
         n_nodes = nodes_for(rule, n_columns, x.shape[1])
         if n_nodes:
-            features = QuadratureFeatures(n_nodes, rule=QUADRATURE[rule], kernel=kernel, n_threads=1)
+            features = QuadratureFeatures(
+                n_nodes, rule=QUADRATURE[rule], kernel=kernel, n_threads=1
+            )
             with warnings.catch_warnings():
                 # Simpson's rule says where it aliases; here the error shows it.
                 warnings.filterwarnings("ignore", "points reach over", UserWarning)
@@ -135,7 +148,9 @@ def quadrature_feature_errors(
 
 def measure(x: np.ndarray, kernel: str, columns: list[int], repeats: int) -> list[Errors]:
     """The errors of every method, one entry for each lengthscale."""
-    exact = [stationary_kernel(kernel).gram(x, lengthscale=lengthscale) for lengthscale in LENGTHSCALES]
+    exact = [
+        stationary_kernel(kernel).gram(x, lengthscale=lengthscale) for lengthscale in LENGTHSCALES
+    ]
     found: list[Errors] = [{} for _ in LENGTHSCALES]
     for method in RANDOM:
         if (method, kernel) == ("weighted", "gaussian"):
@@ -144,13 +159,17 @@ def measure(x: np.ndarray, kernel: str, columns: list[int], repeats: int) -> lis
             errors = np.empty((len(LENGTHSCALES), repeats))
             for seed in range(repeats):
                 features = random_features(x, method, kernel, n_columns, seed)
-                errors[:, seed] = [relative_error(phi, gram) for phi, gram in zip(features, exact, strict=True)]
+                errors[:, seed] = [
+                    relative_error(phi, gram) for phi, gram in zip(features, exact, strict=True)
+                ]
             for row, of_lengthscale in zip(errors, found, strict=True):
                 of_lengthscale.setdefault(method, []).append((n_columns, row))
     if x.shape[1] <= MAX_DIMENSION:
         for rule in QUADRATURE:
             for lengthscale, gram, of_lengthscale in zip(LENGTHSCALES, exact, found, strict=True):
-                of_lengthscale[rule] = quadrature_feature_errors(x / lengthscale, gram, rule, kernel, columns)
+                of_lengthscale[rule] = quadrature_feature_errors(
+                    x / lengthscale, gram, rule, kernel, columns
+                )
     return found
 
 
@@ -161,37 +180,81 @@ def print_table(kernel: str, results: Results, n_columns: int) -> None:
     print(f"{'data':<14}{'l':>5} " + "".join(f"{method:>11}" for method in methods) + "  best")
     for (name, lengthscale), errors in results.items():
         means = {
-            m: float(dict(errors[m])[n_columns].mean()) for m in methods if n_columns in dict(errors.get(m, []))
+            m: float(dict(errors[m])[n_columns].mean())
+            for m in methods
+            if n_columns in dict(errors.get(m, []))
         }
         cells = "".join(f"{means[m]:>11.2e}" if m in means else f"{'-':>11}" for m in methods)
-        print(f"{name:<14}{f'1/{round(1 / lengthscale)}':>5} {cells}  {min(means, key=means.__getitem__)}")
+        print(
+            f"{name:<14}{f'1/{round(1 / lengthscale)}':>5} {cells} "
+            f" {min(means, key=means.__getitem__)}"
+        )
 
 
 SAMPLED = ("iid", "phased", "orthogonal", "sobol")
 MANY = ("diabetes", "boston", "wine", "breast_cancer")
 # What the chapter says; kernel, method, rivals and data sets of the ratio that bears on it.
 CLAIMS = (
-    ("D = 1: quadrature far better at every lengthscale", "gaussian", "hermite", SAMPLED, ("line",)),
-    ("D = 1: quadrature far better at every lengthscale", "gaussian", "legendre", SAMPLED, ("line",)),
-    ("D = 4: Gauss-Hermite better than all others above l = 1/16", "gaussian", "hermite", SAMPLED, ("iris",)),
+    (
+        "D = 1: quadrature far better at every lengthscale",
+        "gaussian",
+        "hermite",
+        SAMPLED,
+        ("line",),
+    ),
+    (
+        "D = 1: quadrature far better at every lengthscale",
+        "gaussian",
+        "legendre",
+        SAMPLED,
+        ("line",),
+    ),
+    (
+        "D = 4: Gauss-Hermite better than all others above l = 1/16",
+        "gaussian",
+        "hermite",
+        SAMPLED,
+        ("iris",),
+    ),
     ("D = 4: Gauss-Legendre worse than all others", "gaussian", "legendre", SAMPLED, ("iris",)),
     ("D >= 10: quasi-random consistently the best", "gaussian", "sobol", SAMPLED[:3], MANY),
-    ("Matern: quasi-random, by weights, considerably worse", "matern52", "weighted", SAMPLED[:3], MANY),
-    ("(not there) Matern: quasi-random by the Student-t map", "matern52", "sobol", SAMPLED[:3], MANY),
+    (
+        "Matern: quasi-random, by weights, considerably worse",
+        "matern52",
+        "weighted",
+        SAMPLED[:3],
+        MANY,
+    ),
+    (
+        "(not there) Matern: quasi-random by the Student-t map",
+        "matern52",
+        "sobol",
+        SAMPLED[:3],
+        MANY,
+    ),
     ("(not there) coupled norms", "gaussian", "pnc", SAMPLED, ("iris", *MANY)),
 )
 
 
 def print_claims(all_results: dict[str, Results], n_columns: int) -> None:
     """What the chapter says, and the ratios of our errors that bear on it."""
-    print(f"\nwhat the chapter says, and our ratios of mean errors with {n_columns} columns at l = 1, 1/4, 1/16")
+    print(
+        "\n"
+        f"what the chapter says, and our ratios of mean errors with {n_columns} columns at l = 1, "
+        "1/4, 1/16"
+    )
     for text, kernel, method, rivals, names in CLAIMS:
         print(f"- {text}: {method} / best of {', '.join(rivals)}")
         for name in names:
             ratios = []
             for lengthscale in LENGTHSCALES:
                 errors = all_results[kernel].get((name, lengthscale), {})
-                means = {m: float(e.mean()) for m, pairs in errors.items() for n, e in pairs if n == n_columns}
+                means = {
+                    m: float(e.mean())
+                    for m, pairs in errors.items()
+                    for n, e in pairs
+                    if n == n_columns
+                }
                 if method in means:
                     ratios.append(f"{means[method] / min(means[m] for m in rivals):.2g}")
             if ratios:
@@ -199,7 +262,9 @@ def print_claims(all_results: dict[str, Results], n_columns: int) -> None:
 
 
 def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str) -> None:
-    """A row for each kernel and lengthscale, a column for each data set; bands of 95 % about the means."""
+    """A row for each kernel and lengthscale, a column for each data set; bands of 95 % about the
+    means.
+    """
     from matplotlib.ticker import NullFormatter
 
     names = list(dimensions)
@@ -213,7 +278,12 @@ def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str)
                         draw_line(ax, method, pairs)
                 ax.set_yscale("log")
                 ax.yaxis.set_minor_formatter(NullFormatter())
-                doublings(ax, sorted({n for pairs in all_results[kernel][name, 1.0].values() for n, _ in pairs}))
+                doublings(
+                    ax,
+                    sorted(
+                        {n for pairs in all_results[kernel][name, 1.0].values() for n, _ in pairs}
+                    ),
+                )
             line[0].set_ylabel(f"{SHORT[kernel]}, l = {Fraction(lengthscale)}\nrelative error")
         for name, ax in zip(names, axes[0], strict=True):
             ax.set_title(f"{name.replace('_', ' ')}, D = {dimensions[name]}")
@@ -227,21 +297,32 @@ def draw_line(ax: Axes, method: str, pairs: list[tuple[int, np.ndarray]]) -> Non
     colour, style, marker = STYLES[method]
     columns = [n for n, _ in pairs]
     mean = np.array([e.mean() for _, e in pairs])
-    ax.plot(columns, mean, style, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method)
+    ax.plot(
+        columns, mean, style, color=colour, marker=marker, markersize=4, linewidth=1.2, label=method
+    )
     if len(pairs[0][1]) > 1:
         half = 1.96 * np.array([e.std(ddof=1) / e.size**0.5 for _, e in pairs])
         # On a logarithmic axis an interval that reaches 0 ends at a third of the mean.
         ax.fill_between(
-            columns, np.maximum(mean - half, mean / 3), mean + half, color=colour, alpha=0.2, linewidth=0
+            columns,
+            np.maximum(mean - half, mean / 3),
+            mean + half,
+            color=colour,
+            alpha=0.2,
+            linewidth=0,
         )
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", nargs="+", choices=DATA, default=DATA, metavar="NAME")
     parser.add_argument("--columns", type=int, nargs="+", choices=COLUMNS, default=COLUMNS[:4])
     parser.add_argument("--repeats", type=int, default=25)
-    parser.add_argument("--at", type=int, choices=COLUMNS, help="columns of the tables; default: the largest")
+    parser.add_argument(
+        "--at", type=int, choices=COLUMNS, help="columns of the tables; default: the largest"
+    )
     add_figure_option(parser)
     options = parser.parse_args(arguments)
     if options.repeats < 2:
@@ -254,7 +335,10 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.data:
         x = points(name)
         dimensions[name] = x.shape[1]
-        print(f"{name}: {x.shape[0]} points, D = {x.shape[1]}" + (", synthetic" if name == "line" else ""))
+        print(
+            f"{name}: {x.shape[0]} points, D = {x.shape[1]}"
+            + (", synthetic" if name == "line" else "")
+        )
         for kernel in KERNELS:
             found = measure(x, kernel, columns, options.repeats)
             for lengthscale, errors in zip(LENGTHSCALES, found, strict=True):

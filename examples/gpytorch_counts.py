@@ -1,13 +1,14 @@
-"""Counts on a graph with GPyTorch: `GRFKernel` in an approximate Gaussian process, by variational inference.
+"""Counts on a graph with GPyTorch: `GRFKernel` in an approximate Gaussian process, by variational
+inference.
 
-`GRFKernel` is a kernel as any other of GPyTorch's, so that it goes into an ApproximateGP with any of its
-likelihoods, or one of your own: here Poisson counts whose log rate is the latent function. Its rows are sampled
-features; the inducing points are nodes, which stay where they are. Beside it is
-`GraphGPRegressor(likelihood="poisson")`, which takes Newton steps.
+`GRFKernel` is a kernel as any other of GPyTorch's, so that it goes into an ApproximateGP with any
+of its likelihoods, or one of your own: here Poisson counts whose log rate is the latent function.
+Its rows are sampled features; the inducing points are nodes, which stay where they are. Beside it
+is `GraphGPRegressor(likelihood="poisson")`, which takes Newton steps.
 
-The counts are drawn on a grid of 900 nodes, where the true rates are known. Printed are, for nodes that were not
-observed, the root mean square error of the log rate, the mean log predictive density of new counts, and seconds of
-processor time.
+The counts are drawn on a grid of 900 nodes, where the true rates are known. Printed are, for nodes
+that were not observed, the root mean square error of the log rate, the mean log predictive density
+of new counts, and seconds of processor time.
 
     python examples/gpytorch_counts.py
     python examples/gpytorch_counts.py --observed 450 --inducing 300 --steps 400
@@ -42,23 +43,36 @@ class PoissonLikelihood(gpytorch.likelihoods.likelihood._OneDimensionalLikelihoo
 
 
 class Counts(gpytorch.models.ApproximateGP):
-    """A constant mean and a scaled graph kernel; the posterior of f at some nodes is any normal one."""
+    """A constant mean and a scaled graph kernel; the posterior of f at some nodes is any normal
+    one.
+    """
 
     def __init__(self, inducing: torch.Tensor, kernel: GRFKernel) -> None:
         law = gpytorch.variational.CholeskyVariationalDistribution(inducing.shape[0])
-        strategy = gpytorch.variational.VariationalStrategy(self, inducing, law, learn_inducing_locations=False)
+        strategy = gpytorch.variational.VariationalStrategy(
+            self, inducing, law, learn_inducing_locations=False
+        )
         super().__init__(strategy)
         self.mean_module = gpytorch.means.ConstantMean()
         self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
 
     def forward(self, nodes: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(nodes), self.covar_module(nodes))
+        return gpytorch.distributions.MultivariateNormal(
+            self.mean_module(nodes), self.covar_module(nodes)
+        )
 
 
 def by_gpytorch(
-    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, inducing: np.ndarray, test: np.ndarray, steps: int
+    graph: grf.Graph,
+    nodes: np.ndarray,
+    y: np.ndarray,
+    inducing: np.ndarray,
+    test: np.ndarray,
+    steps: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the log rate at other nodes, by Adam on the evidence's lower bound."""
+    """Mean and standard deviation of the log rate at other nodes, by Adam on the evidence's lower
+    bound.
+    """
     torch.manual_seed(0)
     features = grf.sample_features(graph, grf.CompressedPowers(64, 32), seed=0, dtype="float64")
     kernel = GRFKernel(features, grf.Diffusion(3.0))
@@ -94,8 +108,12 @@ def log_score(y: np.ndarray, mean: np.ndarray, std: np.ndarray, rng: np.random.G
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--observed", type=int, default=300, help="nodes with a count (default 300)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--observed", type=int, default=300, help="nodes with a count (default 300)"
+    )
     parser.add_argument("--inducing", type=int, default=100, help="inducing nodes (default 100)")
     parser.add_argument("--steps", type=int, default=100, help="steps of Adam (default 100)")
     options = parser.parse_args()
@@ -109,7 +127,9 @@ def main() -> None:
     counts = rng.poisson(np.exp(f)).astype(np.float64)
     inducing = np.sort(rng.choice(graph.n_nodes, options.inducing, replace=False))
     ways = {
-        "GPyTorch, variational": lambda: by_gpytorch(graph, nodes, counts[nodes], inducing, test, options.steps),
+        "GPyTorch, variational": lambda: by_gpytorch(
+            graph, nodes, counts[nodes], inducing, test, options.steps
+        ),
         "GraphGPRegressor, Newton": lambda: by_newton(graph, nodes, counts[nodes], test),
     }
     print(f"{'':28}{'error of log rate':>18}{'log score':>12}{'seconds':>10}")
@@ -118,7 +138,9 @@ def main() -> None:
         mean, std = way()
         seconds = time.process_time() - started
         error = float(np.sqrt(np.mean((mean - f[test]) ** 2)))
-        print(f"{name:28}{error:18.3f}{log_score(counts[test], mean, std, rng):12.3f}{seconds:10.1f}")
+        print(
+            f"{name:28}{error:18.3f}{log_score(counts[test], mean, std, rng):12.3f}{seconds:10.1f}"
+        )
 
 
 if __name__ == "__main__":

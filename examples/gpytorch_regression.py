@@ -1,13 +1,16 @@
-"""Speeds on the highways of San Jose with GPyTorch: a graph kernel trained by Adam, and one of free coefficients.
+"""Speeds on the highways of San Jose with GPyTorch: a graph kernel trained by Adam, and one of free
+coefficients.
 
-`GRFKernel` is a kernel as any other of GPyTorch's: here ScaleKernel, a constant mean and GaussianLikelihood around
-it, in an ExactGP. "diffusion" trains the lengthscale, "learned" every coefficient f_0 .. f_L of
-F = sum_k f_k W^k. Both take the exact series (`GRFKernel(graph, kernel)`). Beside them `GraphGPRegressor`, which
-trains the diffusion kernel by L-BFGS from several starts.
+`GRFKernel` is a kernel as any other of GPyTorch's: here ScaleKernel, a constant mean and
+GaussianLikelihood around it, in an ExactGP. "diffusion" trains the lengthscale, "learned" every
+coefficient f_0 .. f_L of F = sum_k f_k W^k. Both take the exact series (`GRFKernel(graph,
+kernel)`). Beside them `GraphGPRegressor`, which trains the diffusion kernel by L-BFGS from several
+starts.
 
-For random splits of the 325 sensors into 250 to train and 75 to test: root mean square error in miles per hour,
-negative log predictive density per sensor, the share of speeds within the 95 % intervals, the trained kernel's
-log marginal likelihood per observation, and seconds; means over splits.
+For random splits of the 325 sensors into 250 to train and 75 to test: root mean square error in
+miles per hour, negative log predictive density per sensor, the share of speeds within the 95 %
+intervals, the trained kernel's log marginal likelihood per observation, and seconds; means over
+splits.
 
     python examples/gpytorch_regression.py
     python examples/gpytorch_regression.py --splits 10 --steps 200 --out kernels.png
@@ -40,7 +43,9 @@ LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 
 
 class Outcome(NamedTuple):
-    """What one fit predicts for the test sensors, in units of the training values, and how it went."""
+    """What one fit predicts for the test sensors, in units of the training values, and
+    how it went.
+    """
 
     mean: np.ndarray
     std: np.ndarray
@@ -58,7 +63,9 @@ class Regression(gpytorch.models.ExactGP):
         self.covar_module = gpytorch.kernels.ScaleKernel(kernel)
 
     def forward(self, nodes: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
-        return gpytorch.distributions.MultivariateNormal(self.mean_module(nodes), self.covar_module(nodes))
+        return gpytorch.distributions.MultivariateNormal(
+            self.mean_module(nodes), self.covar_module(nodes)
+        )
 
 
 def by_gpytorch(
@@ -93,34 +100,51 @@ def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.nd
 
 
 def spectrum(kernel: grf.kernels.Kernel) -> np.ndarray:
-    """Eigenvalues of the kernel, (sum_k f_k (1 - x)^k)^2 at those x of the Laplacian; 1 at the first."""
+    """Eigenvalues of the kernel, (sum_k f_k (1 - x)^k)^2 at those x of the Laplacian; 1 at the
+    first.
+    """
     modulation = kernel.modulation(kernel.truncation_length(1e-9) + 1)
     root = np.polynomial.polynomial.polyval(1 - FREQUENCIES, modulation / modulation.sum())
     return np.asarray((root / root[0]) ** 2)
 
 
-def fits(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, steps: int) -> dict[str, Outcome]:
+def fits(
+    graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.ndarray, steps: int
+) -> dict[str, Outcome]:
     """The rows of the table."""
-    free = grf.kernels.LearnedModulation(MODULATION_LENGTH, tuple(FIRST.modulation(MODULATION_LENGTH + 1)))
+    free = grf.kernels.LearnedModulation(
+        MODULATION_LENGTH, tuple(FIRST.modulation(MODULATION_LENGTH + 1))
+    )
     return {
-        "gpytorch, diffusion": by_gpytorch(GRFKernel(graph, FIRST), train, y, test, steps, rate=0.1),
+        "gpytorch, diffusion": by_gpytorch(
+            GRFKernel(graph, FIRST), train, y, test, steps, rate=0.1
+        ),
         "gpytorch, learned": by_gpytorch(GRFKernel(graph, free), train, y, test, steps, rate=0.01),
         "regressor, diffusion": by_regressor(graph, train, y, test),
     }
 
 
 def draw(coverage: dict[str, np.ndarray], spectra: dict[str, np.ndarray], path: str) -> None:
-    """How many speeds fall within intervals, over all splits, and the kernels of the first split."""
+    """How many speeds fall within intervals, over all splits, and the kernels of the
+    first split.
+    """
     with figure(path, height=4.0) as sheet:
         left, right = sheet.subplots(1, 2)
         plot_reliability(
-            {name: np.column_stack([LEVELS, shares]) for name, shares in coverage.items()}, ax=left,
-            xlabel="probability of the interval", ylabel="coverage of test sensors",
-        )  # fmt: skip
+            {name: np.column_stack([LEVELS, shares]) for name, shares in coverage.items()},
+            ax=left,
+            xlabel="probability of the interval",
+            ylabel="coverage of test sensors",
+        )
         left.set_title("intervals of the predictions")
         for number, (name, values) in enumerate(spectra.items()):
             right.plot(
-                FREQUENCIES, values, ("-", "--", ":")[number], color=COLOURS[number], linewidth=2, label=name
+                FREQUENCIES,
+                values,
+                ("-", "--", ":")[number],
+                color=COLOURS[number],
+                linewidth=2,
+                label=name,
             )
         right.set_xscale("log")
         right.set_title("trained kernels")
@@ -131,12 +155,16 @@ def draw(coverage: dict[str, np.ndarray], spectra: dict[str, np.ndarray], path: 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--splits", type=int, default=2, help="random splits (default 2)")
     parser.add_argument("--steps", type=int, default=40, help="of Adam (default 40)")
     add_figure_option(parser)
     options = parser.parse_args()
-    torch.set_num_threads(1)  # many products of a fraction of a millisecond: threads would wait for each other
+    torch.set_num_threads(
+        1
+    )  # many products of a fraction of a millisecond: threads would wait for each other
     data = grf.datasets.load("san-jose")
     sensors, speeds = np.asarray(data.target_nodes), np.asarray(data.targets, dtype=np.float64)
     scores: dict[str, list[tuple[float, ...]]] = {}
@@ -147,9 +175,13 @@ def main() -> None:
         train, test = order[:N_TRAIN], order[N_TRAIN:]
         centre, spread = speeds[train].mean(), speeds[train].std()
         y = (speeds[train] - centre) / spread
-        for name, outcome in fits(data.graph, sensors[train], y, sensors[test], options.steps).items():
+        for name, outcome in fits(
+            data.graph, sensors[train], y, sensors[test], options.steps
+        ).items():
             mean, std = centre + spread * outcome.mean, spread * outcome.std
-            within = np.array([metrics.coverage(speeds[test], mean, std, level=level) for level in LEVELS])
+            within = np.array(
+                [metrics.coverage(speeds[test], mean, std, level=level) for level in LEVELS]
+            )
             coverage[name] = coverage.get(name, 0.0) + within / options.splits
             spectra.setdefault(name, outcome.spectrum)
             scores.setdefault(name, []).append(
@@ -161,11 +193,16 @@ def main() -> None:
                     outcome.seconds,
                 )
             )
-    print(f"san-jose: {N_TRAIN} of {sensors.size} sensors, {options.splits} splits, {options.steps} steps of Adam")
+    print(
+        f"san-jose: {N_TRAIN} of {sensors.size} sensors, {options.splits} splits, {options.steps} "
+        "steps of Adam"
+    )
     print(f"{'':22s} {'RMSE':>7s} {'NLPD':>7s} {'% in':>6s} {'log lik':>8s} {'seconds':>8s}")
     for name, rows in scores.items():
         error, density, inside, likelihood, seconds = np.mean(rows, axis=0)
-        print(f"{name:22s} {error:7.2f} {density:7.3f} {inside:6.1f} {likelihood:8.4f} {seconds:8.1f}")
+        print(
+            f"{name:22s} {error:7.2f} {density:7.3f} {inside:6.1f} {likelihood:8.4f} {seconds:8.1f}"
+        )
     if options.out:
         draw(coverage, spectra, options.out)
 

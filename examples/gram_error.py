@@ -1,9 +1,11 @@
-"""The error of Gram matrices from pairs of coupled walks on ten real graphs: figures 3 and 10 of the paper.
+"""The error of Gram matrices from pairs of coupled walks on ten real graphs: figures 3 and 10 of
+the paper.
 
-As there (Reid et al. 2024, Sec. 4.2 and App. F.1): the 2-regularised Laplacian kernel with lengthscale 1, two
-walks from every node with independent directions, halting probabilities .1 to .5, and the relative Frobenius error
-of Phi Phi^T for independent, antithetic and sigma-coupled lengths. The last column is not in the paper: lengths
-and directions stratified, with the same number of walks.
+As there (Reid et al. 2024, Sec. 4.2 and App. F.1): the 2-regularised Laplacian kernel with
+lengthscale 1, two walks from every node with independent directions, halting probabilities .1 to
+.5, and the relative Frobenius error of Phi Phi^T for independent, antithetic and sigma-coupled
+lengths. The last column is not in the paper: lengths and directions stratified, with the same
+number of walks.
 
     python examples/gram_error.py --out gram_error.png
     python examples/gram_error.py --graphs karate --repeats 20
@@ -41,21 +43,34 @@ def sampler(law: str, p_halt: float, n_walks: int) -> grf.RandomWalks:
     """The walks of one column of the table."""
     if law == "stratified":
         return grf.RandomWalks(n_walks, grf.sampling.Stratified(p_halt), directions="stratified")
-    laws = {"iid": grf.sampling.IID, "antithetic": grf.sampling.Antithetic, "sigma": grf.sampling.SigmaCoupled}
+    laws = {
+        "iid": grf.sampling.IID,
+        "antithetic": grf.sampling.Antithetic,
+        "sigma": grf.sampling.SigmaCoupled,
+    }
     return grf.RandomWalks(n_walks, laws[law](p_halt), directions="independent")
 
 
 def relative_errors(
-    graph: grf.Graph, kernel: grf.kernels.Kernel, exact: np.ndarray, walks: grf.RandomWalks, seeds: range
+    graph: grf.Graph,
+    kernel: grf.kernels.Kernel,
+    exact: np.ndarray,
+    walks: grf.RandomWalks,
+    seeds: range,
 ) -> np.ndarray:
     """||Phi Phi^T - K||_F / ||K||_F for every seed.
 
-    Phi Phi^T stays sparse: the squared norm is ||K||^2 plus the sum of g (g - 2 K_ij) over its entries g.
+    Phi Phi^T stays sparse: the squared norm is ||K||^2 plus the sum of g (g - 2 K_ij) over its
+    entries g.
     """
     total = np.sum(exact**2)
     errors = np.empty(len(seeds))
     for number, seed in enumerate(seeds):
-        phi = grf.sample_features(graph, walks, seed=seed, n_threads=1).matrix(kernel).astype(np.float64)
+        phi = (
+            grf.sample_features(graph, walks, seed=seed, n_threads=1)
+            .matrix(kernel)
+            .astype(np.float64)
+        )
         gram = (phi @ phi.T).tocoo()
         errors[number] = 1 + np.sum(gram.data * (gram.data - 2 * exact[gram.row, gram.col])) / total
     return np.sqrt(errors)
@@ -67,7 +82,9 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def ratio_and_error(values: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """Ratio of the means and its standard error (delta method); repeats with equal seeds may be dependent."""
+    """Ratio of the means and its standard error (delta method); repeats with equal seeds may be
+    dependent.
+    """
     ratio = values.mean() / reference.mean()
     return float(ratio), mean_and_error(values - ratio * reference)[1] / float(reference.mean())
 
@@ -77,7 +94,9 @@ def repeats_for(n_nodes: int) -> int:
     return int(np.clip(300_000 // n_nodes, 150, 1_000))
 
 
-def measure(graph: grf.Graph, n_walks: int, repeats: int, seed: int) -> dict[tuple[str, float], np.ndarray]:
+def measure(
+    graph: grf.Graph, n_walks: int, repeats: int, seed: int
+) -> dict[tuple[str, float], np.ndarray]:
     """The errors of every law at every p_halt."""
     kernel = grf.RegularizedLaplacian(1.0, 2)
     exact = kernel.dense(graph)
@@ -96,14 +115,17 @@ def print_table(name: str, errors: dict[tuple[str, float], np.ndarray]) -> None:
         largest = errors["iid", p_halt].max() / mean
         ratios = [ratio_and_error(errors[law, p_halt], errors["iid", p_halt]) for law in LAWS[1:]]
         print(
-            f"{name:<13} {p_halt:>6} {errors['iid', p_halt].size:>7}  {mean:.4f} +- {error:.4f} {largest:>8.2f}"
+            f"{name:<13} {p_halt:>6} {errors['iid', p_halt].size:>7}  {mean:.4f} +- {error:.4f} "
+            f"{largest:>8.2f}"
             + "".join(f"  {ratio:.4f} +- {spread:.4f}" for ratio, spread in ratios),
             flush=True,
         )
 
 
 def draw(results: dict[str, dict[tuple[str, float], np.ndarray]], path: str) -> None:
-    """Errors of the last graph with the permutations, and every graph's errors relative to independent walks."""
+    """Errors of the last graph with the permutations, and every graph's errors relative to
+    independent walks.
+    """
     from matplotlib.figure import Figure
 
     columns = min(5, len(results))
@@ -138,14 +160,18 @@ def draw_absolute(ax: Axes, name: str, errors: dict[tuple[str, float], np.ndarra
     ax.set_xlim(0.05, 0.55)
     for p_halt in P_HALT:
         inset = ax.inset_axes(
-            (p_halt - 0.032, high + 0.17 * (high - low), 0.064, 0.62 * (high - low)), transform=ax.transData
+            (p_halt - 0.032, high + 0.17 * (high - low), 0.064, 0.62 * (high - low)),
+            transform=ax.transData,
         )
         permutation = grf.sampling.SigmaCoupled(p_halt).coupling.permutation
         inset.plot(np.arange(permutation.size), permutation, "s", color=COLOURS[0], markersize=1.6)
         inset.set_aspect("equal")
         inset.set_xticks([])
         inset.set_yticks([])
-    ax.set_title(f"{name}: error of the Gram matrix, and the permutations of the five probabilities", fontsize=9)
+    ax.set_title(
+        f"{name}: error of the Gram matrix, and the permutations of the five probabilities",
+        fontsize=9,
+    )
     ax.set_xlabel("halting probability", fontsize=9)
     ax.set_ylabel("relative Frobenius error", fontsize=9)
     finish(ax)
@@ -158,11 +184,22 @@ def draw_line(ax: Axes, values: np.ndarray, number: int, label: str | None = Non
     """Means as a line, one standard error each way as a band."""
     colour = ("#000000", COLOURS[1], COLOURS[0], COLOURS[2])[number]
     ax.plot(
-        P_HALT, values[:, 0], color=colour, marker="osD^"[number], markersize=4, linewidth=1.4, label=label,
+        P_HALT,
+        values[:, 0],
+        color=colour,
+        marker="osD^"[number],
+        markersize=4,
+        linewidth=1.4,
+        label=label,
         linestyle=("--" if number == 0 else "-"),
-    )  # fmt: skip
+    )
     ax.fill_between(
-        P_HALT, values[:, 0] - values[:, 1], values[:, 0] + values[:, 1], color=colour, alpha=0.25, linewidth=0
+        P_HALT,
+        values[:, 0] - values[:, 1],
+        values[:, 0] + values[:, 1],
+        color=colour,
+        alpha=0.25,
+        linewidth=0,
     )
 
 
@@ -180,17 +217,26 @@ def finish(ax: Axes) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--graphs", nargs="+", default=grf.datasets.PAPER_GRAPHS, metavar="NAME")
-    parser.add_argument("--walks", type=int, default=2, help="walks from every node, an even number")
-    parser.add_argument("--repeats", type=int, help="at least 2; default: 150 to 1000 by the graph's size")
+    parser.add_argument(
+        "--walks", type=int, default=2, help="walks from every node, an even number"
+    )
+    parser.add_argument(
+        "--repeats", type=int, help="at least 2; default: 150 to 1000 by the graph's size"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
 
-    print(f"relative Frobenius error of the Gram matrix, {options.walks} walks, mean +- standard error;")
+    print(
+        f"relative Frobenius error of the Gram matrix, {options.walks} walks, mean +- standard "
+        "error;"
+    )
     print("largest: the largest of the repeats with independent walks, over their mean")
     print(
         f"{'graph':<13} {'p_halt':>6} {'repeats':>7}  {'iid':<16} {'largest':>8}  "

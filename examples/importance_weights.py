@@ -1,16 +1,18 @@
-"""Why Matern frequencies are not drawn by importance weights: the variance of the weights is infinite.
+"""Why Matern frequencies are not drawn by importance weights: the variance of the weights is
+infinite.
 
-The chapter ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.2) draws
-frequencies w from the Gaussian law q of the squared-exponential kernel and gives each the weight p(w)/q(w), with p
-the Student-t density of a Matern kernel. Its tails are heavier, so the second moment of the weights, the integral
-of p^2/q, is infinite: the sample variance never settles, and jumps whenever a frequency falls far out. Here the
-running sample variance of p(w)/q(w) cos(w . t) is printed beside that of cos(w . t) with w drawn from p itself: a
-normal vector over the root of a chi-squared number, which takes one more coordinate of a uniform sample and so
-does for Sobol points what the weights were for.
+The chapter ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.2)
+draws frequencies w from the Gaussian law q of the squared-exponential kernel and gives each the
+weight p(w)/q(w), with p the Student-t density of a Matern kernel. Its tails are heavier, so the
+second moment of the weights, the integral of p^2/q, is infinite: the sample variance never settles,
+and jumps whenever a frequency falls far out. Here the running sample variance of p(w)/q(w) cos(w .
+t) is printed beside that of cos(w . t) with w drawn from p itself: a normal vector over the root of
+a chi-squared number, which takes one more coordinate of a uniform sample and so does for Sobol
+points what the weights were for.
 
-The second table is the estimate of the kernel from scrambled Sobol points, both ways. No number is published; the
-chapter reports that its quasi-random features do "considerably worse and with far higher variance" for the
-Matern-5/2 kernel.
+The second table is the estimate of the kernel from scrambled Sobol points, both ways. No number is
+published; the chapter reports that its quasi-random features do "considerably worse and with far
+higher variance" for the Matern-5/2 kernel.
 
     python examples/importance_weights.py --out importance_weights.png
     python examples/importance_weights.py --draws 100000 --repeats 3
@@ -46,7 +48,9 @@ def sobol_normal(n: int, dimension: int, seed: int) -> np.ndarray:
     return special.ndtri(np.clip(u, 2.0**-53, 1 - 2.0**-53))
 
 
-def importance_features(x: np.ndarray, kernel: StationaryKernel, n_columns: int, seed: int) -> np.ndarray:
+def importance_features(
+    x: np.ndarray, kernel: StationaryKernel, n_columns: int, seed: int
+) -> np.ndarray:
     """The chapter's quasi-random features: cosines and sines with the roots of the weights."""
     n = n_columns // 2
     frequencies = sobol_normal(n, x.shape[1], seed)
@@ -89,7 +93,9 @@ def running_variances(
 def sobol_estimates(
     kernel: StationaryKernel, dimension: int, r: float, n: int, repeats: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates of k(r) from n frequencies: Sobol with weights, Sobol by the Student-t map, and independent."""
+    """Estimates of k(r) from n frequencies: Sobol with weights, Sobol by the Student-t map, and
+    independent.
+    """
     estimates = np.empty((3, repeats))
     for seed in range(repeats):
         normal = sobol_normal(n, dimension, seed)
@@ -123,7 +129,9 @@ def draw(results: dict[int, list[np.ndarray]], stops: list[int], path: str) -> N
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--draws", type=int, default=10**7, help="frequencies in each run")
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--repeats", type=int, default=5, help="runs, each with its own seed")
@@ -136,10 +144,23 @@ def main(arguments: list[str] | None = None) -> None:
     exact = float(kernel(r))
     truth = (1 + float(kernel(2 * r))) / 2 - exact**2
     stops = [int(stop) for stop in np.unique(np.geomspace(100, options.draws, 41).astype(int))]
-    shown = [int(np.searchsorted(stops, min(10.0**k, stops[-1]))) for k in range(3, 8) if 10**k <= options.draws]
-    print(f"Matern-5/2, distance {r} lengthscales: k = {exact:.4f}. Sample variance of one term of the estimate")
-    print(f"with weights, after so many draws, run by run; the law's own terms have variance {truth:.4f}.")
-    print(f"{'d':>2} {'run':>3}  " + "".join(f"{f'1e{k}':>9}" for k in range(3, 3 + len(shown))), end="")
+    shown = [
+        int(np.searchsorted(stops, min(10.0**k, stops[-1])))
+        for k in range(3, 8)
+        if 10**k <= options.draws
+    ]
+    print(
+        f"Matern-5/2, distance {r} lengthscales: k = {exact:.4f}. Sample variance of one term of "
+        "the estimate"
+    )
+    print(
+        "with weights, after so many draws, run by run; the law's own terms have variance "
+        f"{truth:.4f}."
+    )
+    print(
+        f"{'d':>2} {'run':>3}  " + "".join(f"{f'1e{k}':>9}" for k in range(3, 3 + len(shown))),
+        end="",
+    )
     print(f"{'largest':>9}  {'own law':>8}")
     results: dict[int, list[np.ndarray]] = {}
     for dimension in options.dimensions:
@@ -148,12 +169,22 @@ def main(arguments: list[str] | None = None) -> None:
             variances, shares = running_variances(kernel, dimension, r, stops, seed)
             results[dimension].append(variances)
             row = "".join(f"{variances[0, column]:>9.3f}" for column in shown)
-            print(f"{dimension:>2} {seed:>3}  {row}{shares[0, -1]:>9.3f}  {variances[1, -1]:>8.4f}", flush=True)
+            print(
+                f"{dimension:>2} {seed:>3}  {row}{shares[0, -1]:>9.3f}  {variances[1, -1]:>8.4f}",
+                flush=True,
+            )
     print("largest: share of the largest single term in the sum of squares of the run.")
 
     n, repeats = 256, 20 * options.repeats
-    print(f"\nestimate of k = {exact:.4f} from {n} frequencies, {repeats} scramblings: mean +- standard error, sd")
-    print(f"{'d':>2}  {'Sobol with weights':<26}{'Sobol, Student-t map':<26}{'independent, own law':<26}")
+    print(
+        "\n"
+        f"estimate of k = {exact:.4f} from {n} frequencies, {repeats} scramblings: mean +- "
+        "standard error, sd"
+    )
+    print(
+        f"{'d':>2} "
+        f" {'Sobol with weights':<26}{'Sobol, Student-t map':<26}{'independent, own law':<26}"
+    )
     for dimension in options.dimensions:
         cells = [
             f"{e.mean():.4f} +- {e.std(ddof=1) / e.size**0.5:.4f}  {e.std(ddof=1):.4f}"

@@ -1,9 +1,11 @@
-"""Make the permutations that are shipped with graphrf, for each p_halt of .05, .10, ..., .90 and both objectives.
+"""Make the permutations that are shipped with graphrf, for each p_halt of .05, .10, ..., .90 and
+both objectives.
 
-As in the paper (Reid et al. 2024, Sec. 4.2 and App. E.3), on an Erdos-Renyi graph of 100 nodes with the Hungarian
-algorithm. "gram": order 30, the 2-regularised Laplacian kernel, Eq. 56 averaged over all node pairs. "pagerank":
-order 10, Eq. 82 summed over all nodes. A permutation and its inverse tie, as do tiles that hold the same lengths,
-and rounding decides: a file made anew may hold others of the same cost.
+As in the paper (Reid et al. 2024, Sec. 4.2 and App. E.3), on an Erdos-Renyi graph of 100 nodes with
+the Hungarian algorithm. "gram": order 30, the 2-regularised Laplacian kernel, Eq. 56 averaged over
+all node pairs. "pagerank": order 10, Eq. 82 summed over all nodes. A permutation and its inverse
+tie, as do tiles that hold the same lengths, and rounding decides: a file made anew may hold others
+of the same cost.
 
     python examples/learn_permutations.py graphrf/sampling/walks/permutations.json
     python examples/learn_permutations.py permutations.json --out permutations.png
@@ -39,7 +41,10 @@ def learn(objective: str, order: int) -> dict[str, Any]:
         for percent in range(5, 95, 5)
     }
     for key, coupling in learned.items():
-        print(f"{objective:<8}  p_halt {key}: cost {coupling.cost_before:.4f} -> {coupling.cost_after:.4f}")
+        print(
+            f"{objective:<8}  p_halt {key}: cost {coupling.cost_before:.4f} -> "
+            f"{coupling.cost_after:.4f}"
+        )
     some = learned["0.05"]
     couplings = {
         key: {
@@ -49,11 +54,18 @@ def learn(objective: str, order: int) -> dict[str, Any]:
         }
         for key, coupling in learned.items()
     }
-    return {"kernel": some.kernel, "graph": some.graph, "solver": some.solver, "couplings": couplings}
+    return {
+        "kernel": some.kernel,
+        "graph": some.graph,
+        "solver": some.solver,
+        "couplings": couplings,
+    }
 
 
 def draw(record: dict[str, dict[str, Any]], path: str) -> None:
-    """Squares at the quantiles of length that are matched; on the dashed line the shortest with the longest."""
+    """Squares at the quantiles of length that are matched; on the dashed line the shortest with the
+    longest.
+    """
     with figure(path, height=3.6) as sheet:
         axes = sheet.subplots(len(record), len(DRAWN), sharex="row", sharey="row")
         for ax, p_halt in zip(axes[0], DRAWN, strict=True):
@@ -62,7 +74,14 @@ def draw(record: dict[str, dict[str, Any]], path: str) -> None:
             for ax, p_halt in zip(row, DRAWN, strict=True):
                 permutation = np.array(table["couplings"][p_halt]["permutation"])
                 order = permutation.size
-                ax.plot([0.5, order + 0.5], [order + 0.5, 0.5], "--", color="#9a9a9a", linewidth=0.8, zorder=1)
+                ax.plot(
+                    [0.5, order + 0.5],
+                    [order + 0.5, 0.5],
+                    "--",
+                    color="#9a9a9a",
+                    linewidth=0.8,
+                    zorder=1,
+                )
                 ax.plot(
                     np.arange(1, order + 1),
                     permutation + 1,
@@ -71,7 +90,12 @@ def draw(record: dict[str, dict[str, Any]], path: str) -> None:
                     markersize=70 / order,
                     zorder=2,
                 )
-                ax.set(xlim=(0.5, order + 0.5), ylim=(0.5, order + 0.5), xticks=[1, order], yticks=[1, order])
+                ax.set(
+                    xlim=(0.5, order + 0.5),
+                    ylim=(0.5, order + 0.5),
+                    xticks=[1, order],
+                    yticks=[1, order],
+                )
                 ax.set_aspect("equal")
                 ax.grid(visible=False)
             row[0].set_ylabel("Gram matrices" if objective == "gram" else "PageRank")
@@ -80,14 +104,18 @@ def draw(record: dict[str, dict[str, Any]], path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", help="of the json file to be written")
     add_figure_option(parser)
     options = parser.parse_args()
     record = {objective: learn(objective, order) for objective, order in ORDERS.items()}
     # One line a coupling keeps the file readable.
     text = json.dumps(record, indent=1)
-    text = re.sub(r"\{\s+\"permutation.*?\}", lambda match: " ".join(match[0].split()), text, flags=re.DOTALL)
+    text = re.sub(
+        r"\{\s+\"permutation.*?\}", lambda match: " ".join(match[0].split()), text, flags=re.DOTALL
+    )
     with open(options.path, "w", encoding="utf-8") as file:
         file.write(text + "\n")
     if options.out:

@@ -1,12 +1,13 @@
 """Does it matter that couplings are learned with the linear objective? Figure 8 of the paper.
 
-Permutations of order 2 to 9 are learned with the linear objective (Eq. 56, Hungarian algorithm) and with the
-quadratic one that it approximates (Eq. 55, by trying every permutation), and the relative Frobenius errors of
-Phi Phi^T on the eurosis graph are compared: 2-regularised Laplacian kernel with lengthscale 1, two walks from
-every node with independent directions. The paper (Reid et al. 2024, App. C.3) goes to order 10. It does not say
-which halting probability it took, on which graph the permutations were learned, nor over which node pairs the
-objectives were averaged. Here they are learned on the graph itself, so that nothing but the objective differs, at
-.5, where the permutations differ most, and over all node pairs or `--pairs` random ones.
+Permutations of order 2 to 9 are learned with the linear objective (Eq. 56, Hungarian algorithm) and
+with the quadratic one that it approximates (Eq. 55, by trying every permutation), and the relative
+Frobenius errors of Phi Phi^T on the eurosis graph are compared: 2-regularised Laplacian kernel with
+lengthscale 1, two walks from every node with independent directions. The paper (Reid et al. 2024,
+App. C.3) goes to order 10. It does not say which halting probability it took, on which graph the
+permutations were learned, nor over which node pairs the objectives were averaged. Here they are
+learned on the graph itself, so that nothing but the objective differs, at .5, where the
+permutations differ most, and over all node pairs or `--pairs` random ones.
 
     python examples/linear_against_exhaustive.py --out linear_against_exhaustive.png
     python examples/linear_against_exhaustive.py --pairs 1
@@ -33,7 +34,9 @@ KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
 @dataclass(frozen=True)
 class Row:
-    """What was found at one order: ratios of errors with standard errors, distances, a ratio of objectives."""
+    """What was found at one order: ratios of errors with standard errors, distances, a ratio of
+    objectives.
+    """
 
     order: int
     linear: tuple[float, float]
@@ -45,7 +48,9 @@ class Row:
 
 
 def cayley_distance(first: np.ndarray, second: np.ndarray) -> int:
-    """The fewest transpositions that turn one into the other: n minus the number of cycles of first^-1 second."""
+    """The fewest transpositions that turn one into the other: n minus the number of cycles of
+    first^-1 second.
+    """
     quotient = np.argsort(first)[second]
     left, cycles = set(range(quotient.size)), 0
     while left:
@@ -58,11 +63,12 @@ def cayley_distance(first: np.ndarray, second: np.ndarray) -> int:
 
 
 def tied_distance(first: np.ndarray, second: np.ndarray, p_halt: float) -> int:
-    """The smallest Cayley distance from `first` to any permutation that couples lengths just as `second` does.
+    """The smallest Cayley distance from `first` to any permutation that couples lengths just as
+    `second` does.
 
-    Both objectives see only which unordered pairs {q, sigma(q)} there are, and tiles only by the lengths in them.
-    So a permutation ties with its inverse (indeed with every cycle reversed on its own), and with all those in
-    which tiles of the same lengths are exchanged.
+    Both objectives see only which unordered pairs {q, sigma(q)} there are, and tiles only by the
+    lengths in them. So a permutation ties with its inverse (indeed with every cycle reversed on its
+    own), and with all those in which tiles of the same lengths are exchanged.
     """
     order = first.size
     lengths = tile_survival(grf.sampling.Survival.geometric(p_halt), order)
@@ -80,7 +86,9 @@ def quadratic_objective(permutation: np.ndarray, eigenvalues: np.ndarray, p_halt
     survival = grf.sampling.Survival.geometric(p_halt)
     modulation = KERNEL.modulation(survival.table.size)
     spectra = tile_spectra(tile_modulations(modulation, survival, permutation.size), eigenvalues)
-    return float(spectral_form(spectra, np.full(eigenvalues.size, 1.0 / eigenvalues.size))(permutation))
+    return float(
+        spectral_form(spectra, np.full(eigenvalues.size, 1.0 / eigenvalues.size))(permutation)
+    )
 
 
 def compare(
@@ -92,13 +100,21 @@ def compare(
     seeds = range(seed, seed + repeats)
 
     def errors(law: grf.sampling.IID | grf.sampling.SigmaCoupled) -> np.ndarray:
-        return relative_errors(graph, KERNEL, exact, grf.RandomWalks(2, law, directions="independent"), seeds)
+        return relative_errors(
+            graph, KERNEL, exact, grf.RandomWalks(2, law, directions="independent"), seeds
+        )
 
     independent = errors(grf.sampling.IID(p_halt))
     mean, error = mean_and_error(independent)
     print(f"independent lengths: relative error {mean:.4f} +- {error:.4f}, {repeats} repeats")
-    print("                                                                      Cayley distance   Eq. 55: linear")
-    print("order  linear / iid      exhaustive / iid  exhaustive / linear  found  least of ties  / exhaustive")
+    print(
+        "                                                                      Cayley distance "
+        "  Eq. 55: linear"
+    )
+    print(
+        "order  linear / iid      exhaustive / iid  exhaustive / linear  found  least of ties  / "
+        "exhaustive"
+    )
     rows = []
     for order in orders:
         linear, exhaustive = (
@@ -110,7 +126,10 @@ def compare(
         of_linear, of_exhaustive = (
             errors(grf.sampling.SigmaCoupled(coupling)) for coupling in (linear, exhaustive)
         )
-        objectives = [quadratic_objective(each.permutation, eigenvalues, p_halt) for each in (linear, exhaustive)]
+        objectives = [
+            quadratic_objective(each.permutation, eigenvalues, p_halt)
+            for each in (linear, exhaustive)
+        ]
         row = Row(
             order,
             ratio_and_error(of_linear, independent),
@@ -120,7 +139,10 @@ def compare(
             tied_distance(linear.permutation, exhaustive.permutation, p_halt),
             objectives[0] / objectives[1],
         )
-        ratios = (f"{ratio:.4f} +- {error:.4f}" for ratio, error in (row.linear, row.exhaustive, row.relative))
+        ratios = (
+            f"{ratio:.4f} +- {error:.4f}"
+            for ratio, error in (row.linear, row.exhaustive, row.relative)
+        )
         print(
             f"{order:>5}  {'  '.join(ratios)}    {row.distance:>5}  {row.distance_of_ties:>13}  "
             f"{row.objective:>13.6f}",
@@ -144,13 +166,28 @@ def draw(rows: list[Row], title: str, path: str) -> None:
     for values, label, colour, marker, shift in lines:
         ratio, error = np.array(values).T
         upper.errorbar(
-            orders + shift, ratio, yerr=error, label=label, color=colour, marker=marker, markersize=5,
-            linewidth=1.4, elinewidth=1, capsize=2,
-        )  # fmt: skip
+            orders + shift,
+            ratio,
+            yerr=error,
+            label=label,
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linewidth=1.4,
+            elinewidth=1,
+            capsize=2,
+        )
     upper.set_ylabel("error relative to independent walks")
     upper.set_title(title, fontsize=10)
     upper.legend(frameon=False)
-    lower.plot(orders, [row.distance for row in rows], "o--", color="#000000", label="as found", markersize=5)
+    lower.plot(
+        orders,
+        [row.distance for row in rows],
+        "o--",
+        color="#000000",
+        label="as found",
+        markersize=5,
+    )
     lower.plot(
         orders,
         [row.distance_of_ties for row in rows],
@@ -172,14 +209,23 @@ def draw(rows: list[Row], title: str, path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--graph", default="eurosis", metavar="NAME")
     parser.add_argument("--p-halt", type=float, default=0.5)
     parser.add_argument(
-        "--orders", type=int, nargs=2, default=(2, 9), metavar=("FROM", "TO"), help="TO is 9 at most"
+        "--orders",
+        type=int,
+        nargs=2,
+        default=(2, 9),
+        metavar=("FROM", "TO"),
+        help="TO is 9 at most",
     )
     parser.add_argument("--repeats", type=int, default=400, help="at least 2")
-    parser.add_argument("--pairs", type=int, help="average the objectives over so many random node pairs, not all")
+    parser.add_argument(
+        "--pairs", type=int, help="average the objectives over so many random node pairs, not all"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()

@@ -1,9 +1,11 @@
-"""Errors of Gram matrices of Matern kernels under couplings of frequencies: figure 12 of the couplings paper.
+"""Errors of Gram matrices of Matern kernels under couplings of frequencies: figure 12 of the
+couplings paper.
 
-As there (Reid et al. 2024, App. G): 64 points from N(0, I/8) in 8 dimensions, lengthscale 1, smoothness 1/2, 3/2
-and 5/2, paired Fourier features with frequencies that are independent, orthogonal with independent norms, or
-orthogonal with pairwise coupled norms. The error is the root mean square over entries, of each Gram matrix. Beside
-its mean stands the exact root mean square over entries and repeats, from the closed forms.
+As there (Reid et al. 2024, App. G): 64 points from N(0, I/8) in 8 dimensions, lengthscale 1,
+smoothness 1/2, 3/2 and 5/2, paired Fourier features with frequencies that are independent,
+orthogonal with independent norms, or orthogonal with pairwise coupled norms. The error is the root
+mean square over entries, of each Gram matrix. Beside its mean stands the exact root mean square
+over entries and repeats, from the closed forms.
 
     python examples/matern_couplings.py --out matern_couplings.png
     python examples/matern_couplings.py --repeats 20 --frequencies 8 16
@@ -24,7 +26,11 @@ from graphrf.euclidean.kernels import stationary_kernel
 from graphrf.euclidean.theory import fourier_mse
 
 KERNELS = {"matern12": "1/2", "matern32": "3/2", "matern52": "5/2"}
-SCHEMES = {"iid": ("iid", "iid"), "orthogonal": ("orthogonal", "iid"), "+ PNC": ("orthogonal", "pnc")}
+SCHEMES = {
+    "iid": ("iid", "iid"),
+    "orthogonal": ("orthogonal", "iid"),
+    "+ PNC": ("orthogonal", "pnc"),
+}
 N, D = 64, 8
 
 
@@ -34,14 +40,17 @@ def errors(x: np.ndarray, kernel: str, scheme: str, m: int, seeds: range) -> np.
     exact = stationary_kernel(kernel).gram(x)
     result = np.empty(len(seeds))
     for number, seed in enumerate(seeds):
-        features = FourierFeatures(m, kernel=kernel, directions=directions, norms=norms, seed=seed, n_threads=1)
+        features = FourierFeatures(
+            m, kernel=kernel, directions=directions, norms=norms, seed=seed, n_threads=1
+        )
         phi = features.fit_transform(x)
         result[number] = np.sqrt(np.mean((phi @ phi.T - exact) ** 2))
     return result
 
 
 def exact_errors(x: np.ndarray, kernel: str, scheme: str, counts: list[int]) -> np.ndarray:
-    """The root of the mean over entries of the exact mean squared error, for each number of frequencies.
+    """The root of the mean over entries of the exact mean squared error, for each number of
+    frequencies.
 
     The counts are multiples of the dimension. The error of one block is splined over 25 distances.
     """
@@ -73,8 +82,12 @@ def draw(results: dict[tuple[str, str, int], np.ndarray], counts: list[int], pat
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--frequencies", type=int, nargs="+", default=[8, 16, 32, 64, 128], help="multiples of 8")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--frequencies", type=int, nargs="+", default=[8, 16, 32, 64, 128], help="multiples of 8"
+    )
     parser.add_argument("--repeats", type=int, default=300, help="at least 2")
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
@@ -84,11 +97,17 @@ def main() -> None:
 
     x = np.random.default_rng(options.seed).normal(size=(N, D)) / D**0.5
     seeds = range(options.seed, options.seed + options.repeats)
-    print(f"RMSE of the Gram matrix of {N} points, d = {D}, {options.repeats} repeats, mean +- standard error")
-    print("exact: root of the mean squared error in closed form, which is above the mean of the roots")
+    print(
+        f"RMSE of the Gram matrix of {N} points, d = {D}, {options.repeats} repeats, mean +- "
+        "standard error"
+    )
+    print(
+        "exact: root of the mean squared error in closed form, which is above the mean of the roots"
+    )
     print("published (figure 12, without numbers): + PNC has the least error for every nu")
     print(
-        f"{'nu':<5} {'m':>4} {'scheme':<11} {'error':<18} {'root mean sq':>13} {'exact':>8} {'ratio to iid':>13}"
+        f"{'nu':<5} {'m':>4} {'scheme':<11} {'error':<18} {'root mean sq':>13} {'exact':>8} "
+        f"{'ratio to iid':>13}"
     )
     results = {}
     for kernel, nu in KERNELS.items():
@@ -100,7 +119,8 @@ def main() -> None:
                 spread = values.std(ddof=1) / values.size**0.5
                 print(
                     f"{nu:<5} {m:>4} {scheme:<11} {values.mean():.4f} +- {spread:.4f}"
-                    f"  {np.sqrt(np.mean(values**2)):>13.4f} {truth[scheme][column]:>8.4f} {ratio:>13.3f}",
+                    f"  {np.sqrt(np.mean(values**2)):>13.4f} {truth[scheme][column]:>8.4f} "
+                    f"{ratio:>13.3f}",
                     flush=True,
                 )
     if options.out:

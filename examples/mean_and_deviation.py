@@ -1,14 +1,15 @@
-"""A signal on all of a mesh or road network from what was seen of it: the posterior mean, and how sure it is.
+"""A signal on all of a mesh or road network from what was seen of it: the posterior mean, and how
+sure it is.
 
-On a mesh the faces are nodes and the z-component of their normals is the signal, seen at a tenth of the faces. In
-San Jose (an evening's speeds on the highways) it is seen by 250 of the 325 sensors. `GraphGPRegressor` learns its
-hyperparameters from the nodes observed and predicts all nodes. Printed are the error and the share within two
-deviations at the nodes whose truth was held back.
+On a mesh the faces are nodes and the z-component of their normals is the signal, seen at a tenth of
+the faces. In San Jose (an evening's speeds on the highways) it is seen by 250 of the 325 sensors.
+`GraphGPRegressor` learns its hyperparameters from the nodes observed and predicts all nodes.
+Printed are the error and the share within two deviations at the nodes whose truth was held back.
 
-    python examples/mean_and_deviation.py --out mesh.png
-    python examples/mean_and_deviation.py --data mesh-teapot --share 0.2 --view 20 -60 --out teapot.png
-    python examples/mean_and_deviation.py --data mesh-bunny --method precision --view 100 -90 --out bunny.png
-    python examples/mean_and_deviation.py --data san-jose --out roads.png
+    python examples/mean_and_deviation.py --out mesh.png python examples/mean_and_deviation.py
+    --data mesh-teapot --share 0.2 --view 20 -60 --out teapot.png python
+    examples/mean_and_deviation.py --data mesh-bunny --method precision --view 100 -90 --out
+    bunny.png python examples/mean_and_deviation.py --data san-jose --out roads.png
 """
 
 from __future__ import annotations
@@ -39,32 +40,63 @@ def filled(n: int, nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def draw(
-    data: grf.datasets.Dataset, nodes: np.ndarray, values: np.ndarray, mean: np.ndarray, std: np.ndarray,
-    view: tuple[float, float], path: str,
-) -> None:  # fmt: skip
-    """Four views of a mesh; three maps of roads, of which nobody knows the truth between the sensors."""
+    data: grf.datasets.Dataset,
+    nodes: np.ndarray,
+    values: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    view: tuple[float, float],
+    path: str,
+) -> None:
+    """Four views of a mesh; three maps of roads, of which nobody knows the truth between the
+    sensors.
+    """
     seen = filled(data.graph.n_nodes, nodes, values)
     mesh = data.extra
     with figure(path, height=7.0 if "faces" in mesh else 3.35) as sheet:
         if "faces" in mesh:
             plot_mesh_posterior(
-                mesh["vertices"], mesh["faces"], mean, std, truth=data.targets, observed=seen, figure=sheet,
-                label="z of the normal", view=view,
-            )  # fmt: skip
+                mesh["vertices"],
+                mesh["faces"],
+                mean,
+                std,
+                truth=data.targets,
+                observed=seen,
+                figure=sheet,
+                label="z of the normal",
+                view=view,
+            )
         else:
             links = data.graph.adjacency.tocoo()
             plot_map_posterior(
-                data.coordinates, np.column_stack([links.row, links.col]), mean, std, observed=seen, figure=sheet,
-                label="speed (mph)", geographic=True,
-            )  # fmt: skip
+                data.coordinates,
+                np.column_stack([links.row, links.col]),
+                mean,
+                std,
+                observed=seen,
+                figure=sheet,
+                label="speed (mph)",
+                geographic=True,
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="mesh-busted", help="a mesh of graphrf.datasets, or san-jose")
-    parser.add_argument("--share", type=float, default=0.1, help="of the faces that are observed; default: .1")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--view", type=float, nargs=2, default=(35.0, -60.0), metavar=("UP", "AROUND"), help="degrees"
+        "--data", default="mesh-busted", help="a mesh of graphrf.datasets, or san-jose"
+    )
+    parser.add_argument(
+        "--share", type=float, default=0.1, help="of the faces that are observed; default: .1"
+    )
+    parser.add_argument(
+        "--view",
+        type=float,
+        nargs=2,
+        default=(35.0, -60.0),
+        metavar=("UP", "AROUND"),
+        help="degrees",
     )
     parser.add_argument("--method", default="auto", help="of GraphGPRegressor")
     parser.add_argument("--seed", type=int, default=0)
@@ -86,7 +118,8 @@ def main() -> None:
     print(f"{options.data}: {data.graph.n_nodes} nodes, {seen.size} observed; {gp.kernel_}")
     print(
         f"at {rest.size} others: RMSE {np.sqrt(np.mean(error**2)):.4g} (of a constant: "
-        f"{np.std(data.targets[rest]):.4g}); within two deviations {np.mean(np.abs(error) <= 2 * noisy):.3f}"
+        f"{np.std(data.targets[rest]):.4g}); within two deviations "
+        f"{np.mean(np.abs(error) <= 2 * noisy):.3f}"
     )
     if options.out:
         draw(data, nodes[seen], data.targets[seen], mean, std, tuple(options.view), options.out)

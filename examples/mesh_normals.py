@@ -1,15 +1,18 @@
-"""Gaussian processes on six meshes: figure 4 of the paper, with the exact rivals and a Markov random field.
+"""Gaussian processes on six meshes: figure 4 of the paper, with the exact rivals and a Markov
+random field.
 
-As there (Reid et al. 2024, Sec. 4.2 and App. F.2): the faces of a mesh are nodes, the z-component of a face's
-normal is the signal, 5 % of the faces are held out; diffusion kernel, zero mean, hyperparameters trained on 8
-independent walks (p_halt .4), then frozen; {16, 32, 64} walks, independent, antithetic or sigma-coupled (order
-50), p_halt .4 and, besides, .1. Reported are the relative Frobenius error of the Gram matrix, the root mean square
-error at the held-out faces, and KL(approximate || exact) of the posteriors of the noise-free signal there, not
-divided by their number. Repeats draw the walks anew.
+As there (Reid et al. 2024, Sec. 4.2 and App. F.2): the faces of a mesh are nodes, the z-component
+of a face's normal is the signal, 5 % of the faces are held out; diffusion kernel, zero mean,
+hyperparameters trained on 8 independent walks (p_halt .4), then frozen; {16, 32, 64} walks,
+independent, antithetic or sigma-coupled (order 50), p_halt .4 and, besides, .1. Reported are the
+relative Frobenius error of the Gram matrix, the root mean square error at the held-out faces, and
+KL(approximate || exact) of the posteriors of the noise-free signal there, not divided by their
+number. Repeats draw the walks anew.
 
-Walks so noisy ask for lengthscales of about 2 whatever the mesh. `--train exact` takes the hyperparameters of the
-exact likelihood instead, with lengthscales of 3.6 to 98, for which rows of features grow long. The first lines of
-every mesh are those of both exact GPs and of the Markov random field.
+Walks so noisy ask for lengthscales of about 2 whatever the mesh. `--train exact` takes the
+hyperparameters of the exact likelihood instead, with lengthscales of 3.6 to 98, for which rows of
+features grow long. The first lines of every mesh are those of both exact GPs and of the Markov
+random field.
 
     python examples/mesh_normals.py --out mesh_normals.png
     python examples/mesh_normals.py --train exact
@@ -69,48 +72,74 @@ def run(
     assert known is not None  # training on walks bounds the lengthscale
     exact = metrics.rmse(signal[test], known[0])
     print_model(
-        f"exact GP trained by {training}: lengthscale {model.kernel.hyperparameters['lengthscale']:.2f}, scale "
-        f"{model.amplitude * mean_variance(graph, model.kernel, seed=0).value:.2g}, noise {model.noise:.2g}",
-        signal[test], known[0], np.diagonal(known[1]) + model.noise, time.perf_counter() - start,
-    )  # fmt: skip
+        f"exact GP trained by {training}: lengthscale "
+        f"{model.kernel.hyperparameters['lengthscale']:.2f}, scale "
+        f"{model.amplitude * mean_variance(graph, model.kernel, seed=0).value:.2g}, noise "
+        f"{model.noise:.2g}",
+        signal[test],
+        known[0],
+        np.diagonal(known[1]) + model.noise,
+        time.perf_counter() - start,
+    )
     start = time.perf_counter()
     field = protocol.matern_field(graph, train, signal[train])
     mean, std = field.predict(test, return_std="observation")
     print_model(
         f"Markov random field: {field.kernel_}, noise {field.noise_:.2g}",
-        signal[test], mean, std**2, time.perf_counter() - start,
-    )  # fmt: skip
+        signal[test],
+        mean,
+        std**2,
+        time.perf_counter() - start,
+    )
     if task is None:
         print(f"rows of {length} steps reach every face: the series only")
         return {}, exact
-    results, ours = protocol.compare(task, walks, P_HALTS, repeats or repeats_for(graph.n_nodes), seed)
+    results, ours = protocol.compare(
+        task, walks, P_HALTS, repeats or repeats_for(graph.n_nodes), seed
+    )
     protocol.print_targets(results, exact, walks[-1], P_HALTS[-1])
     print_seconds(task, ours)
     return results, exact
 
 
-def print_model(name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, seconds: float) -> None:
+def print_model(
+    name: str, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, seconds: float
+) -> None:
     """A line on a model as a whole."""
     error, density = metrics.rmse(y, mean), metrics.nlpd(y, mean, np.sqrt(variance))
-    print(f"{name}: RMSE {error:.4f}, NLPD {density:.3f}, {seconds:.1f} s with training", flush=True)
+    print(
+        f"{name}: RMSE {error:.4f}, NLPD {density:.3f}, {seconds:.1f} s with training", flush=True
+    )
 
 
 def print_seconds(task: protocol.Task, samplers: dict[str, Any]) -> None:
-    """Seconds from frozen hyperparameters to means and standard deviations at the held-out nodes, from scratch."""
+    """Seconds from frozen hyperparameters to means and standard deviations at the held-out nodes,
+    from scratch.
+    """
 
     def regressor(method: str, sampler: Any = None) -> None:
         gp = grf.GraphGPRegressor(
-            task.graph, kernel=task.kernel, method=method, mean="zero",
-            output_scale=task.amplitude, noise=task.noise, optimize=False,
-            numerics=grf.gp.Numerics(sampler=sampler, normalize=False, max_train=1), seed=0,
-        )  # fmt: skip
+            task.graph,
+            kernel=task.kernel,
+            method=method,
+            mean="zero",
+            output_scale=task.amplitude,
+            noise=task.noise,
+            optimize=False,
+            numerics=grf.gp.Numerics(sampler=sampler, normalize=False, max_train=1),
+            seed=0,
+        )
         gp.fit(task.train, task.y_train).predict(task.test, return_std=True)
 
     def dense() -> None:
         protocol.posterior(task, kernel_block(task.graph, task.kernel))
 
-    shown = [name for name in samplers if name.startswith(("sigma", "compressed, auto", "cut", "exact"))]
-    ways: dict[str, Callable[[], None]] = {name: partial(regressor, "features", samplers[name]) for name in shown}
+    shown = [
+        name for name in samplers if name.startswith(("sigma", "compressed, auto", "cut", "exact"))
+    ]
+    ways: dict[str, Callable[[], None]] = {
+        name: partial(regressor, "features", samplers[name]) for name in shown
+    }
     ways |= {"series": partial(regressor, "series"), "dense matrices": dense}
     cells = []
     for name, predict in ways.items():
@@ -122,11 +151,17 @@ def print_seconds(task: protocol.Task, samplers: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--meshes", nargs="+", default=MESHES, choices=MESHES, metavar="NAME")
     parser.add_argument("--train", choices=("walks", "exact"), default="walks")
-    parser.add_argument("--repeats", type=int, help="at least 2; default: 2 to 10 by the mesh's size")
-    parser.add_argument("--quick", action="store_true", help="the smallest mesh, 16 walks, 2 repeats")
+    parser.add_argument(
+        "--repeats", type=int, help="at least 2; default: 2 to 10 by the mesh's size"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="the smallest mesh, 16 walks, 2 repeats"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
@@ -135,11 +170,19 @@ def main() -> None:
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
     walks = WALKS[:1] if options.quick else WALKS
-    print("mean +- standard error over draws of the walks; KL(approximate || exact) of f at the held-out faces")
-    results = {name: run(name, walks, options.repeats, options.train, options.seed) for name in options.meshes}
+    print(
+        "mean +- standard error over draws of the walks; KL(approximate || exact) of f at the "
+        "held-out faces"
+    )
+    results = {
+        name: run(name, walks, options.repeats, options.train, options.seed)
+        for name in options.meshes
+    }
     if options.out:
         protocol.draw(
-            {name: result for name, result in results.items() if result[0]}, "held-out faces", options.out
+            {name: result for name, result in results.items() if result[0]},
+            "held-out faces",
+            options.out,
         )
 
 

@@ -1,10 +1,13 @@
-"""Topics of papers and types of pages from a few labelled nodes: accuracy, log loss and calibration, with rivals.
+"""Topics of papers and types of pages from a few labelled nodes: accuracy, log loss and
+calibration, with rivals.
 
-GraphGPClassifier beside one-vs-rest GraphGPRegressor, label spreading (scikit-learn's rule, on the graph itself)
-and logistic regression on a spectral embedding, on random splits. Only the graph is used, no words.
+GraphGPClassifier beside one-vs-rest GraphGPRegressor, label spreading (scikit-learn's rule, on the
+graph itself) and logistic regression on a spectral embedding, on random splits. Only the graph is
+used, no words.
 
-    python examples/node_classification.py --graph cora --labelled 140 541 --splits 5 --out reliability.png
-    python examples/node_classification.py --graph facebook-pages --labelled 2000 --splits 1
+    python examples/node_classification.py --graph cora --labelled 140 541 --splits 5 --out
+    reliability.png python examples/node_classification.py --graph facebook-pages --labelled 2000
+    --splits 1
 """
 
 from __future__ import annotations
@@ -28,25 +31,35 @@ Classifier = Callable[[grf.Graph, np.ndarray, np.ndarray, np.ndarray, int], np.n
 _SMALLEST = 1e-6
 
 
-def gp_classifier(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int) -> np.ndarray:
+def gp_classifier(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int
+) -> np.ndarray:
     """Softmax of the posterior mode."""
     return grf.GraphGPClassifier(graph, seed=seed).fit(nodes, y).predict_proba(rest)
 
 
-def gp_integrated(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int) -> np.ndarray:
+def gp_integrated(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int
+) -> np.ndarray:
     """Softmax integrated over the latent posterior."""
     gp = grf.GraphGPClassifier(graph, predictive="integrated", seed=seed)
     return gp.fit(nodes, y).predict_proba(rest)
 
 
-def gp_regressor(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int) -> np.ndarray:
+def gp_regressor(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int
+) -> np.ndarray:
     """Means of one output for each class, cut below and divided by their sum."""
     gp = grf.GraphGPRegressor(graph, seed=seed).fit(nodes, np.eye(y.max() + 1)[y])
     return shares(gp.predict(rest))
 
 
-def propagation(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int) -> np.ndarray:
-    """Label spreading, F <- a W F + (1 - a) Y with a = .9 (Zhou et al. 2004), rows divided by their sums."""
+def propagation(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int
+) -> np.ndarray:
+    """Label spreading, F <- a W F + (1 - a) Y with a = .9 (Zhou et al. 2004), rows divided by their
+    sums.
+    """
     start = np.zeros((graph.n_nodes, y.max() + 1))
     start[nodes, y] = 1.0
     walk, scores = graph.walk_matrix("normalized"), start
@@ -57,7 +70,9 @@ def propagation(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.nda
     return shares(found / found.sum(axis=1, keepdims=True))
 
 
-def spectral(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int) -> np.ndarray:
+def spectral(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int
+) -> np.ndarray:
     """Logistic regression on 64 eigenvectors of W, scaled to unit rows."""
     start = np.random.default_rng(seed).standard_normal(graph.n_nodes)
     vectors = eigsh(graph.walk_matrix("normalized").tocsc(), 64, which="LA", v0=start, tol=1e-4)[1]
@@ -102,7 +117,9 @@ def main() -> None:
     curves: dict[int, dict[str, np.ndarray]] = {}
     for n in args.labelled:
         print(
-            f"\n{args.graph}: {n} of {graph.n_nodes} nodes labelled, {y.max() + 1} classes, {args.splits} splits"
+            "\n"
+            f"{args.graph}: {n} of {graph.n_nodes} nodes labelled, {y.max() + 1} classes, "
+            f"{args.splits} splits"
         )
         print(f"{'':32}{'accuracy':>16}{'log loss':>16}{'calibration':>16}{'seconds':>10}")
         for name, method in METHODS.items():
@@ -119,32 +136,40 @@ def main() -> None:
                     p = method(graph, nodes, y[nodes], rest, args.seed + split)
                 seconds = time.perf_counter() - begin
                 truth = y[rest]
-                table.append([
-                    float(np.mean(p.argmax(axis=1) == truth)),
-                    metrics.log_loss(truth, p),
-                    metrics.expected_calibration_error(truth, p),
-                    seconds,
-                ])  # fmt: skip
+                table.append(
+                    [
+                        float(np.mean(p.argmax(axis=1) == truth)),
+                        metrics.log_loss(truth, p),
+                        metrics.expected_calibration_error(truth, p),
+                        seconds,
+                    ]
+                )
                 truths.append(truth)
                 probabilities.append(p)
             columns = list(zip(*table, strict=True))
             cells = "".join(f"{cell(list(column)):>16}" for column in columns[:3])
             print(f"{name:32}{cells}{np.mean(columns[3]):10.1f}", flush=True)
             label = name.replace("  ", "GraphGPClassifier, ")
-            curves.setdefault(n, {})[label] = reliability(np.concatenate(truths), np.concatenate(probabilities))
+            curves.setdefault(n, {})[label] = reliability(
+                np.concatenate(truths), np.concatenate(probabilities)
+            )
     if args.out:
         draw(args.out, args.graph, curves)
 
 
 def reliability(truth: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Points of the curve over all splits with binomial errors; bins of fewer than 20 nodes are left out."""
+    """Points of the curve over all splits with binomial errors; bins of fewer than 20 nodes are
+    left out.
+    """
     curve = metrics.reliability(truth, p, n_bins=10)
     error = np.sqrt(curve.accuracy * (1 - curve.accuracy) / curve.weight)
     return np.stack([curve.confidence, curve.accuracy, error], axis=1)[curve.weight >= 20]
 
 
 def draw(path: str, graph: str, curves: dict[int, dict[str, np.ndarray]]) -> None:
-    """How often the predicted class is right against how probable it was said to be, for each number of labels."""
+    """How often the predicted class is right against how probable it was said to be, for each
+    number of labels.
+    """
     with figure(path, height=4.9 if len(curves) == 2 else 4.2) as sheet:
         panels = sheet.subplots(1, len(curves), sharey=True, squeeze=False)[0]
         for ax, (n, own) in zip(panels, curves.items(), strict=True):

@@ -1,9 +1,11 @@
-"""Does a better Gram matrix make a better Gaussian process? Tables 3 and 4 of Reid et al. 2024 in a reduced form.
+"""Does a better Gram matrix make a better Gaussian process? Tables 3 and 4 of Reid et al. 2024 in a
+reduced form.
 
-As there (App. B.2): the sets, splits and hyperparameters of `norm_coupling.py`; a GP whose kernel is replaced by
-random features, m = d or 8 d frequencies (for Laplace features twice as many, with their opposites); its
-predictive distribution against the exact GP's and against the test targets. Both divergences are between
-distributions of the noisy targets: without noise the features' covariance is singular and the divergence infinite.
+As there (App. B.2): the sets, splits and hyperparameters of `norm_coupling.py`; a GP whose kernel
+is replaced by random features, m = d or 8 d frequencies (for Laplace features twice as many, with
+their opposites); its predictive distribution against the exact GP's and against the test targets.
+Both divergences are between distributions of the noisy targets: without noise the features'
+covariance is singular and the divergence infinite.
 
     python examples/norm_coupled_gps.py
     python examples/norm_coupled_gps.py --sets cpu --splits 3 --repeats 2
@@ -34,7 +36,9 @@ METRICS = ("kernel", "reverse", "kl", "rmse", "nll")
 
 @dataclass(frozen=True)
 class Predictive:
-    """A normal distribution of the noisy test targets, with the lower Cholesky root of its covariance."""
+    """A normal distribution of the noisy test targets, with the lower Cholesky root of its
+    covariance.
+    """
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -54,7 +58,9 @@ class Predictive:
         return float(total / n + 0.5 * np.log(2 * np.pi))
 
     def divergence(self, other: Predictive) -> float:
-        """KL(self || other), nats; `graphrf.gp.metrics` has all digits for near-equal ones, at more cost."""
+        """KL(self || other), nats; `graphrf.gp.metrics` has all digits for near-equal ones, at more
+        cost.
+        """
         between = other.whiten(self.root)
         shift = other.whiten(self.mean - other.mean)
         logs = np.log(between.diagonal()).sum()
@@ -66,14 +72,20 @@ def exact_predictive(part: _uci.Split, fitted: _uci.Hyperparameters) -> Predicti
     kernel = stationary_kernel("gaussian")
     x, y = part.x_train / fitted.lengthscale, part.x_test / fitted.lengthscale
     noise = fitted.noise**2
-    factor = linalg.cho_factor(fitted.output_scale**2 * kernel.gram(x) + noise * np.eye(len(x)), lower=True)
+    factor = linalg.cho_factor(
+        fitted.output_scale**2 * kernel.gram(x) + noise * np.eye(len(x)), lower=True
+    )
     cross = fitted.output_scale**2 * kernel.gram(y, x)
     prior = fitted.output_scale**2 * kernel.gram(y)
     covariance = prior - cross @ linalg.cho_solve(factor, cross.T) + noise * np.eye(len(y))
-    return Predictive(cross @ linalg.cho_solve(factor, part.y_train), (covariance + covariance.T) / 2)
+    return Predictive(
+        cross @ linalg.cho_solve(factor, part.y_train), (covariance + covariance.T) / 2
+    )
 
 
-def feature_predictive(train: np.ndarray, test: np.ndarray, targets: np.ndarray, noise: float) -> Predictive:
+def feature_predictive(
+    train: np.ndarray, test: np.ndarray, targets: np.ndarray, noise: float
+) -> Predictive:
     """With the kernel Phi Phi^T, in weight space (Eqs 39 and 41 corrected); features are (n, p).
 
     With B = (Phi_d^T Phi_d / s^2 + I)^-1 the mean is Phi_p B Phi_d^T y / s^2 and the covariance
@@ -86,7 +98,9 @@ def feature_predictive(train: np.ndarray, test: np.ndarray, targets: np.ndarray,
 
 
 def scores(part: _uci.Split, found: Predictive, exact: Predictive) -> list[float]:
-    """KL(features || exact), KL(exact || features) a test point, RMSE and NLL in the units of the targets."""
+    """KL(features || exact), KL(exact || features) a test point, RMSE and NLL in the units of the
+    targets.
+    """
     return [
         found.divergence(exact),
         exact.divergence(found) / len(part.y_test),
@@ -98,13 +112,16 @@ def scores(part: _uci.Split, found: Predictive, exact: Predictive) -> list[float
 def measure(
     name: str, kind: str, splits: int, repeats: int, seed: int, first: int | None = None
 ) -> dict[str, dict[str, np.ndarray]]:
-    """By number of frequencies and coupling: the `METRICS` of all splits, means over ensembles, (splits, 5).
+    """By number of frequencies and coupling: the `METRICS` of all splits, means over ensembles,
+    (splits, 5).
 
     The coupling "exact" has 0 for the first three.
     """
     table, targets = _uci.load(name, first)
     d = table.shape[1]
-    result = {size: {row: np.zeros((splits, 5)) for row in [*COUPLINGS[kind], "exact"]} for size in SIZES}
+    result = {
+        size: {row: np.zeros((splits, 5)) for row in [*COUPLINGS[kind], "exact"]} for size in SIZES
+    }
     for number in range(splits):
         part = _uci.split(table, targets, seed + number)
         fitted = _uci.fit_for(kind, part)
@@ -122,7 +139,9 @@ def measure(
                     train, test = np.split(phi, [len(part.x_train)])
                     predictive = feature_predictive(train, test, part.y_train, fitted.noise)
                     found.append(scores(part, predictive, exact))
-                result[size][row][number, 0] = fitted.output_scale**2 * gram_errors(kind, x, gram, w).mean()
+                result[size][row][number, 0] = (
+                    fitted.output_scale**2 * gram_errors(kind, x, gram, w).mean()
+                )
                 result[size][row][number, 1:] = np.mean(found, axis=0)
     return result
 
@@ -133,7 +152,9 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def print_rows(kind: str, size: str, name: str, result: dict[str, np.ndarray]) -> None:
-    """Every coupling of one set: ours, the published figure, the difference in combined standard errors."""
+    """Every coupling of one set: ours, the published figure, the difference in combined standard
+    errors.
+    """
     published = read()
     place = list(_uci.SETS).index(name)
     reference = result["iid"][:, METRICS.index("rmse")].mean()
@@ -153,10 +174,19 @@ def print_rows(kind: str, size: str, name: str, result: dict[str, np.ndarray]) -
 
 
 def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndarray]]) -> None:
-    """Whether a step from one coupling to the next pays: ratios of means with errors from pairs within splits."""
+    """Whether a step from one coupling to the next pays: ratios of means with errors from pairs
+    within splits.
+    """
     names = COUPLINGS[kind]
-    print(f"\n{kind} features: what each step does to the mean over splits (ratio; of the NLL the difference)")
-    print(f"{'m':<4}{'set':<9}{'step':<34}" + " ".join(f" {metric:<16}" for metric in METRICS).rstrip())
+    print(
+        "\n"
+        f"{kind} features: what each step does to the mean over splits (ratio; of the NLL the "
+        "difference)"
+    )
+    print(
+        f"{'m':<4}{'set':<9}{'step':<34}"
+        + " ".join(f" {metric:<16}" for metric in METRICS).rstrip()
+    )
     for (size, name), result in results.items():
         for first, second in (("iid", names[2]), (names[2], names[3])):
             line = f"{size:<4}{name:<9}{first + ' -> ' + second:<34}"
@@ -167,21 +197,33 @@ def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndar
                 else:
                     value = after.mean() / before.mean()
                     error = mean_and_error(after - value * before)[1] / before.mean()
-                line += f" {value:+8.3f} +- {error:.3f}" if metric == "nll" else f" {value:8.3f} +- {error:.3f}"
+                line += (
+                    f" {value:+8.3f} +- {error:.3f}"
+                    if metric == "nll"
+                    else f" {value:8.3f} +- {error:.3f}"
+                )
             print(line)
 
 
 def draw(results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]], path: str) -> None:
-    """Kernel error against the divergence, both relative to independent frequencies; a mark a set."""
+    """Kernel error against the divergence, both relative to independent frequencies; a
+    mark a set.
+    """
     with figure(path, height=4.3) as sheet:
         axes = sheet.subplots(1, 2, sharey=True)
         for ax, (kind, tables) in zip(axes, results.items(), strict=True):
             for row in COUPLINGS[kind][1:]:
                 for size in SIZES:
                     found = [result for (of_size, _), result in tables.items() if of_size == size]
-                    points = np.array([result[row].mean(axis=0) / result["iid"].mean(axis=0) for result in found])
+                    points = np.array(
+                        [result[row].mean(axis=0) / result["iid"].mean(axis=0) for result in found]
+                    )
                     name = row.removesuffix(" + antithetic")
-                    style = look("low discrepancy" if row == "Halton" else name, line=False, is_open=size != "d")
+                    style = look(
+                        "low discrepancy" if row == "Halton" else name,
+                        line=False,
+                        is_open=size != "d",
+                    )
                     ax.plot(points[:, 0], points[:, 2], label=f"{name}, m = {size}", **style)
             ax.axhline(1, color=GREY, linewidth=1, linestyle="--", zorder=1)
             ax.set_title(f"{kind.capitalize()} features")
@@ -191,19 +233,29 @@ def draw(results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]], path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     _uci.add_options(parser, repeats=5)
     add_figure_option(parser)
     options = parser.parse_args()
 
-    print(f"{options.splits} splits, {options.repeats} ensembles a split; mean +- standard error over splits")
     print(
-        "kernel: RMSE of the test Gram matrix. reverse: KL(features || exact), nats. kl: KL(exact || features), in"
+        f"{options.splits} splits, {options.repeats} ensembles a split; mean +- standard error "
+        "over splits"
     )
     print(
-        "nats a test point. rmse, nll (joint, a test point): in the units of the targets. After kl, rmse, nll: the"
+        "kernel: RMSE of the test Gram matrix. reverse: KL(features || exact), nats. kl: KL(exact "
+        "|| features), in"
     )
-    print("published figure and the difference in combined standard errors; after rmse: divided by that of iid")
+    print(
+        "nats a test point. rmse, nll (joint, a test point): in the units of the targets. After "
+        "kl, rmse, nll: the"
+    )
+    print(
+        "published figure and the difference in combined standard errors; after rmse: divided by "
+        "that of iid"
+    )
     print(_uci.NOTES)
     results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]] = {kind: {} for kind in ROWS}
     for kind in ROWS:
@@ -213,7 +265,11 @@ def main() -> None:
         }
         results[kind] = {(size, name): found[name][size] for size in SIZES for name in options.sets}
         for size in SIZES:
-            print(f"\n{kind} features, m = {size}{'' if kind == 'fourier' else ' and as many opposites'}")
+            print(
+                "\n"
+                f"{kind} features, m = "
+                f"{size}{'' if kind == 'fourier' else ' and as many opposites'}"
+            )
             for name in options.sets:
                 print_rows(kind, size, name, results[kind][size, name])
     for kind in ROWS:

@@ -1,9 +1,10 @@
-"""The error of Gram matrices of coupled random features on six UCI sets: Table 1 of Reid et al. 2024.
+"""The error of Gram matrices of coupled random features on six UCI sets: Table 1 of Reid et al.
+2024.
 
-As there (Sec. 3.3 and App. B.1): the Gaussian kernel with hyperparameters of an exact GP; the root mean square
-error of the test Gram matrix, divided by that of independent frequencies. Fourier features take m = d frequencies,
-Laplace features 2 d, half of them opposite to the others but in the rows "iid" and "Halton". Rows without a
-published figure are ours.
+As there (Sec. 3.3 and App. B.1): the Gaussian kernel with hyperparameters of an exact GP; the root
+mean square error of the test Gram matrix, divided by that of independent frequencies. Fourier
+features take m = d frequencies, Laplace features 2 d, half of them opposite to the others but in
+the rows "iid" and "Halton". Rows without a published figure are ours.
 
     python examples/norm_coupling.py --out norm_coupling.png
     python examples/norm_coupling.py --sets airfoil --first 512
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 class Coupling:
     """A row of the table.
 
-    With `opposites` half of the frequencies point against the other half, with norms of their own ("own norms") or
-    with the same ("same norms": antithetic).
+    With `opposites` half of the frequencies point against the other half, with norms of their own
+    ("own norms") or with the same ("same norms": antithetic).
     """
 
     directions: str
@@ -82,15 +83,36 @@ LOOKS = {
 #: Table 1 of Reid et al. 2024, "Variance-reducing couplings for random features": ratios and their errors by set.
 PUBLISHED = {
     "fourier": {
-        "iid": ((1.000, 1.000, 1.000, 1.000, 1.000, 1.000), (0.028, 0.042, 0.082, 0.037, 0.023, 0.018)),
-        "Halton": ((1.028, 0.991, 0.995, 0.913, 0.927, 1.176), (0.029, 0.042, 0.082, 0.033, 0.021, 0.022)),
-        "orthogonal": ((0.627, 0.535, 0.617, 0.669, 0.586, 0.639), (0.019, 0.023, 0.070, 0.024, 0.013, 0.016)),
-        "+ PNC": ((0.563, 0.433, 0.544, 0.547, 0.481, 0.606), (0.019, 0.019, 0.071, 0.020, 0.011, 0.018)),
+        "iid": (
+            (1.000, 1.000, 1.000, 1.000, 1.000, 1.000),
+            (0.028, 0.042, 0.082, 0.037, 0.023, 0.018),
+        ),
+        "Halton": (
+            (1.028, 0.991, 0.995, 0.913, 0.927, 1.176),
+            (0.029, 0.042, 0.082, 0.033, 0.021, 0.022),
+        ),
+        "orthogonal": (
+            (0.627, 0.535, 0.617, 0.669, 0.586, 0.639),
+            (0.019, 0.023, 0.070, 0.024, 0.013, 0.016),
+        ),
+        "+ PNC": (
+            (0.563, 0.433, 0.544, 0.547, 0.481, 0.606),
+            (0.019, 0.019, 0.071, 0.020, 0.011, 0.018),
+        ),
     },
     "laplace": {
-        "iid": ((1.000, 1.000, 1.000, 1.000, 1.000, 1.000), (0.092, 0.036, 0.086, 0.018, 0.026, 0.029)),
-        "Halton": ((0.721, 0.777, 0.779, 0.728, 0.721, 0.893), (0.067, 0.031, 0.084, 0.015, 0.021, 0.028)),
-        "orthogonal": ((0.418, 0.546, 0.614, 0.527, 0.489, 0.360), (0.041, 0.026, 0.098, 0.013, 0.016, 0.019)),
+        "iid": (
+            (1.000, 1.000, 1.000, 1.000, 1.000, 1.000),
+            (0.092, 0.036, 0.086, 0.018, 0.026, 0.029),
+        ),
+        "Halton": (
+            (0.721, 0.777, 0.779, 0.728, 0.721, 0.893),
+            (0.067, 0.031, 0.084, 0.015, 0.021, 0.028),
+        ),
+        "orthogonal": (
+            (0.418, 0.546, 0.614, 0.527, 0.489, 0.360),
+            (0.041, 0.026, 0.098, 0.013, 0.016, 0.019),
+        ),
         "+ PNC + antithetic": (
             (0.367, 0.486, 0.618, 0.438, 0.418, 0.324),
             (0.043, 0.027, 0.119, 0.013, 0.016, 0.019),
@@ -100,31 +122,43 @@ PUBLISHED = {
 
 
 def frequencies(coupling: Coupling, m: int, d: int, repeats: int, seed: int) -> np.ndarray:
-    """Independent ensembles of m frequencies, shape (repeats, m, d); m counts the opposite ones too."""
+    """Independent ensembles of m frequencies, shape (repeats, m, d); m counts the opposite ones
+    too.
+    """
     n = m if coupling.opposites is None else m // 2
     if coupling.directions == "unscrambled halton":
-        # Its first point is 0, an infinite frequency. The others are the same every time but for a rotation, so
-        # features are biased.
+        # Its first point is 0, an infinite frequency. The others are the same every time but for a
+        # rotation, so features are biased.
         points = special.ndtri(qmc.Halton(d, scramble=False).random(n + 1)[1:])
         return points @ haar(repeats, d, np.random.default_rng(seed))
     if coupling.norms is None:
-        # A low-discrepancy sequence couples all its points: every ensemble is a sequence of its own.
+        # A low-discrepancy sequence couples all its points: every ensemble is a sequence of its
+        # own.
         seeds = np.random.default_rng(seed).integers(2**62, size=repeats)
         drawn = [
-            draw_frequencies(n, d, directions=coupling.directions, norms=None, seed=int(one)) for one in seeds
+            draw_frequencies(n, d, directions=coupling.directions, norms=None, seed=int(one))
+            for one in seeds
         ]
         return np.stack([ensemble.matrix for ensemble in drawn])
-    rows = draw_frequencies(repeats * n, d, directions=coupling.directions, norms=coupling.norms, seed=seed).matrix
+    rows = draw_frequencies(
+        repeats * n, d, directions=coupling.directions, norms=coupling.norms, seed=seed
+    ).matrix
     opposites = -rows
     if coupling.opposites == "own norms":
-        others = draw_frequencies(repeats * n, d, directions="iid", norms="iid", seed=seed + 1).matrix
-        opposites *= np.linalg.norm(others, axis=1, keepdims=True) / np.linalg.norm(rows, axis=1, keepdims=True)
+        others = draw_frequencies(
+            repeats * n, d, directions="iid", norms="iid", seed=seed + 1
+        ).matrix
+        opposites *= np.linalg.norm(others, axis=1, keepdims=True) / np.linalg.norm(
+            rows, axis=1, keepdims=True
+        )
     rows, opposites = rows.reshape(repeats, n, d), opposites.reshape(repeats, n, d)
     return rows if coupling.opposites is None else np.concatenate([rows, opposites], axis=1)
 
 
 def features(kind: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Features (repeats, n, 2 m or m) of points (n, d), in lengthscales, for ensembles (repeats, m, d)."""
+    """Features (repeats, n, 2 m or m) of points (n, d), in lengthscales, for ensembles (repeats, m,
+    d).
+    """
     repeats, m, d = w.shape
     projected = (x @ w.reshape(repeats * m, d).T).reshape(len(x), repeats, m).transpose(1, 0, 2)
     if kind == "fourier":
@@ -162,10 +196,12 @@ def measure(
 
 
 def ratio(values: np.ndarray, reference: np.ndarray) -> tuple[float, float, float]:
-    """Ratio of the means over splits; its standard error as published, and that of the ratio itself.
+    """Ratio of the means over splits; its standard error as published, and that of the ratio
+    itself.
 
-    The published one is the standard error of the numerator alone, divided by the reference's mean: it holds the
-    spread of the error's size from split to split, which ratios within a split do not have (delta method).
+    The published one is the standard error of the numerator alone, divided by the reference's mean:
+    it holds the spread of the error's size from split to split, which ratios within a split do not
+    have (delta method).
     """
     value, n = values.mean() / reference.mean(), values.size
     spread = values.std(ddof=1), (values - value * reference).std(ddof=1)
@@ -182,7 +218,9 @@ def published(kind: str, row: str, name: str) -> tuple[float, float]:
 def print_table(kind: str, results: dict[str, dict[str, np.ndarray]]) -> None:
     """Our ratios, the published ones and the difference in combined standard errors."""
     print(f"\n{kind} features: error / independent frequencies")
-    print(f"{'set':<9} {'coupling':<25} {'ours':>7} {'+-':>6} {'own':>6}   {'published':<15} {'z':>5}")
+    print(
+        f"{'set':<9} {'coupling':<25} {'ours':>7} {'+-':>6} {'own':>6}   {'published':<15} {'z':>5}"
+    )
     for name, errors in results.items():
         for row in ROWS[kind]:
             value, spread, own = ratio(errors[row], errors["iid"])
@@ -195,7 +233,9 @@ def print_table(kind: str, results: dict[str, dict[str, np.ndarray]]) -> None:
 
 
 def draw(results: dict[str, dict[str, dict[str, np.ndarray]]], path: str) -> None:
-    """One panel a kind of feature: ours with a standard error each way, the published figures as crosses."""
+    """One panel a kind of feature: ours with a standard error each way, the published figures as
+    crosses.
+    """
     with figure(path, height=6.6) as sheet:
         for ax, kind in zip(sheet.subplots(2, 1), ROWS, strict=True):
             draw_panel(ax, kind, results[kind])
@@ -222,15 +262,21 @@ def draw_panel(ax: Axes, kind: str, results: dict[str, dict[str, np.ndarray]]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     _uci.add_options(parser, repeats=200)
     add_figure_option(parser)
     options = parser.parse_args()
 
     print(
-        f"{options.splits} splits, {options.repeats} ensembles a split: mean over splits, divided by that of iid"
+        f"{options.splits} splits, {options.repeats} ensembles a split: mean over splits, divided "
+        "by that of iid"
     )
-    print("+-: standard error as published; own: of the ratio itself; z: difference in combined standard errors")
+    print(
+        "+-: standard error as published; own: of the ratio itself; z: difference in combined "
+        "standard errors"
+    )
     print(_uci.NOTES)
     results: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     for kind in ROWS:

@@ -1,8 +1,10 @@
-"""The picture on the first page: speeds at sensors that the model did not see, with 95 % intervals, and a map.
+"""The picture on the first page: speeds at sensors that the model did not see, with 95 % intervals,
+and a map.
 
-Mean speeds of 26 Monday afternoons at 325 sensors on the highways of San Jose. In ten-fold cross-validation each
-sensor is predicted from nine tenths of the others; the map shows predictions from all of them. Directions of a
-highway are roads of their own, so that one may be congested beside the other, on which it is drawn.
+Mean speeds of 26 Monday afternoons at 325 sensors on the highways of San Jose. In ten-fold
+cross-validation each sensor is predicted from nine tenths of the others; the map shows predictions
+from all of them. Directions of a highway are roads of their own, so that one may be congested
+beside the other, on which it is drawn.
 
     python examples/overview.py --out overview.png
 """
@@ -22,8 +24,12 @@ from graphrf.plot import COLOURS, plot_graph_signal
 FOLDS = 10
 
 
-def cross_validated(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the standard deviation of a measurement at each node, from the other folds alone."""
+def cross_validated(
+    graph: grf.Graph, nodes: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the standard deviation of a measurement at each node, from the other folds
+    alone.
+    """
     mean, std = np.empty(y.size), np.empty(y.size)
     for fold in np.array_split(np.random.default_rng(0).permutation(y.size), FOLDS):
         seen = np.setdiff1d(np.arange(y.size), fold)
@@ -33,7 +39,9 @@ def cross_validated(graph: grf.Graph, nodes: np.ndarray, y: np.ndarray) -> tuple
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_figure_option(parser)
     options = parser.parse_args()
     data = grf.datasets.load("san-jose")
@@ -41,8 +49,8 @@ def main() -> None:
     mean, std = cross_validated(data.graph, data.target_nodes, y)
     inside = np.abs(y - mean) < 1.96 * std
     print(
-        f"{y.size} sensors whose speeds have standard deviation {y.std():.1f} mph: RMSE {rmse(y, mean):.1f} mph, "
-        f"coverage of 95 % intervals {coverage(y, mean, std):.3f}"
+        f"{y.size} sensors whose speeds have standard deviation {y.std():.1f} mph: RMSE "
+        f"{rmse(y, mean):.1f} mph, coverage of 95 % intervals {coverage(y, mean, std):.3f}"
     )
     if not options.out:
         return
@@ -50,7 +58,12 @@ def main() -> None:
     with figure(options.out, height=4.2) as sheet:
         left, right = sheet.subplots(1, 2, width_ratios=(1.1, 1))
         plot_graph_signal(
-            data.coordinates, data.graph, everywhere, ax=left, geographic=True, label="predicted speed (mph)"
+            data.coordinates,
+            data.graph,
+            everywhere,
+            ax=left,
+            geographic=True,
+            label="predicted speed (mph)",
         )
         left.set_title("San Jose, Mondays at 17:30")
         for some, colour, words in (
@@ -58,11 +71,23 @@ def main() -> None:
             (~inside, COLOURS[1], "outside"),
         ):
             right.errorbar(
-                y[some], mean[some], yerr=1.96 * std[some], fmt="o", color=colour, ecolor=(colour, 0.3),
-                markersize=3, elinewidth=0.8, capsize=0, label=f"{some.sum()} {words}",
-            )  # fmt: skip
+                y[some],
+                mean[some],
+                yerr=1.96 * std[some],
+                fmt="o",
+                color=colour,
+                ecolor=(colour, 0.3),
+                markersize=3,
+                elinewidth=0.8,
+                capsize=0,
+                label=f"{some.sum()} {words}",
+            )
         right.plot([15, 75], [15, 75], color="black", linewidth=1, zorder=3)
-        right.set(xlabel="measured speed (mph)", ylabel="predicted from other sensors (mph)", ylim=(0, 100))
+        right.set(
+            xlabel="measured speed (mph)",
+            ylabel="predicted from other sensors (mph)",
+            ylim=(0, 100),
+        )
         right.set_title(
             f"{y.size} sensors, each held out: RMSE {rmse(y, mean):.1f} mph,\n"
             f"coverage of 95 % intervals {100 * coverage(y, mean, std):.0f} %"

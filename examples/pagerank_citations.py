@@ -1,13 +1,15 @@
-"""A ranking of machine-learning papers by PageRank of their citations, with what can be said of neighbours in it.
+"""A ranking of machine-learning papers by PageRank of their citations, with what can be said of
+neighbours in it.
 
-The directed Cora graph: an edge leads from the citing paper to the cited one, so a paper passes its rank on to the
-papers that it cites, in equal parts. Papers that cite none of the others pass it on to all (personalised: to where
-rank starts). Scores are estimated by pooled walkers, in 16 independent pools that give the standard errors. The
-exact ones of power iteration, which nobody need do without on a graph of this size, stand beside them.
+The directed Cora graph: an edge leads from the citing paper to the cited one, so a paper passes its
+rank on to the papers that it cites, in equal parts. Papers that cite none of the others pass it on
+to all (personalised: to where rank starts). Scores are estimated by pooled walkers, in 16
+independent pools that give the standard errors. The exact ones of power iteration, which nobody
+need do without on a graph of this size, stand beside them.
 
-Printed are the highest papers; how the estimates agree with the exact scores for growing numbers of walks; and
-three other questions asked of the same graph: the citations turned round, and rank that starts only from the
-papers of one topic, or from one paper.
+Printed are the highest papers; how the estimates agree with the exact scores for growing numbers of
+walks; and three other questions asked of the same graph: the citations turned round, and rank that
+starts only from the papers of one topic, or from one paper.
 
     python examples/pagerank_citations.py --out pagerank_citations.png
     python examples/pagerank_citations.py --topic Theory --paper 1365
@@ -51,15 +53,21 @@ class Citations(NamedTuple):
 
 
 def load() -> Citations:
-    """The directed graph with the topics of the undirected one, whose nodes have the same numbers as names."""
+    """The directed graph with the topics of the undirected one, whose nodes have the same numbers
+    as names.
+    """
     graph = grf.datasets.load("cora-directed").graph
     labelled = grf.datasets.load("cora")
     topics = np.array(labelled.extra["classes"])[labelled.targets]
     return Citations(graph, topics[labelled.graph.index([str(paper) for paper in graph.nodes])])
 
 
-def estimate(graph: grf.Graph, n_walks: int, p_halt: float, seed: int, start: Any = None) -> PageRankEstimate:
-    """Scores with standard errors, from `n_walks` a node; as many in all where they start from fewer nodes."""
+def estimate(
+    graph: grf.Graph, n_walks: int, p_halt: float, seed: int, start: Any = None
+) -> PageRankEstimate:
+    """Scores with standard errors, from `n_walks` a node; as many in all where they start from
+    fewer nodes.
+    """
     if start is not None:
         n_walks = n_walks * graph.n_nodes // np.count_nonzero(start)
     return grf.pagerank.estimate(
@@ -68,7 +76,9 @@ def estimate(graph: grf.Graph, n_walks: int, p_halt: float, seed: int, start: An
 
 
 def separations(scores: np.ndarray, stderr: np.ndarray) -> np.ndarray:
-    """Differences of each score and the next, in standard errors; errors of neighbours taken as independent."""
+    """Differences of each score and the next, in standard errors; errors of neighbours taken as
+    independent.
+    """
     return -np.diff(scores) / np.hypot(stderr[1:], stderr[:-1])
 
 
@@ -83,7 +93,9 @@ class Agreement(NamedTuple):
 
 
 def agreement(found: PageRankEstimate, exact: np.ndarray, ranked: np.ndarray) -> Agreement:
-    """L1 error and overlaps of the tops; of the papers `ranked` Kendall's tau and coverage by two errors."""
+    """L1 error and overlaps of the tops; of the papers `ranked` Kendall's tau and coverage by two
+    errors.
+    """
     error = np.abs(found.scores - exact)
     own, true = (np.argsort(-scores, kind="stable") for scores in (found.scores, exact))
     assert found.stderr is not None
@@ -104,9 +116,10 @@ def row(citations: Citations, found: PageRankEstimate, exact: np.ndarray, node: 
     assert found.stderr is not None
     graph = citations.graph
     return (
-        f"{graph.nodes[node]:<9} {citations.topics[node]:<24}{np.diff(graph.adjacency.indptr)[node]:>5} "
-        f"{citations.cited_by[node]:>9}  "
-        f"{found.scores[node]:.5f} ± {found.stderr[node]:.5f}{'':<7}{exact[node]:.5f}"
+        f"{graph.nodes[node]:<9} "
+        f"{citations.topics[node]:<24}{np.diff(graph.adjacency.indptr)[node]:>5} "
+        f"{citations.cited_by[node]:>9}  {found.scores[node]:.5f} ± "
+        f"{found.stderr[node]:.5f}{'':<7}{exact[node]:.5f}"
     )
 
 
@@ -126,21 +139,33 @@ def print_top(citations: Citations, found: PageRankEstimate, exact: np.ndarray, 
         )
     clear = apart > 2
     right = exact[order[:-1]] > exact[order[1:]]
-    print(f"{clear.sum()} of {size} papers are clearly above the next, {(clear & right).sum()} of these in truth")
+    print(
+        f"{clear.sum()} of {size} papers are clearly above the next, {(clear & right).sum()} of "
+        "these in truth"
+    )
 
 
-def print_agreement(citations: Citations, exact: np.ndarray, options: argparse.Namespace) -> np.ndarray:
+def print_agreement(
+    citations: Citations, exact: np.ndarray, options: argparse.Namespace
+) -> np.ndarray:
     """Rows for more and more walks; steps and L1 errors."""
     ranked = np.flatnonzero(citations.cited_by)
-    print(f"\nagreement with the exact scores; tau and coverage over the {ranked.size} papers that are cited")
-    print("walks per node       steps   L1 error    tau   of the top 10   of the top 100   within 2 errors")
+    print(
+        "\n"
+        f"agreement with the exact scores; tau and coverage over the {ranked.size} papers that are "
+        "cited"
+    )
+    print(
+        "walks per node       steps   L1 error    tau   of the top 10   of the top 100   within 2 "
+        "errors"
+    )
     costs = []
     for n_walks in options.walks * 4 ** np.arange(4):
         found = estimate(citations.graph, int(n_walks), options.p_halt, options.seed)
         at = agreement(found, exact, ranked)
         print(
-            f"{n_walks:>12} {found.steps:>11} {at.l1:>10.4f} {at.tau:>6.3f} {at.top_10:>15} {at.top_100:>16} "
-            f"{at.covered:>17.3f}"
+            f"{n_walks:>12} {found.steps:>11} {at.l1:>10.4f} {at.tau:>6.3f} {at.top_10:>15} "
+            f"{at.top_100:>16} {at.covered:>17.3f}"
         )
         costs.append((found.steps, at.l1))
     return np.array(costs)
@@ -157,7 +182,9 @@ def cost_of_power_iteration(graph: grf.Graph, exact: np.ndarray, p_halt: float) 
     return np.array(rows)
 
 
-def print_question(title: str, citations: Citations, found: PageRankEstimate, exact: np.ndarray) -> None:
+def print_question(
+    title: str, citations: Citations, found: PageRankEstimate, exact: np.ndarray
+) -> None:
     """The five highest papers of another question."""
     print(f"\n{title}")
     for node in np.argsort(-found.scores, kind="stable")[:5]:
@@ -165,33 +192,53 @@ def print_question(title: str, citations: Citations, found: PageRankEstimate, ex
 
 
 def draw(
-    citations: Citations, found: PageRankEstimate, exact: np.ndarray, costs: dict[str, np.ndarray], path: str
+    citations: Citations,
+    found: PageRankEstimate,
+    exact: np.ndarray,
+    costs: dict[str, np.ndarray],
+    path: str,
 ) -> None:
-    """The highest papers; the estimates of all; and the error against cost, with power iteration's."""
+    """The highest papers; the estimates of all; and the error against cost, with power
+    iteration's.
+    """
     colours = dict(zip(sorted(set(citations.topics)), COLOURS, strict=True))
     with figure(path, height=7.4) as sheet:
         grid = sheet.add_gridspec(2, 2, height_ratios=[1.0, 1.0])
-        top, every, cost = (sheet.add_subplot(place) for place in (grid[:, 0], grid[0, 1], grid[1, 1]))
+        top, every, cost = (
+            sheet.add_subplot(place) for place in (grid[:, 0], grid[0, 1], grid[1, 1])
+        )
         draw_top(top, citations, found, exact, colours)
         for topic, colour in colours.items():
             own = citations.topics == topic
             every.plot(
-                exact[own], found.scores[own] / exact[own], "o", markersize=3, color=colour, markeredgewidth=0,
-                alpha=0.7, label=topic.replace("_", " "),
-            )  # fmt: skip
+                exact[own],
+                found.scores[own] / exact[own],
+                "o",
+                markersize=3,
+                color=colour,
+                markeredgewidth=0,
+                alpha=0.7,
+                label=topic.replace("_", " "),
+            )
         every.axhline(1.0, color="black", linewidth=0.8, zorder=1)
         every.set(xscale="log", xlabel="exact PageRank", ylabel="estimate / exact")
         every.set_title(f"all papers, {found.walks // exact.size} walks per node")
         for label, curve in costs.items():
             cost.plot(*curve.T, "o-", label=label)
-        cost.set(xscale="log", yscale="log", xlabel="steps of walks, or edges passed", ylabel="L1 error")
+        cost.set(
+            xscale="log", yscale="log", xlabel="steps of walks, or edges passed", ylabel="L1 error"
+        )
         cost.legend(frameon=False)
         cost.set_title("error against cost")
         legend_below(sheet, every, columns=4)
 
 
 def draw_top(
-    ax: Axes, citations: Citations, found: PageRankEstimate, exact: np.ndarray, colours: dict[str, str]
+    ax: Axes,
+    citations: Citations,
+    found: PageRankEstimate,
+    exact: np.ndarray,
+    colours: dict[str, str],
 ) -> None:
     """The highest 20 papers with what was said of their errors."""
     from matplotlib.ticker import NullFormatter
@@ -200,7 +247,11 @@ def draw_top(
     order = np.argsort(-found.scores, kind="stable")[:20]
     for place, node in enumerate(order):
         ax.errorbar(
-            found.scores[node], place, xerr=2 * found.stderr[node], fmt="o", color=colours[citations.topics[node]]
+            found.scores[node],
+            place,
+            xerr=2 * found.stderr[node],
+            fmt="o",
+            color=colours[citations.topics[node]],
         )
     ax.plot(exact[order], np.arange(order.size), "|", color="black", markersize=12, label="exact")
     ax.set_yticks(np.arange(order.size), [str(citations.graph.nodes[node]) for node in order])
@@ -215,8 +266,12 @@ def draw_top(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--walks", type=int, default=64, help=f"walks per node, a multiple of {BATCHES}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--walks", type=int, default=64, help=f"walks per node, a multiple of {BATCHES}"
+    )
     parser.add_argument("--top", type=int, default=15, help="papers in the ranking")
     parser.add_argument("--p-halt", type=float, default=0.15)
     parser.add_argument("--topic", default="Reinforcement_Learning")
@@ -238,7 +293,9 @@ def main() -> None:
 
     graph = citations.graph
     found, exact = answer(graph)
-    print(f"{graph!r}: p_halt {options.p_halt:g}, {options.walks} walks per node in {BATCHES} pools")
+    print(
+        f"{graph!r}: p_halt {options.p_halt:g}, {options.walks} walks per node in {BATCHES} pools"
+    )
     print_top(citations, found, exact, options.top)
     walked = print_agreement(citations, exact, options)
     title = "citations turned round: rank goes to the citing papers"
@@ -250,7 +307,13 @@ def main() -> None:
     print_question(f"rank starts from paper {options.paper}", citations, *answer(graph, paper))
     if options.out:
         iterated = cost_of_power_iteration(graph, exact, options.p_halt)
-        draw(citations, found, exact, {"pooled walks": walked, "power iteration": iterated}, options.out)
+        draw(
+            citations,
+            found,
+            exact,
+            {"pooled walks": walked, "power iteration": iterated},
+            options.out,
+        )
 
 
 if __name__ == "__main__":

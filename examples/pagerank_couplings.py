@@ -1,17 +1,20 @@
-"""The error of PageRank scores from two coupled walks per node on ten real graphs: figure 9 of the paper.
+"""The error of PageRank scores from two coupled walks per node on ten real graphs: figure 9 of the
+paper.
 
-As there (Reid et al. 2024, App. E.3): two walks from every node, halting probabilities .1 to .9, the error
+As there (Reid et al. 2024, App. E.3): two walks from every node, halting probabilities .1 to .9,
+the error
 ||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled lengths; permutations of
-order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside them, and not in the paper, scores from
-the visits of as many walks: independent, antithetic, sigma-coupled (with the permutations of Gram matrices),
-stratified, and pooled.
+order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside them, and not in the
+paper, scores from the visits of as many walks: independent, antithetic, sigma-coupled (with the
+permutations of Gram matrices), stratified, and pooled.
 
     python examples/pagerank_couplings.py --out pagerank_couplings.png
     python examples/pagerank_couplings.py --graphs karate --repeats 50
 
-With --exact no walk is drawn: root mean square errors of sigma-coupled end points relative to those of independent
-ones, from Eq. 82, for the shipped permutation and others; so it tells what learning on the graph itself would add.
-(Graphs of more than 1,000 nodes are represented by a sample of the sources, the same for all permutations.)
+With --exact no walk is drawn: root mean square errors of sigma-coupled end points relative to those
+of independent ones, from Eq. 82, for the shipped permutation and others; so it tells what learning
+on the graph itself would add. (Graphs of more than 1,000 nodes are represented by a sample of the
+sources, the same for all permutations.)
 
     python examples/pagerank_couplings.py --exact
 """
@@ -61,16 +64,27 @@ Errors = dict[tuple[tuple[str, str], float], np.ndarray]
 
 
 def errors_of(
-    graph: grf.Graph, exact: np.ndarray, method: tuple[str, str], p_halt: float, n_walks: int, seeds: range
+    graph: grf.Graph,
+    exact: np.ndarray,
+    method: tuple[str, str],
+    p_halt: float,
+    n_walks: int,
+    seeds: range,
 ) -> np.ndarray:
     """||rho^ - rho||_2 for every seed."""
     estimator, coupling = method
     errors = np.empty(len(seeds))
     for number, seed in enumerate(seeds):
         found = grf.pagerank.estimate(
-            graph, p_halt=p_halt, n_walks=n_walks, estimator=estimator, coupling=coupling, n_batches=1,
-            seed=seed, n_threads=1,
-        )  # fmt: skip
+            graph,
+            p_halt=p_halt,
+            n_walks=n_walks,
+            estimator=estimator,
+            coupling=coupling,
+            n_batches=1,
+            seed=seed,
+            n_threads=1,
+        )
         errors[number] = np.linalg.norm(found.scores - exact)
     return errors
 
@@ -87,7 +101,8 @@ def measure(graph: grf.Graph, n_walks: int, repeats: int, seed: int) -> Errors:
 
 
 def mean_square(cost: np.ndarray, permutation: np.ndarray | None, n_nodes: int) -> float:
-    """E ||rho^ - rho||^2 of end points of two walks per node (None: independent), given `pagerank_cost`.
+    """E ||rho^ - rho||^2 of end points of two walks per node (None: independent), given
+    `pagerank_cost`.
 
     For graphs without dangling nodes; exact, see there.
     """
@@ -99,7 +114,10 @@ def print_exact(name: str, graph: grf.Graph) -> None:
     """The rows of one graph with --exact."""
     for p_halt in P_HALT:
         survival = grf.sampling.Survival.geometric(p_halt)
-        coarse, fine = (pagerank_cost(graph, survival, order, rng=np.random.default_rng(0)) for order in (10, 30))
+        coarse, fine = (
+            pagerank_cost(graph, survival, order, rng=np.random.default_rng(0))
+            for order in (10, 30)
+        )
         squares = [
             mean_square(cost, permutation, graph.n_nodes)
             for cost, permutation in (
@@ -111,7 +129,10 @@ def print_exact(name: str, graph: grf.Graph) -> None:
             )
         ]
         ratios = np.sqrt(np.array(squares[1:]) / squares[0])
-        print(f"| {name} | {p_halt} | " + " | ".join(f"{ratio:.4f}" for ratio in ratios) + " |", flush=True)
+        print(
+            f"| {name} | {p_halt} | " + " | ".join(f"{ratio:.4f}" for ratio in ratios) + " |",
+            flush=True,
+        )
 
 
 def print_table(name: str, errors: Errors) -> None:
@@ -120,12 +141,17 @@ def print_table(name: str, errors: Errors) -> None:
         reference = errors[REFERENCE, p_halt]
         mean, error = mean_and_error(reference)
         ratios = [ratio_and_error(errors[method, p_halt], reference) for method in METHODS[1:]]
-        cells = [f"{mean:.5f} ± {error:.5f}", *(f"{ratio:.3f} ± {spread:.3f}" for ratio, spread in ratios)]
+        cells = [
+            f"{mean:.5f} ± {error:.5f}",
+            *(f"{ratio:.3f} ± {spread:.3f}" for ratio, spread in ratios),
+        ]
         print(f"| {name} | {p_halt} | " + " | ".join(cells) + " |", flush=True)
 
 
 def draw(results: dict[str, Errors], path: str) -> None:
-    """Above the paper's figure; below the errors relative to independent end points, with those of visits."""
+    """Above the paper's figure; below the errors relative to independent end points, with those of
+    visits.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
@@ -167,9 +193,15 @@ def draw_line(ax: Axes, values: np.ndarray, style: tuple[str, str, str, str]) ->
     """Means as a line, one standard error each way as a band."""
     label, colour, marker, line = style
     ax.plot(
-        P_HALT, values[:, 0], color=colour, marker=marker, markersize=3.5, linewidth=1.2, linestyle=line,
+        P_HALT,
+        values[:, 0],
+        color=colour,
+        marker=marker,
+        markersize=3.5,
+        linewidth=1.2,
+        linestyle=line,
         label=label,
-    )  # fmt: skip
+    )
     low, high = values[:, 0] - values[:, 1], values[:, 0] + values[:, 1]
     ax.fill_between(P_HALT, low, high, color=colour, alpha=0.25, linewidth=0)
 
@@ -192,31 +224,48 @@ def even(text: str) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--graphs", nargs="+", default=grf.datasets.PAPER_GRAPHS, metavar="NAME")
-    parser.add_argument("--walks", type=even, default=2, help="walks from every node, an even number")
+    parser.add_argument(
+        "--walks", type=even, default=2, help="walks from every node, an even number"
+    )
     parser.add_argument("--repeats", type=int, default=1_000, help="at least 2")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--exact", action="store_true", help="exact errors of several permutations, no walks")
+    parser.add_argument(
+        "--exact", action="store_true", help="exact errors of several permutations, no walks"
+    )
     add_figure_option(parser)
     options = parser.parse_args()
     if options.repeats < 2:
         parser.error("--repeats must be at least 2")
     if options.exact:
-        print("| graph | p_halt | shipped | learned on it | learned on it, order 30 | shipped for Gram matrices |")
+        print(
+            "| graph | p_halt | shipped | learned on it | learned on it, order 30 | shipped for "
+            "Gram matrices |"
+        )
         print("|---" * 6 + "|")
         for name in options.graphs:
             print_exact(name, grf.datasets.load(name).graph)
         return
 
-    print(f"ends: iid: ||rho^ - rho||_2, {options.walks} walks per node, {options.repeats} repeats, ± std. error;")
+    print(
+        f"ends: iid: ||rho^ - rho||_2, {options.walks} walks per node, {options.repeats} repeats, "
+        "± std. error;"
+    )
     print("the other columns: error / error of independent end points\n")
-    names = [f"{'ends' if estimator == 'endpoints' else estimator}: {name}" for estimator, name in METHODS]
+    names = [
+        f"{'ends' if estimator == 'endpoints' else estimator}: {name}"
+        for estimator, name in METHODS
+    ]
     print("| graph | p_halt | " + " | ".join(names) + " |")
     print("|---" * (2 + len(METHODS)) + "|")
     results = {}
     for name in options.graphs:
-        results[name] = measure(grf.datasets.load(name).graph, options.walks, options.repeats, options.seed)
+        results[name] = measure(
+            grf.datasets.load(name).graph, options.walks, options.repeats, options.seed
+        )
         print_table(name, results[name])
     if options.out:
         draw(results, options.out)

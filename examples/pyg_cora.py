@@ -1,11 +1,13 @@
-"""Transforms for PyTorch Geometric in small trained models, with rivals: topics of papers, and kinds of rings.
+"""Transforms for PyTorch Geometric in small trained models, with rivals: topics of papers, and
+kinds of rings.
 
-Cora with 20 labelled papers a topic, 500 for validation and 1,000 for the test, drawn anew for every seed. The
-data have no words: where a model needs inputs that no transform makes, every paper has a learned vector. Every row
-has settings to try (times, lengthscales, numbers of eigenvectors, sizes of the learned vectors at the start). Each
-seed takes the setting and the epoch that are best on its own papers for validation, and only that model counts in
-the test. Accuracies are means over the seeds with their standard errors; the seconds are those of the transform, a
-mean over the settings; the edges are those of the setting that was chosen most often.
+Cora with 20 labelled papers a topic, 500 for validation and 1,000 for the test, drawn anew for
+every seed. The data have no words: where a model needs inputs that no transform makes, every paper
+has a learned vector. Every row has settings to try (times, lengthscales, numbers of eigenvectors,
+sizes of the learned vectors at the start). Each seed takes the setting and the epoch that are best
+on its own papers for validation, and only that model counts in the test. Accuracies are means over
+the seeds with their standard errors; the seconds are those of the transform, a mean over the
+settings; the edges are those of the setting that was chosen most often.
 
     python examples/pyg_cora.py --out pyg_cora.png
     python examples/pyg_cora.py --quick
@@ -34,21 +36,29 @@ from torch_geometric.utils import to_torch_csr_tensor
 
 import graphrf as grf
 from graphrf.plot import COLOURS
-from graphrf.pyg import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
+from graphrf.pyg import (
+    AddRandomFeatures,
+    AddReturnProbabilities,
+    GRFDiffusion,
+    PersonalizedPageRank,
+)
 
 WALK_LENGTH = 16
-# The settings that are tried. A learned vector starts with entries of a standard deviation in SCALES.
+# The settings that are tried. A learned vector starts with entries of a standard deviation in
+# SCALES.
 SCALES = (0.1, 1.0)
 TIMES = (2.0, 5.0, 10.0)
 HALTS = (0.3, 0.15, 0.05)
 LENGTHSCALES = (2.0, 4.0, 8.0, 16.0)
-KERNELS = [kernel for length in LENGTHSCALES for kernel in (grf.Diffusion(length), grf.Matern(1.5, length))]
+KERNELS = [
+    kernel for length in LENGTHSCALES for kernel in (grf.Diffusion(length), grf.Matern(1.5, length))
+]
 EIGENVECTORS = (8, 16, 32, 64, 96, 128, 192, 256)
 WIDTHS = (64, 128, 256, 512)
 WALK_LENGTHS = (2, 4, 8, 16)
 
 
-# -- cora ------------------------------------------------------------------------------------------------------
+# -- cora ------------------------------------------------------------------------------------------
 
 
 def cora() -> Data:
@@ -95,7 +105,9 @@ class Convolutions(nn.Module):
 
 
 class Averages(nn.Module):
-    """PPRGo: every node's own guess, then one weighted mean of guesses; here over learned vectors."""
+    """PPRGo: every node's own guess, then one weighted mean of guesses; here over
+    learned vectors.
+    """
 
     def __init__(self, data: Data, scale: float) -> None:
         super().__init__()
@@ -116,15 +128,23 @@ class Perceptron(nn.Module):
         self.x = data.x.float()
         width, n_classes = self.x.shape[1], int(data.y.max()) + 1
         self.layers = nn.Sequential(
-            nn.Dropout(0.5), nn.Linear(width, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, n_classes)
+            nn.Dropout(0.5),
+            nn.Linear(width, 64),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(64, n_classes),
         )
 
     def forward(self, nodes: Tensor) -> Tensor:
         return self.layers(self.x[nodes])
 
 
-def accuracies(make: Callable[[], nn.Module], y: Tensor, seed: int, epochs: int) -> tuple[float, float]:
-    """Shares of right topics in validation and in the test, at the best in validation of every fifth epoch."""
+def accuracies(
+    make: Callable[[], nn.Module], y: Tensor, seed: int, epochs: int
+) -> tuple[float, float]:
+    """Shares of right topics in validation and in the test, at the best in validation of every
+    fifth epoch.
+    """
     torch.manual_seed(seed)
     train, check, test = split(y, seed)
     model = make()
@@ -149,14 +169,18 @@ def accuracies(make: Callable[[], nn.Module], y: Tensor, seed: int, epochs: int)
 def chosen_accuracy(
     settings: dict[str, Callable[[], nn.Module]], y: Tensor, seed: int, epochs: int
 ) -> tuple[str, float]:
-    """The setting whose best epoch is best in validation, and its share of right topics in the test."""
+    """The setting whose best epoch is best in validation, and its share of right topics in the
+    test.
+    """
     found = {name: accuracies(make, y, seed, epochs) for name, make in settings.items()}
     name = max(found, key=lambda name: found[name][0])
     return name, found[name][1]
 
 
 def row_means(data: Data) -> Data:
-    """The plain edges and loops, with weights that sum to 1 at every node: one step of a walk that may stay."""
+    """The plain edges and loops, with weights that sum to 1 at every node: one step of a walk that
+    may stay.
+    """
     data = pyg.AddSelfLoops()(data)
     degrees = torch.bincount(data.edge_index[1], minlength=data.num_nodes)
     data.edge_weight = 1.0 / degrees[data.edge_index[1]]
@@ -171,8 +195,12 @@ def as_weight(data: Data) -> Data:
 
 
 def projected_edges(data: Data, hops: int, width: int) -> Data:
-    """The rows of the adjacency matrix with loops, to the power `hops`, projected to `width` random signs."""
-    x = torch.from_numpy(np.random.default_rng(0).choice([-1.0, 1.0], (data.num_nodes, width))).float()
+    """The rows of the adjacency matrix with loops, to the power `hops`, projected to `width` random
+    signs.
+    """
+    x = torch.from_numpy(
+        np.random.default_rng(0).choice([-1.0, 1.0], (data.num_nodes, width))
+    ).float()
     for _ in range(hops):
         x = x.index_add(0, data.edge_index[1], x[data.edge_index[0]])
     data.x = x
@@ -180,13 +208,17 @@ def projected_edges(data: Data, hops: int, width: int) -> Data:
 
 
 def unit_rows(data: Data) -> Data:
-    """Inputs of mean square 1 at every node: where a node lies counts, not how well it is linked."""
+    """Inputs of mean square 1 at every node: where a node lies counts, not how well it
+    is linked.
+    """
     data.x = functional.normalize(data.x.float()) * data.x.shape[1] ** 0.5
     return data
 
 
 def with_returns(data: Data) -> Data:
-    """Return probabilities, every column with mean 0 and mean square 1, beside the inputs if there are any."""
+    """Return probabilities, every column with mean 0 and mean square 1, beside the inputs if there
+    are any.
+    """
     columns = data.returns
     columns = (columns - columns.mean(dim=0)) / columns.std(dim=0).clamp(min=1e-12)
     data.x = columns if data.x is None else torch.cat([data.x, columns], dim=1)
@@ -211,14 +243,19 @@ def heat_rows() -> dict[str, dict[str, Setting]]:
     def settings(transform: Callable[[float], Callable[[Data], Data]]) -> dict[str, Setting]:
         made = {time: transform(time) for time in TIMES}
         return {
-            f"t={time:g} scale={scale:g}": (made[time], partial(Convolutions, normalize=False, scale=scale))
+            f"t={time:g} scale={scale:g}": (
+                made[time],
+                partial(Convolutions, normalize=False, scale=scale),
+            )
             for time in TIMES
             for scale in SCALES
         }
 
     plain = pyg.Compose([])
     return {
-        "plain edges": {f"scale={s:g}": (plain, partial(Convolutions, normalize=True, scale=s)) for s in SCALES},
+        "plain edges": {
+            f"scale={s:g}": (plain, partial(Convolutions, normalize=True, scale=s)) for s in SCALES
+        },
         "GDC, heat, dense": settings(dense),
         "GRFDiffusion, heat": settings(sampled),
     }
@@ -229,9 +266,11 @@ def pagerank_rows() -> dict[str, dict[str, Setting]]:
 
     def pushed(halt: float) -> Callable[[Data], Data]:
         push = pyg.GDC(
-            normalization_in="col", diffusion_kwargs={"method": "ppr", "alpha": halt, "eps": 1e-4},
-            sparsification_kwargs={"method": "threshold", "eps": 1e-3}, exact=False,
-        )  # fmt: skip
+            normalization_in="col",
+            diffusion_kwargs={"method": "ppr", "alpha": halt, "eps": 1e-4},
+            sparsification_kwargs={"method": "threshold", "eps": 1e-3},
+            exact=False,
+        )
         return pyg.Compose([push, as_weight])
 
     def settings(transform: Callable[[float], Callable[[Data], Data]]) -> dict[str, Setting]:
@@ -253,7 +292,9 @@ def input_rows() -> dict[str, dict[str, Setting]]:
     """A perceptron on what lies in the inputs."""
 
     def returns(length: int) -> Callable[[Data], Data]:
-        return pyg.Compose([AddReturnProbabilities(length, attr_name="returns", seed=0), with_returns])
+        return pyg.Compose(
+            [AddReturnProbabilities(length, attr_name="returns", seed=0), with_returns]
+        )
 
     def exact_returns(length: int) -> Callable[[Data], Data]:
         return pyg.Compose([pyg.AddRandomWalkPE(length, "returns"), with_returns])
@@ -266,12 +307,15 @@ def input_rows() -> dict[str, dict[str, Setting]]:
     }
     rows: dict[str, dict[str, Callable[[Data], Data]]] = {
         "projected edges": {
-            f"hops={hops} width={n}": pyg.Compose([partial(projected_edges, hops=hops, width=n), unit_rows])
+            f"hops={hops} width={n}": pyg.Compose(
+                [partial(projected_edges, hops=hops, width=n), unit_rows]
+            )
             for hops in (1, 2)
             for n in WIDTHS
         },
         "AddLaplacianEigenvectorPE": {
-            f"k={k}": pyg.Compose([pyg.AddLaplacianEigenvectorPE(k, None, True), unit_rows]) for k in EIGENVECTORS
+            f"k={k}": pyg.Compose([pyg.AddLaplacianEigenvectorPE(k, None, True), unit_rows])
+            for k in EIGENVECTORS
         },
         "AddRandomFeatures, 256": features,
         "  and AddReturnProbabilities": {
@@ -280,16 +324,21 @@ def input_rows() -> dict[str, dict[str, Setting]]:
         "AddRandomWalkPE": {f"length={n}": exact_returns(n) for n in WALK_LENGTHS},
         "AddReturnProbabilities": {f"length={n}": returns(n) for n in WALK_LENGTHS},
     }
-    return {row: {name: (made, Perceptron) for name, made in settings.items()} for row, settings in rows.items()}
+    return {
+        row: {name: (made, Perceptron) for name, made in settings.items()}
+        for row, settings in rows.items()
+    }
 
 
-# -- graphs that convolutions cannot tell apart ---------------------------------------------------------------
+# -- graphs that convolutions cannot tell apart ----------------------------------------------------
 
 SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
 def skip_graph(skip: int, rng: np.random.Generator) -> Data:
-    """A ring of 41 nodes, each linked to the `skip`-th next one, too; numbered at random. Degrees are 4."""
+    """A ring of 41 nodes, each linked to the `skip`-th next one, too; numbered at random. Degrees
+    are 4.
+    """
     names = rng.permutation(41)
     ring = np.arange(41)
     ends = np.concatenate([np.stack([ring, (ring + step) % 41]) for step in (1, skip)], axis=1)
@@ -324,7 +373,10 @@ def skip_accuracy(transform: Callable[[Data], Data], seed: int, epochs: int) -> 
         Batch.from_data_list([transform(skip_graph(skip, rng)) for skip in SKIPS for _ in range(n)])
         for n in (10, 5)
     )
-    mean, deviation = train.x.mean(dim=0), train.x.std(dim=0).clamp(min=1e-4)  # what is constant stays so
+    mean, deviation = (
+        train.x.mean(dim=0),
+        train.x.std(dim=0).clamp(min=1e-4),
+    )  # what is constant stays so
     train.x, test.x = (train.x - mean) / deviation, (test.x - mean) / deviation
     model = Isomorphism(train.x.shape[1])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -350,7 +402,7 @@ SKIP_ROWS: dict[str, Callable[[Data], Data]] = {
 }
 
 
-# -- the table and the figure -----------------------------------------------------------------------------------
+# -- the table and the figure ----------------------------------------------------------------------
 
 
 def cell(values: list[float]) -> str:
@@ -362,20 +414,39 @@ def cell(values: list[float]) -> str:
 def draw(accuracies: dict[str, dict[str, list[float]]], path: str) -> None:
     """Accuracies with two standard errors each way, ours and others' in two colours."""
     lines = [
-        (group, row, 100 * np.array(found)) for group, rows in accuracies.items() for row, found in rows.items()
+        (group, row, 100 * np.array(found))
+        for group, rows in accuracies.items()
+        for row, found in rows.items()
     ]
     with figure(path, height=0.32 * len(lines) + 0.9) as sheet:
         ax = sheet.subplots()
-        places = np.arange(len(lines)) + 0.6 * np.array([list(accuracies).index(group) for group, *_ in lines])
+        places = np.arange(len(lines)) + 0.6 * np.array(
+            [list(accuracies).index(group) for group, *_ in lines]
+        )
         for place, (_, row, found) in zip(places, lines, strict=True):
-            ours = any(name in row for name in ("GRF", "PersonalizedPageRank", "AddRandomFeatures", "AddReturn"))
+            ours = any(
+                name in row
+                for name in ("GRF", "PersonalizedPageRank", "AddRandomFeatures", "AddReturn")
+            )
             ax.errorbar(
-                found.mean(), place, xerr=2 * found.std(ddof=1) / len(found) ** 0.5, fmt="o" if ours else "s",
-                color=COLOURS[0] if ours else COLOURS[1], markersize=6,
-            )  # fmt: skip
+                found.mean(),
+                place,
+                xerr=2 * found.std(ddof=1) / len(found) ** 0.5,
+                fmt="o" if ours else "s",
+                color=COLOURS[0] if ours else COLOURS[1],
+                markersize=6,
+            )
         for group in accuracies:
-            first = min(place for place, line in zip(places, lines, strict=True) if line[0] == group)
-            ax.annotate(group, (0.01, first - 0.55), xycoords=("axes fraction", "data"), fontsize=8.5, va="center")
+            first = min(
+                place for place, line in zip(places, lines, strict=True) if line[0] == group
+            )
+            ax.annotate(
+                group,
+                (0.01, first - 0.55),
+                xycoords=("axes fraction", "data"),
+                fontsize=8.5,
+                va="center",
+            )
         ax.plot([], [], "o", color=COLOURS[0], label="graphrf")
         ax.plot([], [], "s", color=COLOURS[1], label="others")
         ax.set_yticks(places, [row.strip() for _, row, _ in lines])
@@ -427,16 +498,25 @@ def main() -> None:
             begin = time.perf_counter()
             made = {transform: transform(data) for transform in transforms}
             seconds = (time.perf_counter() - begin) / len(made)
-            models = {name: partial(model, made[transform]) for name, (transform, model) in settings.items()}
+            models = {
+                name: partial(model, made[transform])
+                for name, (transform, model) in settings.items()
+            }
             found = [chosen_accuracy(models, data.y, seed, epochs) for seed in range(seeds)]
             chosen = Counter(name for name, _ in found).most_common()
             edges = made[settings[chosen[0][0]][0]].num_edges
-            words = ", ".join(name + (f" ({times} times)" if times > 1 else "") for name, times in chosen)
+            words = ", ".join(
+                name + (f" ({times} times)" if times > 1 else "") for name, times in chosen
+            )
             drawn[group][row] = [share for _, share in found]
             shares = cell(drawn[group][row])
             print(f"  {row:32}{shares:>14}{edges:10}{seconds:10.2f}  {words}", flush=True)
 
-    print(f"\nrings of 41 nodes with skips of {', '.join(map(str, SKIPS))}: which skip, by GIN, {seeds} seeds")
+    print(
+        "\n"
+        f"rings of 41 nodes with skips of {', '.join(map(str, SKIPS))}: which skip, by GIN, "
+        f"{seeds} seeds"
+    )
     for name, transform in SKIP_ROWS.items():
         found = [skip_accuracy(transform, seed, epochs) for seed in range(seeds)]
         print(f"  {name:32}{cell(found):>14}", flush=True)

@@ -1,11 +1,13 @@
-"""What quadrature rules do to a kernel with a short lengthscale: figures A.5 and A.6 of the chapter.
+"""What quadrature rules do to a kernel with a short lengthscale: figures A.5 and A.6 of the
+chapter.
 
-As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Secs. A.3.3 and A.3.3.4): the
-squared-exponential kernel with lengthscale 1/5 on [-3, 3] and on [-150, 150], by Gauss-Hermite, Gauss-Legendre,
-compound Simpson and Filon rules of 16 to 256 nodes (Simpson and Filon take one more). The chapter does not state
-the interval of the last two; here it ends at 5 standard deviations of the spectral density. Its Gauss-Legendre
-rule maps [-1, 1] to the line by tan(pi u / 2) in units of 1/x; ours does so in units of 1/lengthscale, which makes
-the error a function of distance over lengthscale. Both are shown.
+As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Secs. A.3.3 and
+A.3.3.4): the squared-exponential kernel with lengthscale 1/5 on [-3, 3] and on [-150, 150], by
+Gauss-Hermite, Gauss-Legendre, compound Simpson and Filon rules of 16 to 256 nodes (Simpson and
+Filon take one more). The chapter does not state the interval of the last two; here it ends at 5
+standard deviations of the spectral density. Its Gauss-Legendre rule maps [-1, 1] to the line by
+tan(pi u / 2) in units of 1/x; ours does so in units of 1/lengthscale, which makes the error a
+function of distance over lengthscale. Both are shown.
 
     python examples/quadrature_rules.py --out quadrature_rules.png
     python examples/quadrature_rules.py --nodes 16 64 --points 501
@@ -32,7 +34,9 @@ RULES = ("Gauss-Hermite", "Gauss-Legendre", "Gauss-Legendre, in 1/x", "Simpson",
 
 
 def legendre_in_units_of_x(n_nodes: int, lengthscale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The chapter's map: nodes tan(pi u / 2) are frequencies of x itself, so l times them at lengthscale 1."""
+    """The chapter's map: nodes tan(pi u / 2) are frequencies of x itself, so l times them at
+    lengthscale 1.
+    """
     nodes, weights = gauss_legendre(n_nodes)
     return lengthscale * nodes, lengthscale * weights
 
@@ -60,7 +64,9 @@ def first_beyond(t: np.ndarray, error: np.ndarray, bound: float) -> float:
 
 
 def draw(nodes: list[int], path: str) -> None:
-    """The kernel near the origin for every number of nodes, and far from it, rule by rule, for the largest."""
+    """The kernel near the origin for every number of nodes, and far from it, rule by rule, for the
+    largest.
+    """
     exact = stationary_kernel("gaussian")
     looks = dict(zip(RULES, zip(COLOURS, ("-", "-", ":", "--", "-."), strict=False), strict=True))
     t = np.linspace(-NEAR, NEAR, 1201)
@@ -70,7 +76,9 @@ def draw(nodes: list[int], path: str) -> None:
         for ax, n_nodes in zip(axes, nodes, strict=True):
             ax.plot(t, exact(np.abs(t) / LENGTHSCALE), color="#bdbdbd", linewidth=4, label="exact")
             for rule, (colour, style) in looks.items():
-                ax.plot(t, approximate(rule, n_nodes, t), style, color=colour, linewidth=1.2, label=rule)
+                ax.plot(
+                    t, approximate(rule, n_nodes, t), style, color=colour, linewidth=1.2, label=rule
+                )
             ax.set_title(f"{n_nodes} nodes")
             ax.set_xlabel("x - x'")
         axes[0].set_ylabel("kernel")
@@ -88,7 +96,9 @@ def draw(nodes: list[int], path: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, nargs="+", default=[16, 64, 256], help="even numbers")
     parser.add_argument("--points", type=int, default=30_001, help="distances from 0 to 150")
     add_figure_option(parser)
@@ -97,23 +107,33 @@ def main(arguments: list[str] | None = None) -> None:
     t = np.linspace(0, FAR, options.points)
     exact = stationary_kernel("gaussian")(t / LENGTHSCALE)
     print(
-        f"squared-exponential kernel, lengthscale {LENGTHSCALE}; Simpson, Filon: +-{MAX_FREQUENCY / LENGTHSCALE:g}"
+        f"squared-exponential kernel, lengthscale {LENGTHSCALE}; Simpson, Filon: "
+        f"+-{MAX_FREQUENCY / LENGTHSCALE:g}"
     )
-    print(f"{'nodes':>5} {'rule':<23} {'k(0)':>7}  {'error, t <= 3':>13} {'t <= 150':>9} {'above .01 from':>14}")
+    print(
+        f"{'nodes':>5} {'rule':<23} {'k(0)':>7}  {'error, t <= 3':>13} {'t <= 150':>9} "
+        f"{'above .01 from':>14}"
+    )
     for n_nodes in options.nodes:
         for rule in RULES:
             values = approximate(rule, n_nodes, t)
             error = values - exact
             near = np.abs(error[t <= NEAR]).max()
             print(
-                f"{n_nodes:>5} {rule:<23} {values[0]:>7.4f}  {near:>13.1e} {np.abs(error).max():>9.1e} "
-                f"{first_beyond(t, error, 0.01):>14.3g}"
+                f"{n_nodes:>5} {rule:<23} {values[0]:>7.4f}  {near:>13.1e} "
+                f"{np.abs(error).max():>9.1e} {first_beyond(t, error, 0.01):>14.3g}"
             )
     print(f"\nwith {n_nodes} nodes (published: in words only, 256 nodes)")
     apart = np.ptp([approximate(rule, n_nodes, t[t <= NEAR]) for rule in RULES], axis=0).max()
-    print(f"  published: for t <= 3 all but Gauss-Hermite cannot be told apart; ours: all within {apart:.1e}")
+    print(
+        "  published: for t <= 3 all but Gauss-Hermite cannot be told apart; ours: all within "
+        f"{apart:.1e}"
+    )
     ghost = np.pi * n_nodes / (2 * MAX_FREQUENCY) * LENGTHSCALE
-    print(f"  published: Filon is the better only for t > 100; ours: from pi/h = {ghost:.1f} on, Simpson's ghost")
+    print(
+        f"  published: Filon is the better only for t > 100; ours: from pi/h = {ghost:.1f} on, "
+        "Simpson's ghost"
+    )
     if options.out:
         draw(options.nodes, options.out)
 

@@ -1,9 +1,9 @@
 """Rates from counts: a Poisson likelihood on a mesh, of which a tenth of the faces were counted.
 
-On the faces of a torus events happen at a rate exp(1 + z), z the z-component of the normal. Each of 400 faces was
-watched for a time of its own, its exposure; `GraphGPRegressor(likelihood="poisson")` learns the rates of all
-faces from the counts. Printed is the error of the mean rate and the share of faces whose rate lies within the 95 %
-interval.
+On the faces of a torus events happen at a rate exp(1 + z), z the z-component of the normal. Each of
+400 faces was watched for a time of its own, its exposure; `GraphGPRegressor(likelihood="poisson")`
+learns the rates of all faces from the counts. Printed is the error of the mean rate and the share
+of faces whose rate lies within the 95 % interval.
 
     python examples/rates.py --out rates.png
 """
@@ -24,7 +24,9 @@ COUNTED = 400
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
@@ -35,7 +37,9 @@ def main() -> None:
     seen = rng.permutation(n)[:COUNTED]
     exposure = rng.gamma(2.0, 1.0, COUNTED)
     counts = rng.poisson(exposure * rate[seen])
-    gp = grf.GraphGPRegressor(data.graph, kernel="diffusion", likelihood="poisson", seed=options.seed)
+    gp = grf.GraphGPRegressor(
+        data.graph, kernel="diffusion", likelihood="poisson", seed=options.seed
+    )
     gp.fit(seen, counts, exposure=exposure)
     mean, std = gp.predict(return_std=True)
     low, high = gp.predict(quantiles=(0.025, 0.975)).T
@@ -49,9 +53,15 @@ def main() -> None:
         mesh, observed = data.extra, filled(n, seen, counts / exposure)
         with figure(options.out, height=7.0) as sheet:
             plot_mesh_posterior(
-                mesh["vertices"], mesh["faces"], mean, std, truth=rate, observed=observed,
-                figure=sheet, label="rate (events per unit of time)",
-            )  # fmt: skip
+                mesh["vertices"],
+                mesh["faces"],
+                mean,
+                std,
+                truth=rate,
+                observed=observed,
+                figure=sheet,
+                label="rate (events per unit of time)",
+            )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
-"""Classification with positive features on eight tables: figure 8 and table 2 of "Simplex random features".
+"""Classification with positive features on eight tables: figure 8 and table 2 of "Simplex random
+features".
 
-As there (Reid et al. 2023, Sec. 5.3 and App. B.1): kernel regression with the Gaussian kernel, lengthscale 1/sigma
-approximated by m positive features with independent norms; m is d, the number of columns, and multiples of it.
-sigma is the one at which independent features with m = 10 d do best on validation rows, of a coarse grid and over
-10 draws; for nursery and chess from 1,000 training rows and 100 validation rows.
+As there (Reid et al. 2023, Sec. 5.3 and App. B.1): kernel regression with the Gaussian kernel,
+lengthscale 1/sigma approximated by m positive features with independent norms; m is d, the number
+of columns, and multiples of it. sigma is the one at which independent features with m = 10 d do
+best on validation rows, of a coarse grid and over 10 draws; for nursery and chess from 1,000
+training rows and 100 validation rows.
 
-What the paper does not say is taken so. Cells that are words or letters become one column for each value: with one
-number a column, abalone and nursery would have 8 columns, and padding to a power of two could not have moved their
-accuracies between Tables 2 and 3. All columns then get mean 0 and standard deviation 1 on the training rows. A
-tenth of the rows is for validation; in every repeat, a ninth of the others is for testing, drawn anew, and
-frequencies are new. The paper's standard errors are over frequencies alone, ours over both. Couplings are compared
-in the same repeats.
+What the paper does not say is taken so. Cells that are words or letters become one column for each
+value: with one number a column, abalone and nursery would have 8 columns, and padding to a power of
+two could not have moved their accuracies between Tables 2 and 3. All columns then get mean 0 and
+standard deviation 1 on the training rows. A tenth of the rows is for validation; in every repeat, a
+ninth of the others is for testing, drawn anew, and frequencies are new. The paper's standard errors
+are over frequencies alone, ours over both. Couplings are compared in the same repeats.
 
     python examples/simplex_classification.py --out simplex_classification.png
     python examples/simplex_classification.py --sets banknote wifi --repeats 20 --multiples 1 4
@@ -70,11 +72,15 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
             columns += [values == code for code in range(len(categories[column]))]
         else:
             columns.append(values)
-    return np.column_stack(columns).astype(np.float64), np.unique(table.targets, return_inverse=True)[1]
+    return np.column_stack(columns).astype(np.float64), np.unique(
+        table.targets, return_inverse=True
+    )[1]
 
 
 def standardise(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
-    """Rows with mean 0 and standard deviation 1 on the training rows; constant columns stay 0 there."""
+    """Rows with mean 0 and standard deviation 1 on the training rows; constant columns stay 0
+    there.
+    """
     mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
     z = (x - mean) / np.where(deviation > 0, deviation, 1)
     return Split(z[train], y[train], z[test], y[test])
@@ -83,10 +89,17 @@ def standardise(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarra
 def accuracy(split: Split, sigma: float, directions: str, n_features: int, seed: int) -> float:
     """Share of test rows whose class is found, with positive features."""
     features = LaplaceFeatures(
-        n_features, directions=directions, norms="iid", antithetic=False,
-        lengthscale=1 / sigma, seed=seed, n_threads=1,
-    )  # fmt: skip
-    return KernelRegressionClassifier(features).fit(split.x, split.y).score(split.x_test, split.y_test)
+        n_features,
+        directions=directions,
+        norms="iid",
+        antithetic=False,
+        lengthscale=1 / sigma,
+        seed=seed,
+        n_threads=1,
+    )
+    return (
+        KernelRegressionClassifier(features).fit(split.x, split.y).score(split.x_test, split.y_test)
+    )
 
 
 def exact_accuracy(split: Split, sigma: float) -> float:
@@ -108,7 +121,12 @@ def choose_sigma(x: np.ndarray, y: np.ndarray, seed: int) -> float:
         validation, train = validation[:GRID_VALIDATION], train[:GRID_TRAIN]
     split = standardise(x, y, train, validation)
     means = [
-        np.mean([accuracy(split, s, "iid", GRID_MULTIPLE * x.shape[1], seed + i) for i in range(GRID_DRAWS)])
+        np.mean(
+            [
+                accuracy(split, s, "iid", GRID_MULTIPLE * x.shape[1], seed + i)
+                for i in range(GRID_DRAWS)
+            ]
+        )
         for s in GRID
     ]
     return float(GRID[int(np.argmax(means))])
@@ -142,7 +160,9 @@ def measure(
         if repeat < exact.size:
             exact[repeat] = exact_accuracy(split, sigma)
         for directions, k in found:
-            found[directions, k][repeat] = accuracy(split, sigma, directions, k * x.shape[1], seed + repeat)
+            found[directions, k][repeat] = accuracy(
+                split, sigma, directions, k * x.shape[1], seed + repeat
+            )
     return found, exact, mean_v(split, sigma)
 
 
@@ -151,8 +171,12 @@ def cell(values: np.ndarray) -> str:
     return "{:.4f} +- {:.4f}".format(*mean_and_error(values))
 
 
-def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str, np.ndarray], path: str) -> None:
-    """Accuracy against the number of features, a panel for each table; bars of a standard error each way."""
+def draw(
+    results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str, np.ndarray], path: str
+) -> None:
+    """Accuracy against the number of features, a panel for each table; bars of a standard error
+    each way.
+    """
     columns = min(4, len(results))
     rows = -(-len(results) // columns)
     with figure(path, height=2.1 * rows + 0.7) as sheet:
@@ -164,7 +188,9 @@ def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str,
             for directions in DIRECTIONS:
                 mean, error = np.array([mean_and_error(found[directions, k]) for k in multiples]).T
                 ax.errorbar(multiples, mean, error, label=directions, **look(directions))
-            ax.axhline(exact[name].mean(), color=GREY, linewidth=1.2, linestyle=":", label="exact kernel")
+            ax.axhline(
+                exact[name].mean(), color=GREY, linewidth=1.2, linestyle=":", label="exact kernel"
+            )
             doublings(ax, multiples)
             ax.locator_params(axis="y", nbins=5)
             ax.set_title(name)
@@ -174,9 +200,16 @@ def draw(results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str,
 
 
 def print_rows(
-    name: str, found: dict[tuple[str, int], np.ndarray], exact: np.ndarray, d: int, sigma: float, v: float
+    name: str,
+    found: dict[tuple[str, int], np.ndarray],
+    exact: np.ndarray,
+    d: int,
+    sigma: float,
+    v: float,
 ) -> None:
-    """One table's rows, with the paired gain of simplex over orthogonal directions; below, what is published."""
+    """One table's rows, with the paired gain of simplex over orthogonal directions; below, what is
+    published.
+    """
     for k in sorted({k for _, k in found}):
         print(
             f"{name:<9} {d:>3} {sigma:>6.3f} {v:>4.1f} {k:>3} {found['iid', k].size:>7}  "
@@ -188,17 +221,27 @@ def print_rows(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED), metavar="NAME")
-    parser.add_argument("--multiples", nargs="+", type=int, default=MULTIPLES, metavar="K", help="m = K d")
-    parser.add_argument("--repeats", type=int, help="at least 2; default: 60 to 300 by the table's size")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sets", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED), metavar="NAME"
+    )
+    parser.add_argument(
+        "--multiples", nargs="+", type=int, default=MULTIPLES, metavar="K", help="m = K d"
+    )
+    parser.add_argument(
+        "--repeats", type=int, help="at least 2; default: 60 to 300 by the table's size"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()
     if options.repeats is not None and options.repeats < 2:
         parser.error("--repeats must be at least 2")
 
-    print("accuracy, mean +- standard error, of m = k d positive features; v: mean |sigma (x + y)|;")
+    print(
+        "accuracy, mean +- standard error, of m = k d positive features; v: mean |sigma (x + y)|;"
+    )
     print("gain: simplex - orthogonal, paired; exact: the kernel itself; paper: table 2")
     print(
         f"{'set':<9} {'d':>3} {'sigma':>6} {'v':>4} {'k':>3} {'repeats':>7}  "
@@ -210,7 +253,9 @@ def main() -> None:
         x, y = load(name)
         sigma = choose_sigma(x, y, options.seed)
         repeats = options.repeats or repeats_for(len(x))
-        results[name], exact[name], v = measure(x, y, sigma, options.multiples, repeats, options.seed)
+        results[name], exact[name], v = measure(
+            x, y, sigma, options.multiples, repeats, options.seed
+        )
         print_rows(name, results[name], exact[name], x.shape[1], sigma, v)
     if options.out:
         draw(results, exact, options.out)

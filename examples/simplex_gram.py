@@ -1,13 +1,13 @@
 """The error of Gram matrices from positive features: figure 7 of "Simplex random features".
 
-As there (Reid et al. 2023, Sec. 5.2): 64 points of N(0, 0.1^2 I) in 64 dimensions, the Gaussian kernel of
-lengthscale 1, independent norms, and the squared Frobenius error sum_ij (K_ij - phi(x_i) . phi(x_j))^2 against
-the number of features. A block has 64. Every repeat has new points and frequencies; the four couplings share the
-points and the norms.
+As there (Reid et al. 2023, Sec. 5.2): 64 points of N(0, 0.1^2 I) in 64 dimensions, the Gaussian
+kernel of lengthscale 1, independent norms, and the squared Frobenius error sum_ij (K_ij - phi(x_i)
+. phi(x_j))^2 against the number of features. A block has 64. Every repeat has new points and
+frequencies; the four couplings share the points and the norms.
 
-The paper prints no figures for its curves. It says that simplex features have the least error and independent ones
-the most. Beside ours stand the exact means: the sum of the mean square errors of all pairs of the points (its
-Eq. 11 with Eqs 19, 23 and 24). There is no closed form for simplex+.
+The paper prints no figures for its curves. It says that simplex features have the least error and
+independent ones the most. Beside ours stand the exact means: the sum of the mean square errors of
+all pairs of the points (its Eq. 11 with Eqs 19, 23 and 24). There is no closed form for simplex+.
 
     python examples/simplex_gram.py --out simplex_gram.png
     python examples/simplex_gram.py --features 64 --repeats 5
@@ -44,7 +44,12 @@ def squared_errors(points: np.ndarray, directions: str, n_features: int, seed: i
     errors = np.empty(len(points))
     for repeat, x in enumerate(points):
         features = LaplaceFeatures(
-            n_features, directions=directions, norms="iid", antithetic=False, seed=seed + repeat, n_threads=1
+            n_features,
+            directions=directions,
+            norms="iid",
+            antithetic=False,
+            seed=seed + repeat,
+            n_threads=1,
         )
         phi = features.fit_transform(x)
         errors[repeat] = np.sum((phi @ phi.T - stationary_kernel("gaussian").gram(x)) ** 2)
@@ -54,7 +59,8 @@ def squared_errors(points: np.ndarray, directions: str, n_features: int, seed: i
 def exact_means(points: np.ndarray, directions: str, n_features: int) -> np.ndarray:
     """The mean of `squared_errors` given the points of every repeat.
 
-    The error of a pair is exp(-2 |x|^2 - 2 |y|^2) g(|x + y|); log g is interpolated between Chebyshev nodes.
+    The error of a pair is exp(-2 |x|^2 - 2 |y|^2) g(|x + y|); log g is interpolated between
+    Chebyshev nodes.
     """
     square = np.sum(points**2, axis=2)
     total = square[:, :, None] + square[:, None, :]
@@ -67,7 +73,9 @@ def exact_means(points: np.ndarray, directions: str, n_features: int) -> np.ndar
     return np.exp(log_g(v) - 2 * total).sum(axis=(1, 2))
 
 
-def draw(results: dict[tuple[str, int], np.ndarray], means: dict[tuple[str, int], float], path: str) -> None:
+def draw(
+    results: dict[tuple[str, int], np.ndarray], means: dict[tuple[str, int], float], path: str
+) -> None:
     """Errors against the number of features, a standard error each way; lines: the exact means."""
     numbers = sorted({m for _, m in results})
     with figure(path, height=4.2, width=6.0) as sheet:
@@ -90,7 +98,9 @@ def draw(results: dict[tuple[str, int], np.ndarray], means: dict[tuple[str, int]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--features", nargs="+", type=int, default=FEATURES, metavar="M")
     parser.add_argument("--repeats", type=int, default=600, help="at least 2")
     parser.add_argument("--seed", type=int, default=0)
@@ -99,9 +109,14 @@ def main() -> None:
     if options.repeats < 2:
         parser.error("--repeats must be at least 2")
 
-    print("squared Frobenius error of the Gram matrix, mean +- standard error, and the exact mean in brackets")
     print(
-        f"{'m':>4}  " + "".join(f"{name:<27}" for name in DIRECTIONS) + "orthogonal / iid    simplex / orthogonal"
+        "squared Frobenius error of the Gram matrix, mean +- standard error, and the exact mean in "
+        "brackets"
+    )
+    print(
+        f"{'m':>4}  "
+        + "".join(f"{name:<27}" for name in DIRECTIONS)
+        + "orthogonal / iid    simplex / orthogonal"
     )
     points = draw_points(options.repeats, options.seed)
     results, means = {}, {}
@@ -112,7 +127,8 @@ def main() -> None:
                 means[name, m] = float(exact_means(points, name, m).mean())
         cells = (
             "{:.2f} +- {:.2f} ({})".format(
-                *mean_and_error(results[name, m]), f"{means[name, m]:.2f}" if name in CLOSED_FORM else "-"
+                *mean_and_error(results[name, m]),
+                f"{means[name, m]:.2f}" if name in CLOSED_FORM else "-",
             )
             for name in DIRECTIONS
         )
@@ -120,7 +136,9 @@ def main() -> None:
             "{:.4f} +- {:.4f}".format(*ratio_and_error(results[a, m], results[b, m]))
             for a, b in (("orthogonal", "iid"), ("simplex", "orthogonal"))
         )
-        print(f"{m:>4}  " + "".join(f"{text:<27}" for text in cells) + "    ".join(ratios), flush=True)
+        print(
+            f"{m:>4}  " + "".join(f"{text:<27}" for text in cells) + "    ".join(ratios), flush=True
+        )
     if options.out:
         draw(results, means, options.out)
 

@@ -1,12 +1,15 @@
-"""Ten million nodes and forty million edges on two cores: features, a Gaussian process and PageRank of a part.
+"""Ten million nodes and forty million edges on two cores: features, a Gaussian process and PageRank
+of a part.
 
 A random graph is saved to disk, and opened without reading it. Then
 
 - 32 walks from each of 1,000 nodes make their features for every kernel;
-- a Gaussian process is trained on noisy values at these nodes, by sampled rows, and predicts values and standard
-  deviations at others. The value of a node is made of random numbers at itself and its neighbours; all nodes are
-  taken from the few steps around one of them, as scattered ones would say nothing of each other on such a graph;
-- personalised PageRank of one node is found by pushes, which end where too little of it is left to pass on.
+- a Gaussian process is trained on noisy values at these nodes, by sampled rows, and predicts values
+  and standard deviations at others. The value of a node is made of random numbers at itself and its
+  neighbours; all nodes are taken from the few steps around one of them, as scattered ones would say
+  nothing of each other on such a graph;
+- personalised PageRank of one node is found by pushes, which end where too little of it is left to
+  pass on.
 
     python examples/ten_million_nodes.py                        # five minutes, 18 GiB of memory
     python examples/ten_million_nodes.py --nodes 100000
@@ -47,7 +50,9 @@ def neighbourhood(graph: grf.Graph, centre: int, size: int) -> np.ndarray:
 
 @contextmanager
 def told(what: str) -> Iterator[None]:
-    """Print the seconds that something took, and the most memory that the process has had so far."""
+    """Print the seconds that something took, and the most memory that the process has
+    had so far.
+    """
     started = time.perf_counter()
     yield
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -57,14 +62,18 @@ def told(what: str) -> Iterator[None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=10_000_000)
-    parser.add_argument("--folder", type=Path, default=None, help="keeps the graph (default: a temporary one)")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="keeps the graph (default: a temporary one)"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         run(options.nodes, options.folder or Path(temporary))
 
 
 def run(n_nodes: int, folder: Path) -> None:
-    """All steps on a graph of so many nodes, four times as many edges, that is written to `folder`."""
+    """All steps on a graph of so many nodes, four times as many edges, that is written
+    to `folder`.
+    """
     n_edges = 4 * n_nodes
     with told(f"make and save {n_nodes:,} nodes and about {n_edges:,} edges"):
         random_graph(n_nodes, n_edges).save(folder)

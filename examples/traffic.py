@@ -1,15 +1,17 @@
-"""Traffic speeds between sensors: figure 11 of the paper (San Jose), and Los Angeles through two days.
+"""Traffic speeds between sensors: figure 11 of the paper (San Jose), and Los Angeles through two
+days.
 
-San Jose (Reid et al. 2024, App. F.3): 1,016 nodes of a road graph, 325 of them with sensors, one evening's speeds;
-250 sensors observed, 75 held out; diffusion kernel, constant mean, hyperparameters trained on 8 independent walks
-(p_halt .4) or, with `--train exact`, by the exact likelihood, then frozen; {4, 8, 16} walks. Columns as in
-`mesh_normals.py`. Above, over several splits: exact GPs of both Laplacians and Markov random fields.
+San Jose (Reid et al. 2024, App. F.3): 1,016 nodes of a road graph, 325 of them with sensors, one
+evening's speeds; 250 sensors observed, 75 held out; diffusion kernel, constant mean,
+hyperparameters trained on 8 independent walks (p_halt .4) or, with `--train exact`, by the exact
+likelihood, then frozen; {4, 8, 16} walks. Columns as in `mesh_normals.py`. Above, over several
+splits: exact GPs of both Laplacians and Markov random fields.
 
-Los Angeles (METR-LA, 207 sensors, one week at 5 minutes): for every quarter of the sensors in turn, their speeds
-on the last two days are predicted from the others', every 15 minutes, with hyperparameters shared by all times. A
-sensor has a past: its mean at that time of day over the first five days but the weekend, and the standard
-deviation about it. The process is that of the residuals in units of that standard deviation, with a constant for
-each time.
+Los Angeles (METR-LA, 207 sensors, one week at 5 minutes): for every quarter of the sensors in turn,
+their speeds on the last two days are predicted from the others', every 15 minutes, with
+hyperparameters shared by all times. A sensor has a past: its mean at that time of day over the
+first five days but the weekend, and the standard deviation about it. The process is that of the
+residuals in units of that standard deviation, with a constant for each time.
 
     python examples/traffic.py --out traffic.png
     python examples/traffic.py --quick
@@ -46,10 +48,15 @@ FOLDS = 4
 def san_jose(
     walks: tuple[int, ...], repeats: int, splits: int, training: str, seed: int
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Print the models over several splits and the samplers of the first; their scores, and the exact error."""
+    """Print the models over several splits and the samplers of the first; their scores, and the
+    exact error.
+    """
     data = grf.datasets.load("san-jose")
     graph, sensors, speeds = data.graph, data.target_nodes, data.targets
-    print(f"San Jose: {graph.n_nodes} nodes, {sensors.size} sensors, {N_TEST} held out, {splits} splits")
+    print(
+        f"San Jose: {graph.n_nodes} nodes, {sensors.size} sensors, {N_TEST} held out, {splits} "
+        "splits"
+    )
     print_models(graph, sensors, speeds, splits, seed)
 
     train, test = protocol.split(sensors.size, N_TEST, seed)
@@ -57,24 +64,32 @@ def san_jose(
         model = protocol.train_on_walks(graph, sensors[train], speeds[train], "constant", 0.4, seed)
     else:
         model = protocol.model_of(ExactGP(graph).fit(sensors[train], speeds[train]))
-    task = protocol.task_from(graph, sensors[train], sensors[test], speeds[train], speeds[test], model)
+    task = protocol.task_from(
+        graph, sensors[train], sensors[test], speeds[train], speeds[test], model
+    )
     exact = metrics.rmse(task.y_test, task.mean)
     print(
-        f"\nfirst split, trained by {training}: lengthscale {model.kernel.hyperparameters['lengthscale']:.2f}, "
-        f"scale {model.amplitude * np.diagonal(task.dense).mean():.3g}, noise {model.noise:.3g}; exact GP: RMSE "
-        f"{exact:.4f}"
+        "\n"
+        f"first split, trained by {training}: lengthscale "
+        f"{model.kernel.hyperparameters['lengthscale']:.2f}, scale "
+        f"{model.amplitude * np.diagonal(task.dense).mean():.3g}, noise {model.noise:.3g}; exact "
+        f"GP: RMSE {exact:.4f}"
     )
     results, _ = protocol.compare(task, walks, (0.4, 0.1), repeats, seed)
     protocol.print_targets(results, exact, walks[-1], 0.1)
     return results, exact
 
 
-def print_models(graph: grf.Graph, sensors: np.ndarray, speeds: np.ndarray, splits: int, seed: int) -> None:
+def print_models(
+    graph: grf.Graph, sensors: np.ndarray, speeds: np.ndarray, splits: int, seed: int
+) -> None:
     """Models as a whole: means over splits."""
     diffusion = {name: ExactGP(graph, grf.Diffusion(laplacian=name)) for name in LAPLACIANS}
 
     def exact(name: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-        def predict(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def predict(
+            train: np.ndarray, y: np.ndarray, test: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
             gp = diffusion[name].fit(train, y)
             mean, std = gp.predict(test, return_std=True)
             return mean, std**2 + gp.noise_
@@ -82,14 +97,18 @@ def print_models(graph: grf.Graph, sensors: np.ndarray, speeds: np.ndarray, spli
         return predict
 
     def field(name: str) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-        def predict(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def predict(
+            train: np.ndarray, y: np.ndarray, test: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
             model = protocol.matern_field(graph, train, y, mean="constant", laplacian=name)
             mean, std = model.predict(test, return_std="observation")
             return mean, std**2
 
         return predict
 
-    def overall(train: np.ndarray, y: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def overall(
+        train: np.ndarray, y: np.ndarray, test: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         return np.full(test.size, y.mean()), np.full(test.size, y.var())
 
     models = {
@@ -120,14 +139,18 @@ def print_quality(name: str, rows: np.ndarray) -> None:
     """A line of means and standard errors; columns as `quality`, then seconds."""
     error, density = (protocol.mean_and_error(rows[:, k]) for k in (0, 1))
     cells = [f"{mean:.3f} +- {spread:.3f}".ljust(18) for mean, spread in (error, density)]
-    print(f"{name:<28}{''.join(cells)}{rows[:, 2].mean():<14.3f}{rows[:, 3].mean():>8.2f}", flush=True)
+    print(
+        f"{name:<28}{''.join(cells)}{rows[:, 2].mean():<14.3f}{rows[:, 3].mean():>8.2f}", flush=True
+    )
 
 
 # -- Los Angeles -----------------------------------------------------------------------------------
 
 
 class Week(NamedTuple):
-    """Residuals at the test times in units of each sensor's standard deviation, and what makes speeds of them."""
+    """Residuals at the test times in units of each sensor's standard deviation, and what makes
+    speeds of them.
+    """
 
     graph: grf.Graph
     residuals: np.ndarray  # (sensors, times)
@@ -149,8 +172,12 @@ def los_angeles_week(every: int = EVERY) -> Week:
     return Week(data.graph, (speeds - past) / deviations[:, None], past, deviations)
 
 
-def neighbour_mean(graph: grf.Graph, seen: np.ndarray, y: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """The weighted mean of a node's observed neighbours, itself excluded; of all where it has none."""
+def neighbour_mean(
+    graph: grf.Graph, seen: np.ndarray, y: np.ndarray, nodes: np.ndarray
+) -> np.ndarray:
+    """The weighted mean of a node's observed neighbours, itself excluded; of all where
+    it has none.
+    """
     weights = graph.adjacency[nodes][:, seen].toarray()
     weights[nodes[:, None] == seen] = 0.0
     total = weights.sum(axis=1, keepdims=True)
@@ -162,12 +189,15 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
     week = los_angeles_week(every)
     order = np.random.default_rng(seed).permutation(week.graph.n_nodes)
     print(
-        f"\nLos Angeles: {week.graph.n_nodes} sensors, {week.residuals.shape[1]} times, every {FOLDS}th hidden, "
-        f"{folds} folds"
+        "\n"
+        f"Los Angeles: {week.graph.n_nodes} sensors, {week.residuals.shape[1]} times, every "
+        f"{FOLDS}th hidden, {folds} folds"
     )
 
     def regressor(**settings: object) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
-        def predict(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def predict(
+            seen: np.ndarray, y: np.ndarray, hidden: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
             gp = grf.GraphGPRegressor(week.graph, seed=seed, **settings).fit(seen, y)
             return gp.predict(hidden, return_std="observation")
 
@@ -183,13 +213,19 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
             hidden, return_std="observation"
         )
 
-    def history(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def history(
+        seen: np.ndarray, y: np.ndarray, hidden: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         return constant_deviation(np.zeros((hidden.size, y.shape[1])), y)
 
     def city(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return constant_deviation(np.repeat(y.mean(axis=0)[None], hidden.size, axis=0), y - y.mean(axis=0))
+        return constant_deviation(
+            np.repeat(y.mean(axis=0)[None], hidden.size, axis=0), y - y.mean(axis=0)
+        )
 
-    def neighbours(seen: np.ndarray, y: np.ndarray, hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def neighbours(
+        seen: np.ndarray, y: np.ndarray, hidden: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         errors = y - neighbour_mean(week.graph, seen, y, seen)
         return constant_deviation(neighbour_mean(week.graph, seen, y, hidden), errors)
 
@@ -204,7 +240,9 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         "the same, 16 walks": regressor(method="features", numerics=grf.gp.Numerics(sampler=walks)),
         "Matern field": field,
     }
-    print(f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}")
+    print(
+        f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}"
+    )
     for name, predict in models.items():
         rows = []
         for k in range(folds):
@@ -226,11 +264,17 @@ def constant_deviation(mean: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--train", choices=("walks", "exact"), default="walks")
     parser.add_argument("--repeats", type=int, default=20, help="draws of the walks, at least 2")
-    parser.add_argument("--splits", type=int, default=5, help="splits of the sensors of San Jose for the models")
-    parser.add_argument("--quick", action="store_true", help="4 walks, 2 repeats, 1 split, 1 fold, fewer times")
+    parser.add_argument(
+        "--splits", type=int, default=5, help="splits of the sensors of San Jose for the models"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="4 walks, 2 repeats, 1 split, 1 fold, fewer times"
+    )
     parser.add_argument("--seed", type=int, default=0)
     add_figure_option(parser)
     options = parser.parse_args()

@@ -1,10 +1,12 @@
-"""Traffic through time: gaps, places without a sensor and a forecast, with intervals, on a week of METR-LA.
+"""Traffic through time: gaps, places without a sensor and a forecast, with intervals, on a week of
+METR-LA.
 
-207 sensors in Los Angeles, every fifteen minutes. Hidden are 40 sensors for the whole week, all sensors for six
-hours of a Sunday morning, and the last three hours. `GraphTimeGPRegressor` learns from the rest by its defaults.
-Printed is the error at what was hidden, beside the mean of what was seen at that time of the day, and how often
-intervals contain it. The picture has the series of a sensor that was seen and of one that was not, and a morning's
-map with its standard deviation; `--film` writes a moving map of a day.
+207 sensors in Los Angeles, every fifteen minutes. Hidden are 40 sensors for the whole week, all
+sensors for six hours of a Sunday morning, and the last three hours. `GraphTimeGPRegressor` learns
+from the rest by its defaults. Printed is the error at what was hidden, beside the mean of what was
+seen at that time of the day, and how often intervals contain it. The picture has the series of a
+sensor that was seen and of one that was not, and a morning's map with its standard deviation;
+`--film` writes a moving map of a day.
 
     python examples/traffic_through_time.py --out traffic_through_time.png [--film day.gif]
 """
@@ -36,7 +38,9 @@ def usual(y: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--film", help="a .gif or .mp4 file of the fifth day")
     add_figure_option(parser)
@@ -69,22 +73,41 @@ def main() -> None:
         with figure(options.out, height=7.6) as sheet:
             top, below = sheet.subfigures(2, 1, height_ratios=(1.7, 1.0))
             axes = top.subplots(2, 1)
-            for ax, node, title in zip(axes, (seen[30], unseen[0]), ("with", "without"), strict=True):
+            for ax, node, title in zip(
+                axes, (seen[30], unseen[0]), ("with", "without"), strict=True
+            ):
                 plot_series(
-                    times[SHOWN], mean[SHOWN, node], std[SHOWN, node], observed=y[SHOWN, node],
-                    truth=speeds[SHOWN, node], ax=ax, label="speed (mph)",
-                )  # fmt: skip
+                    times[SHOWN],
+                    mean[SHOWN, node],
+                    std[SHOWN, node],
+                    observed=y[SHOWN, node],
+                    truth=speeds[SHOWN, node],
+                    ax=ax,
+                    label="speed (mph)",
+                )
                 ax.set_title(f"a place {title} a sensor", loc="right", x=0.98)
             axes[1].get_legend().remove()
             plot_map_posterior(
-                data.coordinates, edges, mean[MORNING], std[MORNING], observed=y[MORNING], figure=below,
-                label="speed (mph)", geographic=True,
-            )  # fmt: skip
+                data.coordinates,
+                edges,
+                mean[MORNING],
+                std[MORNING],
+                observed=y[MORNING],
+                figure=below,
+                label="speed (mph)",
+                geographic=True,
+            )
     if options.film:
         day = slice(MORNING - 32, MORNING - 32 + DAY)
         titles = [f"{int(hour % 24):02d}:{int(60 * (hour % 1)):02d}" for hour in times[day]]
         animate_map(
-            options.film, data.coordinates, edges, mean[day], titles=titles, label="speed (mph)", geographic=True
+            options.film,
+            data.coordinates,
+            edges,
+            mean[day],
+            titles=titles,
+            label="speed (mph)",
+            geographic=True,
         )
 
 

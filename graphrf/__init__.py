@@ -2,8 +2,8 @@
 
 From coupled random walks and compressed powers of the walk matrix.
 
-Names are loaded when they are first used, so that `import graphrf` is quick and torch, scikit-learn and
-numba are imported only by the parts that need them.
+Names are loaded when they are first used, so that `import graphrf` is quick and torch, scikit-learn
+and numba are imported only by the parts that need them.
 """
 
 from __future__ import annotations

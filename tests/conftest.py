@@ -24,8 +24,8 @@ from tests.support.gpu import gpu, pytest_runtest_logreport  # noqa: F401
 from tests.support.quick import pytest_collection_modifyitems  # noqa: F401
 from tests.support.small_graphs import two_components
 
-# `make test` looks at the same few inputs each time, `make test-more` at the same few hundred, a night at those of
-# its seed; `make test-full` at 100,000 new ones.
+# `make test` looks at the same few inputs each time, `make test-more` at the same few hundred, a
+# night at those of its seed; `make test-full` at 100,000 new ones.
 settings.register_profile("few", max_examples=30, derandomize=not night(), deadline=None)
 settings.register_profile("more", max_examples=300, derandomize=not night(), deadline=None)
 settings.register_profile("full", max_examples=100_000, deadline=None)
@@ -37,7 +37,9 @@ progress.silence()
 
 @pytest.fixture(scope="session")
 def weighted_graph() -> grf.Graph:
-    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; unequal weights."""
+    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; unequal
+    weights.
+    """
     return two_components(weighted=True)
 
 

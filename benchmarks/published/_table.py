@@ -1,4 +1,6 @@
-"""What the published benchmarks share: data that may be missing, resources, coverage, and rows of Markdown."""
+"""What the published benchmarks share: data that may be missing, resources, coverage, and rows of
+Markdown.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ class Spent:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.cpu, self.wall = time.process_time() - self._began[0], time.perf_counter() - self._began[1]
+        self.cpu, self.wall = (
+            time.process_time() - self._began[0],
+            time.perf_counter() - self._began[1],
+        )
 
 
 def skip(reason: object) -> SystemExit:
@@ -52,7 +57,9 @@ def loaded(name: str) -> grf.datasets.Dataset:
 
 
 def areal_file(name: str, sha256: str) -> Path:
-    """A file that is in no registry, in the folder `areal` of GRAPHRF_DATA_DIR, checked by its sum."""
+    """A file that is in no registry, in the folder `areal` of GRAPHRF_DATA_DIR, checked
+    by its sum.
+    """
     path = Path(os.environ.get("GRAPHRF_DATA_DIR", "data"), "areal", name)
     if not path.is_file():
         raise skip(f"set GRAPHRF_DATA_DIR to a folder that holds areal/{name}")
@@ -67,7 +74,9 @@ def covered(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> Shares:
 
 
 def covered_counts(loo: Any) -> Shares:
-    """The same of counts by leave-one-out transforms: uniform on [P(Y < y), P(Y <= y)], averaged, not drawn."""
+    """The same of counts by leave-one-out transforms: uniform on [P(Y < y), P(Y <= y)], averaged,
+    not drawn.
+    """
     mass = np.exp(loo.log_density)
     low = loo.pit - 0.5 * mass
     return tuple(within(low, low + mass, level) for level in LEVELS)
@@ -80,7 +89,9 @@ def within(low: np.ndarray, high: np.ndarray, level: float) -> float:
 
 
 def crps(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
-    """The mean continuous ranked probability score of normal predictions (Gneiting and Raftery 2007, Eq. 21)."""
+    """The mean continuous ranked probability score of normal predictions (Gneiting and Raftery
+    2007, Eq. 21).
+    """
     z = (y - mean) / std
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
@@ -95,5 +106,12 @@ def start(title: str, *packages: str) -> None:
 def row(model: str, published: str, here: str, held: Shares | None, spent: Spent) -> None:
     """A row; memory is the largest of the process so far, imports and compiled loops included."""
     shares = ", ".join(f"{share:.3f}" for share in held or ())
-    cells = model, published, here, shares, f"{spent.cpu:.1f} ({spent.wall:.1f})", f"{peak_gib():.2f}"
+    cells = (
+        model,
+        published,
+        here,
+        shares,
+        f"{spent.cpu:.1f} ({spent.wall:.1f})",
+        f"{peak_gib():.2f}",
+    )
     print(f"| {' | '.join(cells)} |", flush=True)

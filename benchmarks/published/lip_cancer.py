@@ -1,16 +1,18 @@
-"""Does graphrf have the posterior of R-INLA and Stan for lip cancer in Scotland, and do its intervals hold?
+"""Does graphrf have the posterior of R-INLA and Stan for lip cancer in Scotland, and do its
+intervals hold?
 
     python benchmarks/published/lip_cancer.py [--folds 8]
 
-Poisson counts of 56 districts with expected counts as exposure, a constant, a tenth of the percentage of people
-in agriculture, fishing or forestry, and a BYM2 field. Priors of the Stan case study: coefficients N(0, 25),
-mixing beta(1/2, 1/2); its sd is half-normal, that of R-INLA a truncated normal of the log precision, ours a
-wide log-normal (median 0.5, factor 30), and the second row has all defaults.
+Poisson counts of 56 districts with expected counts as exposure, a constant, a tenth of the
+percentage of people in agriculture, fishing or forestry, and a BYM2 field. Priors of the Stan case
+study: coefficients N(0, 25), mixing beta(1/2, 1/2); its sd is half-normal, that of R-INLA a
+truncated normal of the log precision, ours a wide log-normal (median 0.5, factor 30), and the
+second row has all defaults.
 
-No risk is known, so coverage is that of counts, each predicted from the 55 others: the probability integral
-transform of a count is uniform between P(Y < y) and P(Y <= y), and the share of that interval within the
-central 50, 80 and 95 % is averaged. `loo()` takes it from the approximation of one fit; the last row fits again
-without each of 8 folds of districts.
+No risk is known, so coverage is that of counts, each predicted from the 55 others: the probability
+integral transform of a count is uniform between P(Y < y) and P(Y <= y), and the share of that
+interval within the central 50, 80 and 95 % is averaged. `loo()` takes it from the approximation of
+one fit; the last row fits again without each of 8 folds of districts.
 """
 
 from __future__ import annotations
@@ -57,7 +59,10 @@ def held_out(graph: grf.Graph, frame: pd.DataFrame, n_folds: int) -> Shares:
     bounds = []
     for fold in np.array_split(np.random.default_rng(0).permutation(len(frame)), n_folds):
         out = frame.iloc[fold]
-        rates = model(graph).fit(frame.drop(index=out.index)).sample(out, 4000, seed=0) * out[["e"]].to_numpy()
+        rates = (
+            model(graph).fit(frame.drop(index=out.index)).sample(out, 4000, seed=0)
+            * out[["e"]].to_numpy()
+        )
         y = out[["y"]].to_numpy()
         bounds.append([poisson.cdf(y - below, rates).mean(axis=1) for below in (1, 0)])
     low, high = np.concatenate(bounds, axis=1)
@@ -65,11 +70,17 @@ def held_out(graph: grf.Graph, frame: pd.DataFrame, n_folds: int) -> Shares:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folds", type=int, default=8, help="of districts, each left out of a fit; 0: none")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--folds", type=int, default=8, help="of districts, each left out of a fit; 0: none"
+    )
     options = parser.parse_args()
     graph, frame = districts()
-    start("Scotland: intercept (sd), slope (sd); coverage of 56 counts left out one by one", "pandas")
+    start(
+        "Scotland: intercept (sd), slope (sd); coverage of 56 counts left out one by one", "pandas"
+    )
     for name, published in (("priors of the case study", f"{INLA}; {STAN}"), ("defaults", "")):
         with Spent() as spent:
             fitted = model(graph, defaults=name == "defaults").fit(frame)

@@ -1,12 +1,14 @@
-"""Figure 4: do intervals from sigma-coupled walks hold the normals of faces, beside exact posteriors and defaults?
+"""Figure 4: do intervals from sigma-coupled walks hold the normals of faces, beside exact
+posteriors and defaults?
 
     python benchmarks/published/mesh_normals.py [--meshes teapot fuze ...] [--splits 5]
 
-The protocol of examples/mesh_normals.py (Reid et al. 2024, Sec. 4.2): 5 % of the faces held out, zero mean, the
-hyperparameters of a diffusion kernel trained on 8 walks and frozen, 64 sigma-coupled walks with p_halt .4; here
-a draw of the walks for each of 5 splits, 2 of the large meshes. `exact` is the posterior that the walks
-estimate, `defaults` is `GraphGPRegressor` as it comes. The figure prints no numbers, and no intervals were
-published; Gram errors and divergences are in docs/gp_experiments.md.
+The protocol of examples/mesh_normals.py (Reid et al. 2024, Sec. 4.2): 5 % of the faces held out,
+zero mean, the hyperparameters of a diffusion kernel trained on 8 walks and frozen, 64 sigma-coupled
+walks with p_halt .4; here a draw of the walks for each of 5 splits, 2 of the large meshes. `exact`
+is the posterior that the walks estimate, `defaults` is `GraphGPRegressor` as it comes. The figure
+prints no numbers, and no intervals were published; Gram errors and divergences are in
+docs/gp_experiments.md.
 """
 
 from __future__ import annotations
@@ -37,13 +39,18 @@ class Split(NamedTuple):
 
 
 def both(split: Split) -> dict[str, list[float]]:
-    """Scores of the exact posterior and of that from walks, with the same frozen hyperparameters."""
+    """Scores of the exact posterior and of that from walks, with the same frozen
+    hyperparameters.
+    """
     graph, signal, train, test, seed = split
     model = protocol.train_on_walks(graph, train, signal[train], "zero", P_HALT, seed)
     task = protocol.task_from(graph, train, test, signal[train], signal[test], model)
     walks = protocol.coupled_walks(WALKS, P_HALT)[f"sigma, p {P_HALT:g}, {WALKS}"]
     phi = protocol.sampled(task, walks, seed)
-    found = {"exact": (task.mean, task.covariance), "walks": protocol.posterior(task, (phi @ phi.T).toarray())}
+    found = {
+        "exact": (task.mean, task.covariance),
+        "walks": protocol.posterior(task, (phi @ phi.T).toarray()),
+    }
     return {
         name: scores(signal[test], mean, np.sqrt(np.diagonal(covariance) + model.noise))
         for name, (mean, covariance) in found.items()
@@ -52,8 +59,14 @@ def both(split: Split) -> dict[str, list[float]]:
 
 def defaults(split: Split) -> dict[str, list[float]]:
     """Scores of `GraphGPRegressor` as it comes."""
-    gp = grf.GraphGPRegressor(split.graph, seed=split.seed).fit(split.train, split.signal[split.train])
-    return {"defaults": scores(split.signal[split.test], *gp.predict(split.test, return_std="observation"))}
+    gp = grf.GraphGPRegressor(split.graph, seed=split.seed).fit(
+        split.train, split.signal[split.train]
+    )
+    return {
+        "defaults": scores(
+            split.signal[split.test], *gp.predict(split.test, return_std="observation")
+        )
+    }
 
 
 def scores(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> list[float]:
@@ -68,7 +81,9 @@ def averaged(runs: list[list[float]]) -> tuple[str, Shares]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--meshes", nargs="+", default=MESHES[:5], choices=MESHES, metavar="NAME")
     parser.add_argument("--splits", type=int, default=5)
     options = parser.parse_args()
@@ -77,13 +92,22 @@ def main() -> None:
         data = loaded(f"mesh-{mesh}")
         n = data.graph.n_nodes
         seeds = range(min(options.splits, max(2, 8_000 // n)))
-        splits = [Split(data.graph, data.targets, *protocol.split(n, n // 20, seed), seed) for seed in seeds]
+        splits = [
+            Split(data.graph, data.targets, *protocol.split(n, n // 20, seed), seed)
+            for seed in seeds
+        ]
         for run in (both, defaults):
             with Spent() as spent, protocol.quiet():
                 found = [run(split) for split in splits]
             for name in found[0]:
                 here, held = averaged([own[name] for own in found])
-                row(f"{mesh}, {name}", "" if name == "defaults" else "not printed", here, held, spent)
+                row(
+                    f"{mesh}, {name}",
+                    "" if name == "defaults" else "not printed",
+                    here,
+                    held,
+                    spent,
+                )
 
 
 if __name__ == "__main__":

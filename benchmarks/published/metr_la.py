@@ -1,12 +1,14 @@
-"""METR-LA: how far are places without sensors, gaps and forecasts from published errors, and do intervals hold?
+"""METR-LA: how far are places without sensors, gaps and forecasts from published errors, and do
+intervals hold?
 
     python benchmarks/published/metr_la.py [--tasks kriging forecast gaps]
 
-One week of 207 sensors every five minutes, `GraphTimeGPRegressor` with all defaults. `kriging`: the 50 sensors
-that the demonstration of IGNNK hides (numpy's RandomState(0)) are predicted from the other 157 at all 2,016
-times; theirs are the last 30 % of four months, after training on the first 70 %. `gaps`: 30 % of single values,
-and of all hours at every sensor, are hidden, by the masks of benchmarks/space_time.py. `forecast`: 15, 30 and
-60 minutes ahead on the seventh day, as there; DCRNN's errors are those of the last 20 % of four months.
+One week of 207 sensors every five minutes, `GraphTimeGPRegressor` with all defaults. `kriging`: the
+50 sensors that the demonstration of IGNNK hides (numpy's RandomState(0)) are predicted from the
+other 157 at all 2,016 times; theirs are the last 30 % of four months, after training on the first
+70 %. `gaps`: 30 % of single values, and of all hours at every sensor, are hidden, by the masks of
+benchmarks/space_time.py. `forecast`: 15, 30 and 60 minutes ahead on the seventh day, as there;
+DCRNN's errors are those of the last 20 % of four months.
 """
 
 from __future__ import annotations
@@ -30,9 +32,13 @@ def errors(truth: np.ndarray, mean: np.ndarray) -> str:
     return f"RMSE {np.sqrt(np.mean(error**2)):.3f}, MAE {np.abs(error).mean():.3f}"
 
 
-def interpolated(graph: grf.Graph, speeds: np.ndarray, times: np.ndarray, mask: np.ndarray) -> tuple[str, Shares]:
+def interpolated(
+    graph: grf.Graph, speeds: np.ndarray, times: np.ndarray, mask: np.ndarray
+) -> tuple[str, Shares]:
     """Errors and coverage of what the mask hides."""
-    gp = regressors(graph, alone=False)["graph and time"].fit(np.where(mask, np.nan, speeds), times=times)
+    gp = regressors(graph, alone=False)["graph and time"].fit(
+        np.where(mask, np.nan, speeds), times=times
+    )
     mean, std = gp.predict(times=times, return_std="observation")
     return errors(speeds[mask], mean[mask]), covered(speeds[mask], mean[mask], std[mask])
 
@@ -53,11 +59,19 @@ def forecasts(graph: grf.Graph, speeds: np.ndarray, times: np.ndarray) -> None:
     for k, steps in enumerate(AHEAD):
         truth = speeds[STARTS - 1 + steps]
         held = covered(truth.ravel(), mean[:, k].ravel(), std[:, k].ravel())
-        row(f"{5 * steps} minutes ahead", f"DCRNN: {DCRNN[steps]}", errors(truth, mean[:, k]), held, spent)
+        row(
+            f"{5 * steps} minutes ahead",
+            f"DCRNN: {DCRNN[steps]}",
+            errors(truth, mean[:, k]),
+            held,
+            spent,
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
     options = parser.parse_args()
     data = loaded("metr-la")

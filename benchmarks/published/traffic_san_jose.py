@@ -1,14 +1,15 @@
-"""San Jose: are graphrf's fields those of MetricGraph, and do the intervals of speeds at sensors hold?
+"""San Jose: are graphrf's fields those of MetricGraph, and do the intervals of speeds at sensors
+hold?
 
     python benchmarks/published/traffic_san_jose.py
 
-`MetricGraph`: the vignette "Comparison of different models using real data". Mean speeds of 26 Mondays at all
-325 sensors, all parameters by maximum likelihood, then each sensor predicted from the 324 others with these
-parameters. There BC = 0 is a free end, BC = 1 a stationary one; GL1 and GL2 are Matern kernels of the graph's
-Laplacian. A row with `ten folds` learns everything again without the fold. `One evening`: the speeds of the
-first Monday, 250 sensors observed and 75 predicted (Borovitskiy et al. 2021; Reid et al. 2024, figure 11), over
-10 splits, with all defaults. The score is the CRPS, in miles an hour; for errors and densities see
-docs/gp_experiments.md.
+`MetricGraph`: the vignette "Comparison of different models using real data". Mean speeds of 26
+Mondays at all 325 sensors, all parameters by maximum likelihood, then each sensor predicted from
+the 324 others with these parameters. There BC = 0 is a free end, BC = 1 a stationary one; GL1 and
+GL2 are Matern kernels of the graph's Laplacian. A row with `ten folds` learns everything again
+without the fold. `One evening`: the speeds of the first Monday, 250 sensors observed and 75
+predicted (Borovitskiy et al. 2021; Reid et al. 2024, figure 11), over 10 splits, with all defaults.
+The score is the CRPS, in miles an hour; for errors and densities see docs/gp_experiments.md.
 """
 
 from __future__ import annotations
@@ -35,14 +36,20 @@ PUBLISHED = {
 
 
 def models(graph: grf.Graph, roads: MetricGraph) -> dict[str, Any]:
-    """The models of the vignette but the isotropic one, with their parameters by maximum likelihood."""
+    """The models of the vignette but the isotropic one, with their parameters by maximum
+    likelihood.
+    """
     return {
         f"alpha = {alpha}{name}": MetricGraphGPRegressor(roads, alpha=alpha, ends=ends, **LIKELIEST)
         for alpha in (1, 2)
         for name, ends in ((", free ends", "free"), ("", "stationary"))
     } | {
         f"GL{nu}": GraphGPRegressor(
-            graph, kernel=grf.Matern(float(nu), laplacian="combinatorial"), method="precision", seed=0, **LIKELIEST
+            graph,
+            kernel=grf.Matern(float(nu), laplacian="combinatorial"),
+            method="precision",
+            seed=0,
+            **LIKELIEST,
         )
         for nu in (1, 2)
     }
@@ -59,19 +66,27 @@ def prior(model: Any, roads: MetricGraph, sensors: np.ndarray) -> np.ndarray:
 
 
 def left_out(covariance: np.ndarray, y: np.ndarray, mean: float) -> tuple[np.ndarray, np.ndarray]:
-    """Each observation from the others: mean and deviation (Rasmussen and Williams 2006, Eqs 5.10 to 5.12)."""
+    """Each observation from the others: mean and deviation (Rasmussen and Williams 2006, Eqs 5.10
+    to 5.12).
+    """
     inverse = np.linalg.inv(covariance)
     variance = 1 / np.diag(inverse)
     return y - variance * (inverse @ (y - mean)), np.sqrt(variance)
 
 
-def splits(make: Callable[[], Any], sensors: np.ndarray, y: np.ndarray, parts: list) -> tuple[str, Shares]:
+def splits(
+    make: Callable[[], Any], sensors: np.ndarray, y: np.ndarray, parts: list
+) -> tuple[str, Shares]:
     """RMSE and coverage at the parts, each predicted by a model fitted without it."""
     scores = []
     for left in parts:
         seen = np.setdiff1d(np.arange(y.size), left)
-        mean, std = make().fit(sensors[seen], y[seen]).predict(sensors[left], return_std="observation")
-        scores.append([crps(y[left], mean, std), metrics.rmse(y[left], mean), *covered(y[left], mean, std)])
+        mean, std = (
+            make().fit(sensors[seen], y[seen]).predict(sensors[left], return_std="observation")
+        )
+        scores.append(
+            [crps(y[left], mean, std), metrics.rmse(y[left], mean), *covered(y[left], mean, std)]
+        )
     score, error, *held = np.mean(scores, axis=0)
     return f"CRPS {score:.3f}, RMSE {error:.3f}", tuple(held)
 

@@ -1,12 +1,14 @@
-"""BoTorch's acquisition functions on GraphGPModel, beside BoTorch's own GP with the same kernel matrix.
+"""BoTorch's acquisition functions on GraphGPModel, beside BoTorch's own GP with the same kernel
+matrix.
 
 Needs the extra `bo`.
 
 python checks/neighbours/botorch_acquisition.py
 
-Each acquisition function is evaluated at all nodes (or pairs of nodes) of a small graph on both models, with the
-same random numbers. It passes if the values are finite and agree. Prints a table of what passed and failed, and
-why. The exit status is 1 where something failed that `EXPECTED` does not name, or passed that it does.
+Each acquisition function is evaluated at all nodes (or pairs of nodes) of a small graph on both
+models, with the same random numbers. It passes if the values are finite and agree. Prints a table
+of what passed and failed, and why. The exit status is 1 where something failed that `EXPECTED` does
+not name, or passed that it does.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from botorch.acquisition import multi_objective as multi
 from botorch.acquisition.active_learning import qNegIntegratedPosteriorVariance
 from botorch.acquisition.fixed_feature import FixedFeatureAcquisitionFunction
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
-from botorch.acquisition.max_value_entropy_search import qLowerBoundMaxValueEntropy, qMaxValueEntropy
+from botorch.acquisition.max_value_entropy_search import (
+    qLowerBoundMaxValueEntropy,
+    qMaxValueEntropy,
+)
 from botorch.acquisition.multi_step_lookahead import qMultiStepLookahead
 from botorch.acquisition.objective import GenericMCObjective
 from botorch.acquisition.penalized import PenalizedAcquisitionFunction
@@ -44,7 +49,9 @@ from botorch.models.deterministic import MatheronPathModel
 from botorch.models.model import ModelList
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.list_sampler import ListSampler
-from botorch.utils.multi_objective.box_decompositions.non_dominated import FastNondominatedPartitioning
+from botorch.utils.multi_objective.box_decompositions.non_dominated import (
+    FastNondominatedPartitioning,
+)
 from botorch.utils.sampling import manual_seed
 
 NOISE = 0.05
@@ -85,14 +92,22 @@ class TableKernel(gpytorch.kernels.Kernel):
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         rows, cols = x1[..., 0].long(), x2[..., 0].long()
-        return self.table[rows, cols] if diag else self.table[rows[..., :, None], cols[..., None, :]]
+        return (
+            self.table[rows, cols] if diag else self.table[rows[..., :, None], cols[..., None, :]]
+        )
 
 
 def regressor(y: np.ndarray) -> grf.GraphGPRegressor:
     gp = grf.GraphGPRegressor(
-        GRAPH, kernel=grf.Diffusion(2.0), optimize=False, noise=NOISE, output_scale=1.7, mean="zero",
-        method="series", seed=0,
-    )  # fmt: skip
+        GRAPH,
+        kernel=grf.Diffusion(2.0),
+        optimize=False,
+        noise=NOISE,
+        output_scale=1.7,
+        mean="zero",
+        method="series",
+        seed=0,
+    )
     return gp.fit(OBSERVED, y)
 
 
@@ -112,9 +127,13 @@ def theirs(n_outputs: int) -> Any:
         likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
         likelihood.noise = NOISE
         model = SingleTaskGP(
-            SEEN, y, likelihood=likelihood, covar_module=kernel, mean_module=gpytorch.means.ZeroMean(),
+            SEEN,
+            y,
+            likelihood=likelihood,
+            covar_module=kernel,
+            mean_module=gpytorch.means.ZeroMean(),
             outcome_transform=None,
-        )  # fmt: skip
+        )
         models.append(model.eval())
     return models[0] if n_outputs == 1 else ModelListGP(*models)
 
@@ -145,106 +164,191 @@ FUNCTIONS: list[tuple[str, int, int, Made]] = [
     ("UpperConfidenceBound", 1, 1, lambda m: acq.UpperConfidenceBound(m, 4.0)),
     ("PosteriorMean", 1, 1, lambda m: acq.PosteriorMean(m)),
     ("PosteriorStandardDeviation", 1, 1, lambda m: acq.PosteriorStandardDeviation(m)),
-    ("NoisyExpectedImprovement", 1, 1, lambda m: acq.NoisyExpectedImprovement(m, SEEN, num_fantasies=4)),
     (
-        "ConstrainedExpectedImprovement", 2, 1,
+        "NoisyExpectedImprovement",
+        1,
+        1,
+        lambda m: acq.NoisyExpectedImprovement(m, SEEN, num_fantasies=4),
+    ),
+    (
+        "ConstrainedExpectedImprovement",
+        2,
+        1,
         lambda m: acq.ConstrainedExpectedImprovement(m, BEST, 0, {1: (None, 0.5)}),
     ),
     ("qExpectedImprovement", 1, 2, lambda m: acq.qExpectedImprovement(m, BEST, sampler())),
     ("qLogExpectedImprovement", 1, 2, lambda m: acq.qLogExpectedImprovement(m, BEST, sampler())),
     (
-        "qLogExpectedImprovement, pending", 1, 1,
+        "qLogExpectedImprovement, pending",
+        1,
+        1,
         lambda m: acq.qLogExpectedImprovement(m, BEST, sampler(), X_pending=EVERY[[12]]),
     ),
     (
-        "qNoisyExpectedImprovement", 1, 2,
+        "qNoisyExpectedImprovement",
+        1,
+        2,
         lambda m: acq.qNoisyExpectedImprovement(m, SEEN, sampler(), cache_root=False),
     ),
     (
-        "qLogNoisyExpectedImprovement", 1, 2,
+        "qLogNoisyExpectedImprovement",
+        1,
+        2,
         lambda m: acq.qLogNoisyExpectedImprovement(m, SEEN, sampler(), cache_root=False),
     ),
-    ("qProbabilityOfImprovement", 1, 2, lambda m: acq.qProbabilityOfImprovement(m, BEST, sampler())),
+    (
+        "qProbabilityOfImprovement",
+        1,
+        2,
+        lambda m: acq.qProbabilityOfImprovement(m, BEST, sampler()),
+    ),
     ("qUpperConfidenceBound", 1, 2, lambda m: acq.qUpperConfidenceBound(m, 4.0, sampler())),
     ("qLowerConfidenceBound", 1, 2, lambda m: acq.qLowerConfidenceBound(m, 4.0, sampler())),
     ("qPosteriorStandardDeviation", 1, 2, lambda m: acq.qPosteriorStandardDeviation(m, sampler())),
     ("qSimpleRegret", 1, 2, lambda m: acq.qSimpleRegret(m, sampler())),
     (
-        "qKnowledgeGradient", 1, 5,
+        "qKnowledgeGradient",
+        1,
+        5,
         lambda m: acq.qKnowledgeGradient(m, num_fantasies=4, sampler=sampler(4)),
     ),
     (
-        "qMultiStepLookahead", 1, 1 + 2 + 4,
+        "qMultiStepLookahead",
+        1,
+        1 + 2 + 4,
         lambda m: qMultiStepLookahead(
             m, [1, 1], samplers=[sampler(2), sampler(2)], valfunc_cls=[acq.PosteriorMean] * 3
         ),
     ),
-    ("qMaxValueEntropy", 1, 1, lambda m: qMaxValueEntropy(m, EVERY, num_fantasies=2, num_mv_samples=5)),
     (
-        "qMaxValueEntropy, pending", 1, 1,
-        lambda m: qMaxValueEntropy(m, EVERY, num_fantasies=2, num_mv_samples=5, X_pending=EVERY[[12]]),
+        "qMaxValueEntropy",
+        1,
+        1,
+        lambda m: qMaxValueEntropy(m, EVERY, num_fantasies=2, num_mv_samples=5),
     ),
-    ("qLowerBoundMaxValueEntropy", 1, 1, lambda m: qLowerBoundMaxValueEntropy(m, EVERY, num_mv_samples=5)),
-    ("qJointEntropySearch", 1, 1, lambda m: qJointEntropySearch(m, *optimum())),
-    ("qJointEntropySearch, noisy", 1, 1, lambda m: qJointEntropySearch(m, *optimum(), condition_noiseless=False)),
-    ("qPredictiveEntropySearch", 1, 1, lambda m: qPredictiveEntropySearch(m, optimum()[0][:, None])),
     (
-        "qNegIntegratedPosteriorVariance", 1, 1,
+        "qMaxValueEntropy, pending",
+        1,
+        1,
+        lambda m: qMaxValueEntropy(
+            m, EVERY, num_fantasies=2, num_mv_samples=5, X_pending=EVERY[[12]]
+        ),
+    ),
+    (
+        "qLowerBoundMaxValueEntropy",
+        1,
+        1,
+        lambda m: qLowerBoundMaxValueEntropy(m, EVERY, num_mv_samples=5),
+    ),
+    ("qJointEntropySearch", 1, 1, lambda m: qJointEntropySearch(m, *optimum())),
+    (
+        "qJointEntropySearch, noisy",
+        1,
+        1,
+        lambda m: qJointEntropySearch(m, *optimum(), condition_noiseless=False),
+    ),
+    (
+        "qPredictiveEntropySearch",
+        1,
+        1,
+        lambda m: qPredictiveEntropySearch(m, optimum()[0][:, None]),
+    ),
+    (
+        "qNegIntegratedPosteriorVariance",
+        1,
+        1,
         lambda m: qNegIntegratedPosteriorVariance(m, EVERY, sampler=sampler(1)),
     ),
     (
-        "PairwiseMCPosteriorVariance", 1, 2,
+        "PairwiseMCPosteriorVariance",
+        1,
+        2,
         lambda m: acq.PairwiseMCPosteriorVariance(m, first_objective(), sampler()),
     ),
-    ("qExpectedUtilityOfBestOption", 1, 2, lambda m: acq.qExpectedUtilityOfBestOption(m, sampler=sampler())),
-    ("AnalyticExpectedUtilityOfBestOption", 1, 2, lambda m: acq.AnalyticExpectedUtilityOfBestOption(m)),
     (
-        "PriorGuidedAcquisitionFunction", 1, 2,
+        "qExpectedUtilityOfBestOption",
+        1,
+        2,
+        lambda m: acq.qExpectedUtilityOfBestOption(m, sampler=sampler()),
+    ),
+    (
+        "AnalyticExpectedUtilityOfBestOption",
+        1,
+        2,
+        lambda m: acq.AnalyticExpectedUtilityOfBestOption(m),
+    ),
+    (
+        "PriorGuidedAcquisitionFunction",
+        1,
+        2,
         lambda m: PriorGuidedAcquisitionFunction(
             acq.qExpectedImprovement(m, BEST, sampler()), _Prior(), log=False
         ),
     ),
     (
-        "PenalizedAcquisitionFunction", 1, 1,
+        "PenalizedAcquisitionFunction",
+        1,
+        1,
         lambda m: PenalizedAcquisitionFunction(
             acq.UpperConfidenceBound(m, 4.0), lambda X: X[..., 0].mean(-1) / 36, 0.1
         ),
     ),
     (
-        "FixedFeatureAcquisitionFunction", 1, 1,
+        "FixedFeatureAcquisitionFunction",
+        1,
+        1,
         lambda m: FixedFeatureAcquisitionFunction(
-            acq.qUpperConfidenceBound(_FirstColumn(m), 4.0, sampler()), d=2, columns=[1], values=[0.0]
+            acq.qUpperConfidenceBound(_FirstColumn(m), 4.0, sampler()),
+            d=2,
+            columns=[1],
+            values=[0.0],
         ),
     ),
     ("PathwiseThompsonSampling", 1, 2, lambda m: PathwiseThompsonSampling(m)),
     ("MatheronPathModel", 2, 2, lambda m: MatheronPathModel(m)),
     (
-        "ExpectedHypervolumeImprovement", 2, 1,
+        "ExpectedHypervolumeImprovement",
+        2,
+        1,
         lambda m: multi.ExpectedHypervolumeImprovement(m, REFERENCE, partition()),
     ),
     (
-        "qExpectedHypervolumeImprovement", 2, 2,
+        "qExpectedHypervolumeImprovement",
+        2,
+        2,
         lambda m: multi.qExpectedHypervolumeImprovement(m, REFERENCE, partition(), sampler()),
     ),
     (
-        "qLogExpectedHypervolumeImprovement", 2, 2,
+        "qLogExpectedHypervolumeImprovement",
+        2,
+        2,
         lambda m: multi.qLogExpectedHypervolumeImprovement(m, REFERENCE, partition(), sampler()),
     ),
     (
-        "qNoisyExpectedHypervolumeImprovement", 2, 2,
-        lambda m: multi.qNoisyExpectedHypervolumeImprovement(m, REFERENCE, SEEN, sampler(), cache_root=False),
+        "qNoisyExpectedHypervolumeImprovement",
+        2,
+        2,
+        lambda m: multi.qNoisyExpectedHypervolumeImprovement(
+            m, REFERENCE, SEEN, sampler(), cache_root=False
+        ),
     ),
     (
-        "qLogNoisyExpectedHypervolumeImprovement", 2, 2,
-        lambda m: multi.qLogNoisyExpectedHypervolumeImprovement(m, REFERENCE, SEEN, sampler(), cache_root=False),
+        "qLogNoisyExpectedHypervolumeImprovement",
+        2,
+        2,
+        lambda m: multi.qLogNoisyExpectedHypervolumeImprovement(
+            m, REFERENCE, SEEN, sampler(), cache_root=False
+        ),
     ),
     (
-        "qHypervolumeKnowledgeGradient, list of models", 2, 1 + 2 * 2,
+        "qHypervolumeKnowledgeGradient, list of models",
+        2,
+        1 + 2 * 2,
         lambda m: multi.qHypervolumeKnowledgeGradient(
             m, REFERENCE, num_fantasies=2, num_pareto=2, sampler=_two()
         ),
     ),
-]  # fmt: skip
+]
 
 
 def _two() -> ListSampler:
@@ -312,7 +416,11 @@ def main() -> int:
         why = EXPECTED.get(name, reason) if reason else NOT_COMPARED.get(name, "")
         print(f"| {name} | {'failed' if reason else 'passed'} | {why} |")
     failed = sum(map(bool, reasons.values()))
-    print(f"\n{len(reasons) - failed} passed, {failed} failed, not as expected: {', '.join(wrong) or 'none'}")
+    print(
+        "\n"
+        f"{len(reasons) - failed} passed, {failed} failed, not as expected: "
+        f"{', '.join(wrong) or 'none'}"
+    )
     return int(bool(wrong))
 
 

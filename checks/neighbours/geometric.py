@@ -1,12 +1,14 @@
-"""The checks of GeometricKernels' own tests on `MaternSeriesKernel`, and graphrf's comparison with its kernels.
+"""The checks of GeometricKernels' own tests on `MaternSeriesKernel`, and graphrf's comparison with
+its kernels.
 
     python checks/neighbours/geometric.py
 
-Needs the extra `geometric`, and so numpy < 2.4: `make test-neighbours` makes an environment for it. The
-library's wheel holds no tests. The cases below are those of its tests of kernels, feature maps, products and
-samples, with their tolerances, for numpy and torch, both Laplacians, normalised or not. Cases of numbered
-eigenvalues are left out, which the kernel does not have, and so are TensorFlow and JAX. Prints a table; the exit
-status is 1 where something failed or a test of graphrf was skipped.
+Needs the extra `geometric`, and so numpy < 2.4: `make test-neighbours` makes an environment for it.
+The library's wheel holds no tests. The cases below are those of its tests of kernels, feature maps,
+products and samples, with their tolerances, for numpy and torch, both Laplacians, normalised or
+not. Cases of numbered eigenvalues are left out, which the kernel does not have, and so are
+TensorFlow and JAX. Prints a table; the exit status is 1 where something failed or a test of graphrf
+was skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ PARAMETERS = [(np.inf, 1.0), (0.5, 2.0), (2.5, 1.0), (np.inf, 0.1)]
 
 def params(backend: str, nu: float = np.inf, lengthscale: float = 1.0) -> dict[str, Any]:
     """In the arrays of the back end."""
-    return {"nu": tensor(backend, np.array([nu])), "lengthscale": tensor(backend, np.array([lengthscale]))}
+    return {
+        "nu": tensor(backend, np.array([nu])),
+        "lengthscale": tensor(backend, np.array([lengthscale])),
+    }
 
 
 def tensor(backend: str, value: np.ndarray) -> Any:
@@ -64,7 +69,9 @@ def case_params(kernel: Any, backend: str) -> None:
 def case_K(kernel: Any, backend: str) -> None:
     want = kernel.K(kernel.init_params(), NODES, FEW)
     assert want.shape == (6, 3)
-    equal(kernel.K(params(backend), tensor(backend, NODES), tensor(backend, FEW)), want, backend, 1e-5)
+    equal(
+        kernel.K(params(backend), tensor(backend, NODES), tensor(backend, FEW)), want, backend, 1e-5
+    )
 
 
 def case_K_one_param(kernel: Any, backend: str) -> None:
@@ -115,9 +122,15 @@ def case_samples_have_the_shape(kernel: Any, backend: str) -> None:
 
 
 CASES: list[Callable[[Any, str], None]] = [
-    case_params, case_K, case_K_one_param, case_K_diag, case_normalize, case_feature_map_approximates_kernel,
-    case_kernel_is_product, case_samples_have_the_shape,
-]  # fmt: skip
+    case_params,
+    case_K,
+    case_K_one_param,
+    case_K_diag,
+    case_normalize,
+    case_feature_map_approximates_kernel,
+    case_kernel_is_product,
+    case_samples_have_the_shape,
+]
 
 
 def main() -> int:
@@ -136,21 +149,36 @@ def main() -> int:
                         continue
                     runs += 1
                     try:
-                        case(MaternSeriesKernel(GRAPH, laplacian=laplacian, normalize=normalize, seed=0), backend)
+                        case(
+                            MaternSeriesKernel(
+                                GRAPH, laplacian=laplacian, normalize=normalize, seed=0
+                            ),
+                            backend,
+                        )
                     except Exception:
                         failed += 1
-                        print(f"{case.__name__}, {backend}, {laplacian}, {normalize}", file=sys.stderr)
+                        print(
+                            f"{case.__name__}, {backend}, {laplacian}, {normalize}", file=sys.stderr
+                        )
                         traceback.print_exc()
         print(f"| {case.__name__.removeprefix('case_')} | {runs - failed} | {failed} |", flush=True)
         wrong += failed
     options = ["-q", "-rs", "-p", "no:cacheprovider", "tests/bridges/test_geometric.py"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pytest", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    found = {outcome: int(n) for n, outcome in re.findall(r"(\d+) (passed|failed|skipped)", done.stdout)}
+    found = {
+        outcome: int(n) for n, outcome in re.findall(r"(\d+) (passed|failed|skipped)", done.stdout)
+    }
     if done.returncode or found.get("skipped"):
         print(done.stdout[-4000:], done.stderr[-2000:], file=sys.stderr)
-    print(f"| tests/bridges/test_geometric.py | {found.get('passed', 0)} | {found.get('failed', 0)} |")
+    print(
+        f"| tests/bridges/test_geometric.py | {found.get('passed', 0)} | {found.get('failed', 0)} |"
+    )
     return int(wrong > 0 or done.returncode != 0 or "skipped" in found or "passed" not in found)
 
 

@@ -4,8 +4,8 @@ Needs the extra `gp`.
 
 python checks/neighbours/gpytorch_kernel.py
 
-Prints a table of what passed and failed, and why. The exit status is 1 where something failed that `EXPECTED` does
-not name, or passed that it does.
+Prints a table of what passed and failed, and why. The exit status is 1 where something failed that
+`EXPECTED` does not name, or passed that it does.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ CASES: dict[type[unittest.TestCase], dict[str, str]] = {
 
 
 def report(cases: dict[type[unittest.TestCase], dict[str, str]]) -> int:
-    """Run the cases, each with the tests that are expected to fail; 1 where others do, or these pass."""
+    """Run the cases, each with the tests that are expected to fail; 1 where others do, or these
+    pass.
+    """
     wrong = 0
     print("| suite | passed | failed | why |\n|---|---|---|---|")
     for case, expected in cases.items():
@@ -94,7 +96,10 @@ def report(cases: dict[type[unittest.TestCase], dict[str, str]]) -> int:
         suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
         number = suite.countTestCases()
         suite.run(result)
-        failed = {test.id().rsplit(".", 1)[1]: report for test, report in [*result.failures, *result.errors]}
+        failed = {
+            test.id().rsplit(".", 1)[1]: report
+            for test, report in [*result.failures, *result.errors]
+        }
         why = "; ".join(sorted({expected.get(name, f"NOT EXPECTED: {name}") for name in failed}))
         print(f"| {case.__doc__.rstrip('.')} | {number - len(failed)} | {len(failed)} | {why} |")
         for name, report in failed.items():

@@ -2,8 +2,8 @@
 
 python checks/neighbours/graph_libraries.py
 
-tests/graph/test_other_sources.py leaves out what is not installed; here all of requirements.txt is, and a test
-that is left out counts as failed.
+tests/graph/test_other_sources.py leaves out what is not installed; here all of requirements.txt is,
+and a test that is left out counts as failed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,20 @@ def main() -> int:
     options = ["-q", "-rs", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "tests/graph/test_other_sources.py"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    found = {outcome: int(n) for n, outcome in re.findall(r"(\d+) (passed|failed|skipped)", done.stdout)}
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {
+        outcome: int(n) for n, outcome in re.findall(r"(\d+) (passed|failed|skipped)", done.stdout)
+    }
     if done.returncode or found.get("skipped"):
         print(done.stdout[-4000:], file=sys.stderr)
-    print(f"{found.get('passed', 0)} passed, {found.get('failed', 0)} failed, {found.get('skipped', 0)} left out")
+    print(
+        f"{found.get('passed', 0)} passed, {found.get('failed', 0)} failed, "
+        f"{found.get('skipped', 0)} left out"
+    )
     return int(done.returncode != 0 or "skipped" in found or "passed" not in found)
 
 

@@ -4,8 +4,8 @@ Needs the extra `gp`.
 
 python checks/neighbours/linear_operator_cases.py
 
-Products, solves, decompositions, samples and gradients are compared with those of the dense matrix. The exit
-status is 1 where a test fails.
+Products, solves, decompositions, samples and gradients are compared with those of the dense matrix.
+The exit status is 1 where a test fails.
 """
 
 from __future__ import annotations

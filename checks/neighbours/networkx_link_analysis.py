@@ -2,8 +2,9 @@
 
 python checks/neighbours/networkx_link_analysis.py
 
-They run twice: with functions that graphrf does not have left to networkx, and without, when networkx itself
-expects the tests of those functions to fail. The exit status is 1 where a test fails, or where none went through.
+They run twice: with functions that graphrf does not have left to networkx, and without, when
+networkx itself expects the tests of those functions to fail. The exit status is 1 where a test
+fails, or where none went through.
 """
 
 from __future__ import annotations
@@ -22,16 +23,32 @@ TESTS = ["--pyargs", "networkx.algorithms.link_analysis"]
 def counts(environment: Mapping[str, str]) -> dict[str, int]:
     """Tests by outcome, in pytest's words."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Path(folder, "pytest.ini")  # an empty one: without any, pytest takes that of this repository
+        settings = Path(
+            folder, "pytest.ini"
+        )  # an empty one: without any, pytest takes that of this repository
         settings.touch()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-c", str(settings), "-p", "no:cacheprovider", *TESTS],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-c",
+                str(settings),
+                "-p",
+                "no:cacheprovider",
+                *TESTS,
+            ],
             env={**os.environ, "NETWORKX_TEST_BACKEND": "graphrf", **environment},
-            cwd=folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     summary = done.stdout.strip().splitlines()[-1]
     found = {
-        outcome: int(n) for n, outcome in re.findall(r"(\d+) (passed|failed|errors?|xfailed|skipped)", summary)
+        outcome: int(n)
+        for n, outcome in re.findall(r"(\d+) (passed|failed|errors?|xfailed|skipped)", summary)
     }
     if done.returncode or not found.get("passed"):
         print(done.stdout[-4000:], done.stderr[-2000:], file=sys.stderr)

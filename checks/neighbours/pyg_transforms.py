@@ -4,9 +4,9 @@ Needs the extra `pyg`.
 
 python checks/neighbours/pyg_transforms.py
 
-torch_geometric is distributed without its tests. These are the conventions that its transforms keep: what they may
-change, and that what takes a transform or its result in PyTorch Geometric takes these. Prints a table; the exit
-status is 1 where something failed.
+torch_geometric is distributed without its tests. These are the conventions that its transforms
+keep: what they may change, and that what takes a transform or its result in PyTorch Geometric takes
+these. Prints a table; the exit status is 1 where something failed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,17 @@ import pytest
 import torch
 
 import graphrf as grf
-from graphrf.pyg import AddRandomFeatures, AddReturnProbabilities, GRFDiffusion, PersonalizedPageRank
+from graphrf.pyg import (
+    AddRandomFeatures,
+    AddReturnProbabilities,
+    GRFDiffusion,
+    PersonalizedPageRank,
+)
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # torch_geometric 2.8 on torch 2.13: torch.jit.script is deprecated
+    warnings.simplefilter(
+        "ignore"
+    )  # torch_geometric 2.8 on torch 2.13: torch.jit.script is deprecated
     import torch_geometric.transforms as T
     from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
     from torch_geometric.loader import DataLoader
@@ -56,12 +63,14 @@ def ring(n: int = 12, **attributes: Any) -> Data:
 def same(first: Data, second: Data) -> bool:
     """Whether two data objects hold the same, bit for bit."""
     return set(first.keys()) == set(second.keys()) and all(
-        torch.equal(first[name], second[name]) if torch.is_tensor(first[name]) else first[name] == second[name]
+        torch.equal(first[name], second[name])
+        if torch.is_tensor(first[name])
+        else first[name] == second[name]
         for name in first.keys()  # noqa: SIM118 (iteration goes over pairs)
     )
 
 
-# -- conventions: each is called with the transform and its name -------------------------------------------
+# -- conventions: each is called with the transform and its name -----------------------------------
 
 
 def is_a_base_transform(transform: Any, name: str) -> None:
@@ -101,7 +110,9 @@ def repeats_itself(transform: Any, name: str) -> None:
 def works_in_compositions(transform: Any, name: str) -> None:
     data = ring()
     assert same(T.Compose([transform])(data), transform(data))
-    prepared = T.Compose([T.NormalizeFeatures(), T.ToUndirected(), transform, T.ToDevice("cpu")])(data)
+    prepared = T.Compose([T.NormalizeFeatures(), T.ToUndirected(), transform, T.ToDevice("cpu")])(
+        data
+    )
     assert prepared.validate()
     assert T.ComposeFilters([lambda d: d.num_nodes > 3])(transform(data))
 
@@ -128,7 +139,9 @@ def works_as_transform_of_a_dataset(transform: Any, name: str) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         later, before = Rings(one, transform=transform), Rings(two, pre_transform=transform)
         assert all(same(later[i], before[i]) for i in range(2))
-        again = Rings(two, pre_transform=transform)  # reads what was saved, and compares the transform's repr
+        again = Rings(
+            two, pre_transform=transform
+        )  # reads what was saved, and compares the transform's repr
         assert same(again[1], before[1])
 
 
@@ -179,7 +192,9 @@ def agrees_with_pytorch_geometric(transform: Any, name: str) -> None:
     data = ring()
     if name == "AddReturnProbabilities":
         theirs = T.AddRandomWalkPE(4, attr_name="pe")(data).pe
-        torch.testing.assert_close(transform(data).return_probabilities.float(), theirs, atol=0.02, rtol=0)
+        torch.testing.assert_close(
+            transform(data).return_probabilities.float(), theirs, atol=0.02, rtol=0
+        )
     elif name in ADDING:
         wide = AddRandomFeatures(HEAT, dim=4096, attr_name="f", seed=0)(data).f.double().numpy()
         exact = HEAT.dense(grf.load_graph(data))
@@ -189,9 +204,13 @@ def agrees_with_pytorch_geometric(transform: Any, name: str) -> None:
         diffusion = {"method": "ppr", "alpha": 0.15} if name == "PersonalizedPageRank" else heat
         loops = T.AddSelfLoops()(data)
         theirs = T.GDC(
-            self_loop_weight=None, normalization_in="sym", normalization_out=None, diffusion_kwargs=diffusion,
-            sparsification_kwargs={"method": "threshold", "eps": 1e-9}, exact=True,
-        )(loops)  # fmt: skip
+            self_loop_weight=None,
+            normalization_in="sym",
+            normalization_out=None,
+            diffusion_kwargs=diffusion,
+            sparsification_kwargs={"method": "threshold", "eps": 1e-9},
+            exact=True,
+        )(loops)
         exact = to_dense_adj(theirs.edge_index, edge_attr=theirs.edge_attr, max_num_nodes=12)[0]
         if name == "PersonalizedPageRank":
             ours = PersonalizedPageRank(12, max_residual=1e-7, normalization="none")(loops)
@@ -203,12 +222,22 @@ def agrees_with_pytorch_geometric(transform: Any, name: str) -> None:
 
 
 CONVENTIONS: tuple[Callable[[Any, str], None], ...] = (
-    is_a_base_transform, leaves_what_it_was_given, keeps_what_it_does_not_replace, gives_valid_data,
-    repeats_itself, works_in_compositions, takes_lists_and_loaders, works_as_transform_of_a_dataset,
-    takes_graphs_without_edges_and_nodes, takes_a_batch_as_one_graph, refuses_heterogeneous_data,
-    drops_the_numbers_of_edges_that_go, feeds_a_convolution, goes_into_a_sparse_tensor,
+    is_a_base_transform,
+    leaves_what_it_was_given,
+    keeps_what_it_does_not_replace,
+    gives_valid_data,
+    repeats_itself,
+    works_in_compositions,
+    takes_lists_and_loaders,
+    works_as_transform_of_a_dataset,
+    takes_graphs_without_edges_and_nodes,
+    takes_a_batch_as_one_graph,
+    refuses_heterogeneous_data,
+    drops_the_numbers_of_edges_that_go,
+    feeds_a_convolution,
+    goes_into_a_sparse_tensor,
     agrees_with_pytorch_geometric,
-)  # fmt: skip
+)
 
 
 def main() -> int:
@@ -220,12 +249,18 @@ def main() -> int:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    warnings.filterwarnings("ignore", "`torch.jit.script`|Sparse (CSR|invariant)|.*pyg-lib")
+                    warnings.filterwarnings(
+                        "ignore", "`torch.jit.script`|Sparse (CSR|invariant)|.*pyg-lib"
+                    )
                     convention(transform, name)
             except Exception:
                 failed.append(convention.__name__.replace("_", " "))
                 traceback.print_exc()
-        print(f"| `{name}` | {len(CONVENTIONS) - len(failed)} | {len(failed)} | {'; '.join(failed)} |", flush=True)
+        print(
+            f"| `{name}` | {len(CONVENTIONS) - len(failed)} | {len(failed)} | {'; '.join(failed)} "
+            "|",
+            flush=True,
+        )
         wrong += len(failed)
     return min(wrong, 1)
 

@@ -2,11 +2,12 @@
 
 python checks/neighbours/scikit_learn.py
 
-The checks generate tables of real numbers, whose rows are not nodes. `RegressorOnRows` and `ClassifierOnRows` map
-them: a row is projected onto a plane and stands for the nearest node of a square grid, at its border if beyond it.
-The wrappers check X as scikit-learn's own estimators do, and take its `random_state`, from which they make
-the `seed`. All that follows is graphrf's: parameters, clones, weights, y and what is said of bad ones, classes,
-shapes, repeated fits, pickles.
+The checks generate tables of real numbers, whose rows are not nodes. `RegressorOnRows` and
+`ClassifierOnRows` map them: a row is projected onto a plane and stands for the nearest node of a
+square grid, at its border if beyond it. The wrappers check X as scikit-learn's own estimators do,
+and take its `random_state`, from which they make the `seed`. All that follows is graphrf's:
+parameters, clones, weights, y and what is said of bad ones, classes, shapes, repeated fits,
+pickles.
 
 graphrf's estimators of points in R^d pass the same checks without a wrapper (tests/euclidean).
 """
@@ -104,8 +105,8 @@ MODELS = {
 EXPECTED = {
     "GraphGPRegressor": {
         "check_sample_weight_equivalence_on_dense_data": (
-            "a value that is repeated also says that the noise is small, one with a larger weight does not; with "
-            "a fixed noise they are equivalent"
+            "a value that is repeated also says that the noise is small, one with a larger weight "
+            "does not; with a fixed noise they are equivalent"
         )
     }
 }
@@ -116,11 +117,13 @@ def main() -> int:
     for name, model in MODELS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            results = check_estimator(model, expected_failed_checks=EXPECTED.get(name), on_fail=None, on_skip=None)
+            results = check_estimator(
+                model, expected_failed_checks=EXPECTED.get(name), on_fail=None, on_skip=None
+            )
         counts = Counter(result["status"] for result in results)
         print(
-            f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['xfail']} failed as expected, "
-            f"{counts['skipped']} skipped"
+            f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['xfail']} "
+            f"failed as expected, {counts['skipped']} skipped"
         )
         for result in results:
             if result["status"] == "failed":
@@ -128,7 +131,9 @@ def main() -> int:
                 print(f"  {result['check_name']}: {type(error).__name__}: {error}")
             if result["status"] == "xfail":
                 print(f"  {result['check_name']} (expected): {result['expected_to_fail_reason']}")
-        surprises = set(EXPECTED.get(name, ())) - {r["check_name"] for r in results if r["status"] == "xfail"}
+        surprises = set(EXPECTED.get(name, ())) - {
+            r["check_name"] for r in results if r["status"] == "xfail"
+        }
         for check in surprises:
             print(f"  {check}: was expected to fail, and did not")
         failed += counts["failed"] + len(surprises)

@@ -1,4 +1,6 @@
-"""Docstrings as the site shows them: their formulas between dollars, and names of graphrf as links."""
+"""Docstrings as the site shows them: their formulas between dollars, and names of
+graphrf as links.
+"""
 
 import re
 import runpy
@@ -7,13 +9,19 @@ from pathlib import Path
 import griffe
 from griffe._internal.docstrings import numpy as numpy_style
 
-_MATH = re.compile(r"^(?P<indent> *)\.\. math:: *(?P<latex>.*(?:\n(?P=indent) +\S.*)*)", re.MULTILINE)
+_MATH = re.compile(
+    r"^(?P<indent> *)\.\. math:: *(?P<latex>.*(?:\n(?P=indent) +\S.*)*)", re.MULTILINE
+)
 _ROLE = re.compile(r":math:`([^`]+)`")
-_NAME = re.compile(r"(?<![\w`\[])`(?:graphrf\.|grf\.)?(?P<name>[A-Za-z_]+)(?P<member>\.[a-z_]+)?`(?![`\]])")
+_NAME = re.compile(
+    r"(?<![\w`\[])`(?:graphrf\.|grf\.)?(?P<name>[A-Za-z_]+)(?P<member>\.[a-z_]+)?`(?![`\]])"
+)
 # "name : type", whose types the theme links by itself.
 _TYPE = re.compile(r"^ *[\w*, ]+ : ")
 # Public names that cannot be taken for arguments, and where the reference has them.
-_PUBLIC = runpy.run_path(str(Path(__file__).with_name("links.py")))["targets_in"](Path(__file__).parents[1])
+_PUBLIC = runpy.run_path(str(Path(__file__).with_name("links.py")))["targets_in"](
+    Path(__file__).parents[1]
+)
 
 
 class Docstrings(griffe.Extension):
@@ -28,7 +36,9 @@ def _as_markdown(text, own):
     text = _MATH.sub(lambda match: _display(match["indent"], match["latex"]), text)
     text = _ROLE.sub(r"$\1$", text)
     lines = text.splitlines()
-    return "\n".join(line if _TYPE.match(line) else _NAME.sub(lambda m: _link(m, own), line) for line in lines)
+    return "\n".join(
+        line if _TYPE.match(line) else _NAME.sub(lambda m: _link(m, own), line) for line in lines
+    )
 
 
 def _display(indent, latex):
@@ -46,21 +56,27 @@ def _link(match, own):
 
 
 def _as_written(parse):
-    """Types of several words as they are, which the parser would take for code: "shape (n,)" for "shape(n)"."""
+    """Types of several words as they are, which the parser would take for code: "shape (n,)" for
+    "shape(n)".
+    """
     return lambda annotation, *rest, **options: (
         annotation if re.search(r"[\s,]", annotation) else parse(annotation, *rest, **options)
     )
 
 
 def _as_in_the_signature(read):
-    """Each parameter with its own default and annotation, not those of the first of its line, unless stated."""
+    """Each parameter with its own default and annotation, not those of the first of its line,
+    unless stated.
+    """
 
     def read_again(lines, docstring, **options):
         section, offset = read(lines, docstring, **options)
         signature = getattr(docstring.parent, "parameters", ())
         annotations = [argument.annotation for argument in signature]
         for parameter in section.value if section else ():
-            if parameter.name in signature and any(parameter.annotation is known for known in annotations):
+            if parameter.name in signature and any(
+                parameter.annotation is known for known in annotations
+            ):
                 parameter.annotation = signature[parameter.name].annotation
             if "default" in str(parameter.annotation):
                 parameter.value = None

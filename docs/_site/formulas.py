@@ -18,7 +18,9 @@ def on_page_content(content, page, **_):
     """The page, with MathJax where it has formulas."""
     if 'class="arithmatex"' not in content:
         return content
-    return f'{content}{_SETTINGS}<script src="{get_relative_url(_SCRIPT, page.url)}" defer></script>'
+    return (
+        f'{content}{_SETTINGS}<script src="{get_relative_url(_SCRIPT, page.url)}" defer></script>'
+    )
 
 
 def on_post_build(config, **_):

@@ -24,7 +24,9 @@ def targets_in(folder):
 
 
 def on_post_page(output, page, **_):
-    """A link to a name that the reference lacks stays in brackets on the page, and mkdocs does not report it."""
+    """A link to a name that the reference lacks stays in brackets on the page, and mkdocs does not
+    report it.
+    """
     if dead := re.search(r"\]\[graphrf\.[\w.]+\]", output):
         raise PluginError(f"{page.file.src_uri}: {dead[0][1:]} is not in the reference")
     return output
@@ -50,7 +52,9 @@ def on_page_markdown(markdown, page, config, **_):
 def _linked(match, targets):
     """The code as a link, once; `targets` forgets what was linked."""
     parts = match["path"].split(".")
-    if len(parts) > 2 or (len(parts) == 2 and parts[0] not in ("grf", "graphrf", "gp", "euclidean", "euc")):
+    if len(parts) > 2 or (
+        len(parts) == 2 and parts[0] not in ("grf", "graphrf", "gp", "euclidean", "euc")
+    ):
         return match[0]
     path = targets.pop(parts[-1], None)
     return match[0] if path is None else f"[{match[0]}][{path}]"

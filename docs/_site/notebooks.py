@@ -1,4 +1,6 @@
-"""Notebooks to download, and a page for every picture of the gallery: made of the pages and scripts themselves."""
+"""Notebooks to download, and a page for every picture of the gallery: made of the pages and scripts
+themselves.
+"""
 
 import ast
 import json
@@ -19,7 +21,11 @@ _LOCAL = re.compile(r"\]\((?!https?:|#)")
 
 def on_files(files, config):
     """The site with pages and notebooks of the gallery, and a notebook for every tutorial."""
-    for page in [file for file in files if file.src_uri.startswith("tutorials/") and file.is_documentation_page()]:
+    for page in [
+        file
+        for file in files
+        if file.src_uri.startswith("tutorials/") and file.is_documentation_page()
+    ]:
         text = Path(page.abs_src_path).read_text(encoding="utf-8")
         _add(files, config, page.src_uri[:-3] + ".ipynb", of_page(text))
     gallery = Path(config.docs_dir, "gallery.md").read_text(encoding="utf-8")
@@ -46,7 +52,9 @@ def on_page_markdown(markdown, page, **_):
 
 def _leading_on(card):
     picture = card["picture"]
-    return card[0].replace(f"](figures/{picture})\n", f"](gallery/{picture.rpartition('.')[0]}.md)\n", 1)
+    return card[0].replace(
+        f"](figures/{picture})\n", f"](gallery/{picture.rpartition('.')[0]}.md)\n", 1
+    )
 
 
 def of_page(text):
@@ -60,11 +68,16 @@ def of_page(text):
 
 
 def of_script(path, arguments):
-    """The notebook of a script: its helpers, its parts, and a call with these arguments of the shell."""
+    """The notebook of a script: its helpers, its parts, and a call with these arguments of the
+    shell.
+    """
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     cells = [_words(ast.get_docstring(tree) or path.name), _code("# %pip install 'graphrf[all]'")]
-    cells += [_code(f"%%writefile {other.name}\n{other.read_text('utf-8')}") for other in _helpers(path, tree)]
+    cells += [
+        _code(f"%%writefile {other.name}\n{other.read_text('utf-8')}")
+        for other in _helpers(path, tree)
+    ]
     lines, begin = text.splitlines(), tree.body[0].end_lineno
     for statement in tree.body[1:]:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
@@ -83,7 +96,9 @@ def of_script(path, arguments):
 
 
 def _helpers(path, tree):
-    """The scripts beside `path` that it imports, and those that they import, each before it is needed."""
+    """The scripts beside `path` that it imports, and those that they import, each before it is
+    needed.
+    """
     found = []
     for node in ast.walk(tree):
         for name in [node.module] if isinstance(node, ast.ImportFrom) else []:
@@ -117,7 +132,11 @@ def _page_of(card, script, name):
 def _typed(code, kind):
     if kind == "python":
         return code
-    lines = [line[4:] for line in code.splitlines() if line.startswith((">>> ", "... ")) or line in (">>>", "...")]
+    lines = [
+        line[4:]
+        for line in code.splitlines()
+        if line.startswith((">>> ", "... ")) or line in (">>>", "...")
+    ]
     return "\n".join(line.replace("  # doctest: +ELLIPSIS", "") for line in lines)
 
 
@@ -136,11 +155,22 @@ def _code(text):
 
 
 def _notebook(cells):
-    kept = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells) if cell["source"].strip()]
+    kept = [
+        cell | {"id": f"cell-{number}"}
+        for number, cell in enumerate(cells)
+        if cell["source"].strip()
+    ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook = {"cells": kept, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    notebook = {
+        "cells": kept,
+        "metadata": {"kernelspec": kernel},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     return json.dumps(notebook, indent=1)
 
 
 def _add(files, config, address, content):
-    files.append(File.generated(config, address, content=content, inclusion=InclusionLevel.NOT_IN_NAV))
+    files.append(
+        File.generated(config, address, content=content, inclusion=InclusionLevel.NOT_IN_NAV)
+    )

@@ -1,7 +1,7 @@
 """The version in the header, and "[source]" behind every entry of the reference.
 
-Sources are those of the repository, `repo_url` in mkdocs.yml, at the tag of the version. As long as it is empty,
-the site has pages of them itself.
+Sources are those of the repository, `repo_url` in mkdocs.yml, at the tag of the version. As long as
+it is empty, the site has pages of them itself.
 """
 
 import importlib
@@ -17,7 +17,8 @@ from pygments.lexers import PythonLexer
 import graphrf
 
 _HEADING = re.compile(
-    r'<h(?P<level>\d) id="(?P<name>graphrf[\w.]*)" class="doc doc-heading">.*?(?=</h(?P=level)>)', re.DOTALL
+    r'<h(?P<level>\d) id="(?P<name>graphrf[\w.]*)" class="doc doc-heading">.*?(?=</h(?P=level)>)',
+    re.DOTALL,
 )
 _ROOT = Path(graphrf.__file__).parent.parent
 _HEAD = """<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><style>
@@ -46,7 +47,9 @@ def on_page_content(content, page, config, **_):
 def on_post_build(config, **_):
     """A page for every file that a link leads to."""
     for file in sorted(_shown):
-        form = HtmlFormatter(full=True, linespans="L", title=str(file), style="default", wrapcode=True)
+        form = HtmlFormatter(
+            full=True, linespans="L", title=str(file), style="default", wrapcode=True
+        )
         target = Path(config.site_dir, "source", file).with_suffix(".html")
         target.parent.mkdir(parents=True, exist_ok=True)
         text = (_ROOT / file).read_text(encoding="utf-8")
@@ -60,15 +63,22 @@ def _link(name, page, config):
         return ""
     file, line = place
     if config.repo_url:
-        address = f"{config.repo_url.rstrip('/')}/blob/v{graphrf.__version__}/{file.as_posix()}#L{line}"
+        address = (
+            f"{config.repo_url.rstrip('/')}/blob/v{graphrf.__version__}/{file.as_posix()}#L{line}"
+        )
     else:
         _shown.add(file)
-        address = get_relative_url(f"source/{file.with_suffix('.html').as_posix()}", page.url) + f"#L-{line}"
+        address = (
+            get_relative_url(f"source/{file.with_suffix('.html').as_posix()}", page.url)
+            + f"#L-{line}"
+        )
     return f' <a class="source" href="{address}">[source]</a>'
 
 
 def _place(name):
-    """The file, below the repository's root, and line of what has this dotted name; None without a source."""
+    """The file, below the repository's root, and line of what has this dotted name; None without a
+    source.
+    """
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
@@ -78,8 +88,16 @@ def _place(name):
             continue
     try:
         for part in parts[count:]:
-            found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
-        found = getattr(found, "fget", None) or getattr(found, "func", None) or getattr(found, "__func__", found)
+            found = (
+                inspect.getattr_static(found, part)
+                if inspect.isclass(found)
+                else getattr(found, part)
+            )
+        found = (
+            getattr(found, "fget", None)
+            or getattr(found, "func", None)
+            or getattr(found, "__func__", found)
+        )
         found = inspect.unwrap(found)
         file, line = Path(inspect.getsourcefile(found)), inspect.getsourcelines(found)[1]
     except (AttributeError, OSError, TypeError):

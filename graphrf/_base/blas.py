@@ -11,9 +11,9 @@ from typing import Any
 
 from graphrf._base.threads import thread_count
 
-# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose idle threads
-# spin. Two pools of two threads were ten times slower than one on matrices of a few hundred rows, and eighty times
-# on 1,000 rows while other programs were running.
+# Below this many nodes linear algebra runs on one thread: numpy and scipy each bring a pool whose
+# idle threads spin. Two pools of two threads were ten times slower than one on matrices of a few
+# hundred rows, and eighty times on 1,000 rows while other programs were running.
 _SINGLE_THREADED = 3_000
 
 
@@ -28,7 +28,8 @@ def _blas_libraries() -> list[Any]:
 
 def _set_threads(library: Any, number: int) -> None:
     """Set the number of threads of a library, for all calling threads."""
-    # With threadpoolctl 3.8 only the first thread that sets a number of OpenBLAS can; others do nothing, silently.
+    # With threadpoolctl 3.8 only the first thread that sets a number of OpenBLAS can; others do
+    # nothing, silently.
     release = getattr(library, "clear_controlling_thread", lambda force: None)
     release(force=True)
     library.set_num_threads(number)
@@ -36,7 +37,9 @@ def _set_threads(library: Any, number: int) -> None:
 
 
 class _BlasLimits:
-    """Thread limits requested by the contexts of `blas_threads`, and those in force before the first one."""
+    """Thread limits requested by the contexts of `blas_threads`, and those in force before the
+    first one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +72,9 @@ class _BlasLimits:
                 self._apply()
 
     def forked(self) -> None:
-        """Reset the lock in a forked child, and drop the requests of threads that the child does not have."""
+        """Reset the lock in a forked child, and drop the requests of threads that the child does
+        not have.
+        """
         self._lock = threading.Lock()
         asked = [ticket for ticket in self._asked if ticket[0] == threading.get_ident()]
         if len(asked) < len(self._asked):
@@ -97,8 +102,8 @@ if hasattr(os, "register_at_fork"):
 def blas_threads(number: int) -> AbstractContextManager[None]:
     """A context in which numpy's and scipy's BLAS uses the given number of threads.
 
-    The number is the process's, and bits of products may depend on it. Where contexts of several threads overlap
-    the least number holds, and the last to leave restores what the first found.
+    The number is the process's, and bits of products may depend on it. Where contexts of several
+    threads overlap the least number holds, and the last to leave restores what the first found.
     """
     return _blas_limits.limit(number)
 

@@ -13,7 +13,8 @@ else:
     class cached_property(functools.cached_property):
         """The `functools.cached_property` of Python 3.12 and later, which takes no lock.
 
-        Older ones have one lock for all objects of a class, for which a forked child may wait for ever.
+        Older ones have one lock for all objects of a class, for which a forked child may wait for
+        ever.
         """
 
         def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:

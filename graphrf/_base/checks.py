@@ -1,6 +1,8 @@
-"""Checks of arguments, used once at every public entry; messages name the argument and what was passed.
+"""Checks of arguments, used once at every public entry; messages name the argument and what was
+passed.
 
-A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's name.
+A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's
+name.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ import numpy as np
 _Error = TypeVar("_Error", bound=Exception)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Integers that are written out in messages; Python refuses to write those of more than 4,300 digits.
+# Integers that are written out in messages; Python refuses to write those of more than 4,300
+# digits.
 _MOST_BITS = 256
 # Part of the default representation of Python objects.
 _ADDRESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>+", re.DOTALL)
 
 
 def value_error(name: str, problem: str) -> ValueError:
-    """A ValueError of the argument `name`: its message begins with the name, which it also holds as `argument`."""
+    """A ValueError of the argument `name`: its message begins with the name, which it also holds as
+    `argument`.
+    """
     return _of_argument(ValueError(f"`{name}` {problem}"), name)
 
 
@@ -37,15 +42,22 @@ def type_error(name: str, problem: str) -> TypeError:
     return _of_argument(TypeError(f"`{name}` {problem}"), name)
 
 
-def without(argument: str, problem: str | Callable[[str, Any], str]) -> Callable[[_Function], _Function]:
-    """A decorator of functions that lack an argument which other libraries have: its TypeError has the
-    `problem`."""
+def without(
+    argument: str, problem: str | Callable[[str, Any], str]
+) -> Callable[[_Function], _Function]:
+    """A decorator of functions that lack an argument which other libraries have: its TypeError has
+    the `problem`.
+    """
 
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
             if argument in options:
-                text = problem if isinstance(problem, str) else problem(function.__name__, options[argument])
+                text = (
+                    problem
+                    if isinstance(problem, str)
+                    else problem(function.__name__, options[argument])
+                )
                 raise type_error(argument, text)
             return function(*args, **options)
 
@@ -60,7 +72,9 @@ def _of_argument(error: _Error, name: str) -> _Error:
 
 
 def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
-    """`value` as an int within [low, high]; integral floats are refused, numpy integers accepted."""
+    """`value` as an int within [low, high]; integral floats are refused, numpy integers
+    accepted.
+    """
     if isinstance(value, bool | np.bool_):
         raise type_error(name, f"must be an integer, got the boolean {value}")
     try:
@@ -94,12 +108,16 @@ def number(
     too_low = low is not None and (result < low if include_low else result <= low)
     too_high = high is not None and (result > high if include_high else result >= high)
     if too_low or too_high:
-        raise value_error(name, f"must be {_bounds(low, high, include_low, include_high)}, got {result:g}")
+        raise value_error(
+            name, f"must be {_bounds(low, high, include_low, include_high)}, got {result:g}"
+        )
     return result
 
 
 def flag(name: str, value: Any) -> bool:
-    """`value` if it is True or False: strings and numbers are refused, whose truth is seldom what was meant."""
+    """`value` if it is True or False: strings and numbers are refused, whose truth is seldom what
+    was meant.
+    """
     if not isinstance(value, bool | np.bool_):
         raise type_error(name, f"must be True or False, got {describe(value)}")
     return bool(value)
@@ -127,7 +145,9 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
         error = value_error if isinstance(value, str) else type_error
         among = "one of " if len(options) > 1 else ""
         came = repr(value) if isinstance(value, str) else describe(value)
-        near = f"; {like}" if isinstance(value, str) and (like := did_you_mean(value, options)) else ""
+        near = (
+            f"; {like}" if isinstance(value, str) and (like := did_you_mean(value, options)) else ""
+        )
         raise error(name, f"must be {among}{', '.join(map(repr, options))}, got {came}{near}")
     return value
 
@@ -141,7 +161,8 @@ def did_you_mean(unknown: str, known: Iterable[str]) -> str:
 def not_a_kernel(value: Any) -> TypeError:
     """The error of a `kernel` that is none."""
     return type_error(
-        "kernel", f"must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {describe(value)}"
+        "kernel",
+        f"must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {describe(value)}",
     )
 
 
@@ -154,22 +175,25 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
         raise value_error(
             name,
             f"must be finite, got {array[where]} at position {at} "
-            f"({int((~good).sum())} of {array.size} entries are NaN or infinite); drop or fill them first",
+            f"({int((~good).sum())} of {array.size} entries are NaN or infinite); drop or fill "
+            "them first",
         )
     return array
 
 
 def to_array_like(name: str, value: Any) -> Any:
-    """`value` as numpy can take it: tensors of torch on the host; masked entries, which numpy would forget,
-    refused."""
+    """`value` as numpy can take it: tensors of torch on the host; masked entries, which numpy would
+    forget, refused.
+    """
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     hidden = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
     if hidden:
         raise value_error(
             name,
-            f"must have no masked entries, got {hidden} of {value.size}; pass only the others, with the nodes or "
-            f"edges that they belong to ({name}[~{name}.mask]), or fill them ({name}.filled)",
+            f"must have no masked entries, got {hidden} of {value.size}; pass only the others, "
+            f"with the nodes or edges that they belong to ({name}[~{name}.mask]), or fill them "
+            f"({name}.filled)",
         )
     return value
 
@@ -190,7 +214,9 @@ def columns(name: str, value: Any, n: int) -> np.ndarray:
 
 
 def describe(value: Any) -> str:
-    """A short account of a value for an error message: shape and dtype of arrays, never their entries."""
+    """A short account of a value for an error message: shape and dtype of arrays, never their
+    entries.
+    """
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
@@ -209,7 +235,9 @@ def describe(value: Any) -> str:
 
 def _bounds(low: float | None, high: float | None, include_low: bool, include_high: bool) -> str:
     # Integers are written out: 9.22337e+18 would not identify the last of them.
-    least, most = (f"{bound}" if isinstance(bound, int) else f"{bound:g}" for bound in (low or 0, high or 0))
+    least, most = (
+        f"{bound}" if isinstance(bound, int) else f"{bound:g}" for bound in (low or 0, high or 0)
+    )
     if low is not None and high is not None:
         return f"in {'[' if include_low else '('}{least}, {most}{']' if include_high else ')'}"
     if low is not None:

@@ -1,4 +1,6 @@
-"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them again."""
+"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them
+again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from graphrf._base.warn import warn
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` whose functions run even if they cannot be cached, as in containers or on a full disk."""
+    """`numba.njit` whose functions run even if they cannot be cached, as in containers or on a full
+    disk.
+    """
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)
@@ -48,7 +52,9 @@ class _Cache(NullCache):
                 self._kept.flush()
             kept = None
         if kept is None:  # numba compiles now, without a word
-            write_once("Compiling loops, once on this machine: up to half a minute for each method.")
+            write_once(
+                "Compiling loops, once on this machine: up to half a minute for each method."
+            )
         return kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -73,7 +79,7 @@ def _say_that_nothing_is_kept() -> None:
     if not _said:
         _said = True
         warn(
-            "compiled loops cannot be cached on disk: neither graphrf's folder nor the user's cache is writable, "
-            "or the disk is full. Each process compiles them again, which takes seconds to minutes; set "
-            "NUMBA_CACHE_DIR to a folder to which only you can write"
+            "compiled loops cannot be cached on disk: neither graphrf's folder nor the user's "
+            "cache is writable, or the disk is full. Each process compiles them again, which takes "
+            "seconds to minutes; set NUMBA_CACHE_DIR to a folder to which only you can write"
         )

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
 ENGINES = ("numba", "torch")
 
 
-def engine_device(engine: str | None, device: str | torch.device, purpose: str) -> torch.device | None:
+def engine_device(
+    engine: str | None, device: str | torch.device, purpose: str
+) -> torch.device | None:
     """The device for torch; None if numba is used, on the CPU. Torch is not imported to find out.
 
-    Without an engine it is numba on the CPU, and torch elsewhere. `purpose` begins the message where torch is
-    missing.
+    Without an engine it is numba on the CPU, and torch elsewhere. `purpose` begins the message
+    where torch is missing.
     """
     if engine is not None:
         checks.choice("engine", engine, ENGINES)
@@ -27,14 +29,17 @@ def engine_device(engine: str | None, device: str | torch.device, purpose: str) 
         return None
     if engine == "numba":
         raise checks.value_error(
-            "engine", f"must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the CPU"
+            "engine",
+            f"must be 'torch', or None, for device={str(place)!r}, got 'numba', which runs on the "
+            "CPU",
         )
     return place
 
 
 def torch_device(device: str | torch.device, purpose: str) -> torch.device:
-    """An available torch device that supports float64, with its number; ImportError or ValueError if there is
-    none."""
+    """An available torch device that supports float64, with its number; ImportError or ValueError
+    if there is none.
+    """
     torch = lazy.need("torch", purpose)
     try:
         if not isinstance(device, (str, torch.device)):
@@ -46,8 +51,8 @@ def torch_device(device: str | torch.device, purpose: str) -> torch.device:
     except (RuntimeError, TypeError, AssertionError, ImportError) as error:
         raise checks.value_error(
             "device",
-            f"must be a torch device at hand that supports float64, such as {_at_hand(torch, device)}, got "
-            f"{device!r}",
+            "must be a torch device at hand that supports float64, such as "
+            f"{_at_hand(torch, device)}, got {device!r}",
         ) from error
 
 

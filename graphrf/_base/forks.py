@@ -9,9 +9,11 @@ from typing import Any
 
 
 class _ForkGuard(threading.local):
-    """Holds numba's lock, one for all compilations, while a process is forked: a child would wait for it for ever.
+    """Holds numba's lock, one for all compilations, while a process is forked: a child would wait
+    for it for ever.
 
-    There is no hold on the interpreter's lock of a module that another thread imports at that moment.
+    There is no hold on the interpreter's lock of a module that another thread imports at that
+    moment.
     """
 
     held: Any = None
@@ -34,5 +36,7 @@ class _ForkGuard(threading.local):
 _fork_guard = _ForkGuard()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_fork_guard.before, after_in_parent=_fork_guard.after, after_in_child=_fork_guard.after
+        before=_fork_guard.before,
+        after_in_parent=_fork_guard.after,
+        after_in_child=_fork_guard.after,
     )

@@ -1,8 +1,9 @@
-"""Instructions of the processor for compiled loops, in LLVM's language: vector registers, and prefetching.
+"""Instructions of the processor for compiled loops, in LLVM's language: vector registers, and
+prefetching.
 
-numba keeps a few sums side by side in scalar registers, up to three times slower; and on graphs larger than the
-caches, loops over scattered nodes wait for one line of memory after another. These instructions are compiled into
-the loops that use them: after an edit their caches must go, too.
+numba keeps a few sums side by side in scalar registers, up to three times slower; and on graphs
+larger than the caches, loops over scattered nodes wait for one line of memory after another. These
+instructions are compiled into the loops that use them: after an edit their caches must go, too.
 """
 
 from __future__ import annotations
@@ -65,14 +66,17 @@ class VectorRegisters:
 def unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
     """The arguments of an intrinsic, arrays as structures with `data` and `shape`."""
     return [
-        context.make_array(kind)(context, builder, argument) if isinstance(kind, types.Array) else argument
+        context.make_array(kind)(context, builder, argument)
+        if isinstance(kind, types.Array)
+        else argument
         for kind, argument in zip(signature.args, arguments, strict=True)
     ]
 
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Request the cache line of `array[index]`, without waiting for it; `array` is C-contiguous, of one dimension.
+    """Request the cache line of `array[index]`, without waiting for it; `array` is C-contiguous, of
+    one dimension.
 
     Results never depend on it, and an index out of bounds is harmless.
     """

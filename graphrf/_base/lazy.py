@@ -1,4 +1,6 @@
-"""Names of a package that are loaded when they are first used, and libraries that an extra brings."""
+"""Names of a package that are loaded when they are first used, and libraries that an
+extra brings.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,14 @@ EXTRAS = {
 
 
 def attach(
-    package: str,
-    homes: Mapping[str, str],
-    extra: str | None = None,
+    package: str, homes: Mapping[str, str], extra: str | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are first used.
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are
+    first used.
 
-    `homes` maps modules below the package to the names that they define, with spaces between; a module without
-    names is public itself. `extra` is the one to name where several bring a missing library.
+    `homes` maps modules below the package to the names that they define, with spaces between; a
+    module without names is public itself. `extra` is the one to name where several bring a missing
+    library.
     """
     home = {name: module for module, names in homes.items() for name in names.split() or [module]}
 
@@ -64,7 +66,9 @@ def attach(
     public = sorted(home)
 
     def listed() -> list[str]:
-        return sorted({*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))})
+        return sorted(
+            {*public, *(name for name in vars(sys.modules[package]) if name.startswith("__"))}
+        )
 
     return load, listed, public
 
@@ -83,4 +87,6 @@ def missing(error: ModuleNotFoundError, what: str, extra: str | None = None) -> 
     if library not in EXTRAS:
         return error
     named = extra if extra in EXTRAS[library] else EXTRAS[library][0]
-    return ImportError(f"{what} needs {library}, which is not installed: pip install 'graphrf[{named}]'")
+    return ImportError(
+        f"{what} needs {library}, which is not installed: pip install 'graphrf[{named}]'"
+    )

@@ -18,7 +18,8 @@ def progress_bar(
 ) -> Any:
     """A bar of tqdm, to be used as a context; `shown` None shows it on a terminal only.
 
-    Even a disabled bar of tqdm takes a lock that forked processes share, so none is made unless shown.
+    Even a disabled bar of tqdm takes a lock that forked processes share, so none is made unless
+    shown.
     """
     if not (on_terminal() if shown is None else shown):
         return _NoBar()

@@ -28,15 +28,20 @@ def thread_count(n_threads: int | None) -> int:
 
 
 def startable(n_threads: int) -> int:
-    """Number of threads whose stacks and heaps have room: Python waits for ever for one that fails to start."""
+    """Number of threads whose stacks and heaps have room: Python waits for ever for one that fails
+    to start.
+    """
     left = address_space()
     return n_threads if left is None else max(1, min(n_threads, left // _OWN_BYTES))
 
 
-def ordered_map(function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int) -> Iterator[Result]:
+def ordered_map(
+    function: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int
+) -> Iterator[Result]:
     """Results of `function` over `tasks`, in order, computed on a pool of threads.
 
-    At most 2 `n_threads` tasks are in flight, and an interrupt or an error cancels those that have not started.
+    At most 2 `n_threads` tasks are in flight, and an interrupt or an error cancels those that have
+    not started.
     """
     n_threads = startable(n_threads)
     if n_threads == 1 or len(tasks) <= 1:

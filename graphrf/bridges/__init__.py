@@ -1,6 +1,8 @@
-"""Kernels and priors on graphs for the models of other libraries: GeometricKernels, PyMC, Bambi and NumPyro.
+"""Kernels and priors on graphs for the models of other libraries: GeometricKernels, PyMC, Bambi and
+NumPyro.
 
-`SparseField` needs none of them; the modules `geometric`, `pymc` and `numpyro` need the extras of these names.
+`SparseField` needs none of them; the modules `geometric`, `pymc` and `numpyro` need the extras of
+these names.
 """
 
 from __future__ import annotations

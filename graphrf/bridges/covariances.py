@@ -58,7 +58,9 @@ class PowerCovariance:
         return -self._power * (da * own + db * rest), self._power * float(quadratic)
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Independent columns, shape (N, n): q / 2 solves, the last of which is half of one for an odd q."""
+        """Independent columns, shape (N, n): q / 2 solves, the last of which is half of one for an
+        odd q.
+        """
         columns = rng.standard_normal((self._pencil.diagonal.size, n))
         if self._power % 2:
             columns = self._factor.root(columns)
@@ -123,8 +125,8 @@ class Mixtures:
 class MixedCovariance:
     r"""K = (1 - phi) I + phi S for one phi, with the structured part integrated out.
 
-    S is the inverse of Q on the k-fold constrained subspace, to which P projects, and constant fields of a
-    component are null vectors of Q. So with w = phi / (1 - phi)
+    S is the inverse of Q on the k-fold constrained subspace, to which P projects, and constant
+    fields of a component are null vectors of Q. So with w = phi / (1 - phi)
 
     .. math:: K^{-1} x = \frac{(I - P) x + Q (Q + w I)^{-1} P x}{1 - \varphi}, \quad
               \log |K| = N \log(1 - \varphi) + \log |Q + w I| - k \log w - \log |Q|_P,

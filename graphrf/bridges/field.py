@@ -23,14 +23,16 @@ _SLOW = 1.0
 class SparseField:
     r"""A field on the nodes of a graph with a sparse precision: its log density and all gradients.
 
-    .. math:: \log p(f \mid \theta, \sigma) = -\tfrac{N}{2} \log 2\pi - N \log \sigma - \tfrac12 \log |K|
+    .. math:: \log p(f \mid \theta, \sigma) = -\tfrac{N}{2} \log 2\pi - N \log \sigma - \tfrac12
+        \log |K|
               - \tfrac{1}{2 \sigma^2} f^\top K^{-1} f, \quad
               \partial_\theta \log p = -\tfrac12 \mathrm{tr}(K^{-1} \partial K)
               - \tfrac{1}{2 \sigma^2} f^\top (\partial K^{-1}) f
 
-    A density takes a sparse factorisation, gradients a selected inversion, which takes as long. The last factor is
-    kept. Where hyperparameters are out of range, or a matrix is singular to rounding, the density is 0 (the first
-    time with a warning). Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.4.
+    A density takes a sparse factorisation, gradients a selected inversion, which takes as long. The
+    last factor is kept. Where hyperparameters are out of range, or a matrix is singular to
+    rounding, the density is 0 (the first time with a warning). Source: Rue and Held 2005, "Gaussian
+    Markov Random Fields", Sec. 2.4.
 
     Examples
     --------
@@ -39,7 +41,9 @@ class SparseField:
     >>> field = SparseField(grf.load_graph(nx.path_graph(3)), grf.CAR())
     >>> field.names
     ('dependence', 'sd')
-    >>> density, in_field, in_values = field.gradients(np.array([1.0, 0.0, -1.0]), np.array([0.9, 2.0]))
+    >>> density, in_field, in_values = field.gradients(
+    ...     np.array([1.0, 0.0, -1.0]), np.array([0.9, 2.0])
+    ... )
     >>> round(density, 4), in_field.round(4) + 0.0, in_values.round(4)
     (-5.57, array([-0.25,  0.  ,  0.25]), array([-4.7368, -1.25  ]))
 
@@ -47,8 +51,8 @@ class SparseField:
     ----------
     graph : Graph, undirected, N nodes
     kernel : Kernel
-        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or `BYM2`, whose
-        structured part is integrated out.
+        `Matern` with nu, or `RegularizedLaplacian` with power, 1, 2, 3 or 4; `Leroux`, `CAR` or
+        `BYM2`, whose structured part is integrated out.
     free : sequence of str, optional
         The kernel's hyperparameters that vary. Default: all but smoothness and power, which cannot.
 
@@ -60,7 +64,8 @@ class SparseField:
     Raises
     ------
     TypeError, ValueError, FactorTooLargeError
-        If the graph is directed, the kernel has no such density, or there is no room for the factor.
+        If the graph is directed, the kernel has no such density, or there is no room for the
+        factor.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, free: Sequence[str] | None = None) -> None:
@@ -70,7 +75,9 @@ class SparseField:
         known = trainable(kernel)
         for name in known if free is None else free:
             if name not in known:
-                raise checks.value_error("free", f"must be of {', '.join(known)} of {kernel!r}, got {name!r}")
+                raise checks.value_error(
+                    "free", f"must be of {', '.join(known)} of {kernel!r}, got {name!r}"
+                )
         self.free = known if free is None else tuple(free)
         self.names = (*self.free, "sd")
         self._shared = (Mixtures if isinstance(kernel, BYM2) else Powers)(graph, kernel)
@@ -78,7 +85,10 @@ class SparseField:
         self._warned = False
         seconds = 2 * self._shared.pencil.elimination.seconds
         if seconds > _SLOW:
-            warn(f"a gradient of the field takes about {seconds:.0f} s on this graph of {self.n_nodes:,} nodes")
+            warn(
+                f"a gradient of the field takes about {seconds:.0f} s on this graph of "
+                f"{self.n_nodes:,} nodes"
+            )
         self._covariance(kernel)  # any failure of the factor is one of the construction
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,7 +108,9 @@ class SparseField:
         return -math.inf if result is None else result[0]
 
     def gradients(self, x: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """log p(x) and its gradients in x and values, shapes (N,) and (len(names),), 0 where p is 0."""
+        """log p(x) and its gradients in x and values, shapes (N,) and (len(names),), 0 where p is
+        0.
+        """
         result = self._at(x, values)
         if result is None:
             return -math.inf, np.zeros(self.n_nodes), np.zeros(len(self.names))
@@ -116,7 +128,9 @@ class SparseField:
         sd = checks.number("sd", float(values[-1]), low=0, include_low=False)
         return np.ascontiguousarray(sd * self._covariance(self._kernel(values)).draws(rng, n).T)
 
-    def _at(self, x: np.ndarray, values: np.ndarray) -> tuple[float, FieldCovariance, np.ndarray] | None:
+    def _at(
+        self, x: np.ndarray, values: np.ndarray
+    ) -> tuple[float, FieldCovariance, np.ndarray] | None:
         """log p(x), K and K^-1 x; None where p is 0."""
         if x.shape != (self.n_nodes,) or values.shape != (len(self.names),):
             shapes = f"({self.n_nodes},) and ({len(self.names)},), got {x.shape} and {values.shape}"
@@ -128,7 +142,9 @@ class SparseField:
         except ValueError as error:  # LinAlgError is one
             if not self._warned:
                 self._warned = True
-                shown = ", ".join(f"{name}={value:g}" for name, value in zip(self.names, values, strict=True))
+                shown = ", ".join(
+                    f"{name}={value:g}" for name, value in zip(self.names, values, strict=True)
+                )
                 warn(f"the density of the field is 0 at {shown}: {error}")
             return None
         with np.errstate(over="ignore", invalid="ignore"):
@@ -153,7 +169,11 @@ class SparseField:
 
 def trainable(kernel: Kernel) -> tuple[str, ...]:
     """The hyperparameters of a kernel in which the density has a derivative."""
-    return tuple(name for name in kernel.hyperparameters if name == "lengthscale" or name in kernel.proportions)
+    return tuple(
+        name
+        for name in kernel.hyperparameters
+        if name == "lengthscale" or name in kernel.proportions
+    )
 
 
 def require_served(kernel: Kernel) -> Kernel:
@@ -161,9 +181,9 @@ def require_served(kernel: Kernel) -> Kernel:
     if not has_sparse_inverse(require_kernel(kernel)) and not isinstance(kernel, BYM2 | CAR):
         raise checks.value_error(
             "kernel",
-            "must be Matern with nu, or RegularizedLaplacian with power, 1, 2, 3 or 4, Leroux, CAR or BYM2, got "
-            f"{kernel!r}, which has no density of the nodes by one sparse factor (ICAR's fields sum to 0; it is "
-            "the structured part of BYM2)",
+            "must be Matern with nu, or RegularizedLaplacian with power, 1, 2, 3 or 4, Leroux, CAR "
+            f"or BYM2, got {kernel!r}, which has no density of the nodes by one sparse factor "
+            "(ICAR's fields sum to 0; it is the structured part of BYM2)",
         )
     return kernel
 
@@ -171,17 +191,23 @@ def require_served(kernel: Kernel) -> Kernel:
 def split_values(
     kernel: Any, given: Mapping[str, Any], is_number: Callable[[Any], bool]
 ) -> tuple[Kernel, dict[str, Any]]:
-    """The kernel with the numbers among hyperparameters given by name, and the others: variables of a model."""
+    """The kernel with the numbers among hyperparameters given by name, and the others: variables of
+    a model.
+    """
     known = require_kernel(kernel).hyperparameters
     for name in given:
         if name not in known:
             near = checks.did_you_mean(name, known)
             raise checks.type_error(
-                name, f"is no hyperparameter of {kernel!r}, which has {', '.join(known)}{'; ' * bool(near)}{near}"
+                name,
+                f"is no hyperparameter of {kernel!r}, which has "
+                f"{', '.join(known)}{'; ' * bool(near)}{near}",
             )
     numbers = {name: float(value) for name, value in given.items() if is_number(value)}
     variables = {name: value for name, value in given.items() if name not in numbers}
     for name in variables:
         if name not in trainable(kernel):
-            raise checks.value_error(name, f"must be a number: the density of {kernel!r} has no derivative in it")
+            raise checks.value_error(
+                name, f"must be a number: the density of {kernel!r} has no derivative in it"
+            )
     return require_served(kernel.replace(**numbers)), variables

@@ -1,4 +1,6 @@
-"""Matérn and heat kernels for the GeometricKernels library, on graphs of any size and without eigenvectors."""
+"""Matérn and heat kernels for the GeometricKernels library, on graphs of any size and without
+eigenvectors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ try:
     from geometric_kernels.kernels.base import BaseGeometricKernel
     from geometric_kernels.spaces.base import Space
     from lab import Int
-except ImportError as _error:  # raised when a kernel is made: this file can be read without the library
+except (
+    ImportError
+) as _error:  # raised when a kernel is made: this file can be read without the library
     _missing = _error
     BaseGeometricKernel = FeatureMap = Space = object
     Int = int
@@ -31,8 +35,8 @@ except ImportError as _error:  # raised when a kernel is made: this file can be 
 Block = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
 """Entries of a function of the Laplacian, for rows and columns by position; None means all."""
 
-# Entries are within this fraction of the spectrum's largest value, so that what is left after normalisation agrees
-# with all eigenpairs to about ten digits.
+# Entries are within this fraction of the spectrum's largest value, so that what is left after
+# normalisation agrees with all eigenpairs to about ten digits.
 _TOLERANCE = 1e-12
 
 
@@ -65,25 +69,27 @@ class NodeSpace(Space):
 
 
 class MaternSeriesKernel(BaseGeometricKernel):
-    r"""The kernel that GeometricKernels makes of a graph and all its eigenpairs, by exact sparse products.
+    r"""The kernel that GeometricKernels makes of a graph and all its eigenpairs, by exact sparse
+    products.
 
     .. math:: K = g(L) / \bar g, \quad \bar g = \tfrac1N \mathrm{trace} \, g(L), \quad
               g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
               \text{ for } \nu = \infty.
 
-    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results; that keeps at most
-    1,000 of the eigenpairs by default. `params` hold "nu" and "lengthscale", shape (1,), as NumPy arrays or torch
-    tensors; results have their type, and first derivatives in both parameters where the tensors ask for gradients,
-    as `GPyTorchGeometricKernel(kernel)` needs. X are node positions, shape (n,) or (n, 1), integers or integral
-    floats below 2^24.
+    It replaces `MaternGeometricKernel(Graph(A), num=N)`, with the same parameters and results; that
+    keeps at most 1,000 of the eigenpairs by default. `params` hold "nu" and "lengthscale", shape
+    (1,), as NumPy arrays or torch tensors; results have their type, and first derivatives in both
+    parameters where the tensors ask for gradients, as `GPyTorchGeometricKernel(kernel)` needs. X
+    are node positions, shape (n,) or (n, 1), integers or integral floats below 2^24.
 
-    Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every distinct node of
-    the smaller of X and X2, with s = 1 for the normalized Laplacian and 2 max(degree) for the combinatorial one;
-    as many again for each parameter with a gradient. g_bar is exact on graphs of at most 1,000 nodes; above it is
-    estimated by stochastic Lanczos quadrature, with a relative error near 1 / sqrt(64 N), at most about 1 / 2000.
+    Cost of K(X, X2): about 5 l sqrt(s) (heat) to 12 l sqrt(s) (Matérn) sparse products for every
+    distinct node of the smaller of X and X2, with s = 1 for the normalized Laplacian and 2
+    max(degree) for the combinatorial one; as many again for each parameter with a gradient. g_bar
+    is exact on graphs of at most 1,000 nodes; above it is estimated by stochastic Lanczos
+    quadrature, with a relative error near 1 / sqrt(64 N), at most about 1 / 2000.
 
-    Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024, "The
-    GeometricKernels Package".
+    Source: Borovitskiy et al. 2021, "Matérn Gaussian processes on graphs"; Mostowsky et al. 2024,
+    "The GeometricKernels Package".
 
     Examples
     --------
@@ -102,16 +108,23 @@ class MaternSeriesKernel(BaseGeometricKernel):
     normalize : bool
         Whether K is divided by its mean variance; if not, it is N g(L), as there.
     seed : int in [0, 2^63), optional
-        Seed of the estimate of g_bar on graphs above 1,000 nodes; None draws one, which `seed` records.
+        Seed of the estimate of g_bar on graphs above 1,000 nodes; None draws one, which `seed`
+        records.
     """
 
     def __init__(
-        self, graph: Graph, *, laplacian: str = "combinatorial", normalize: bool = True, seed: int | None = None
+        self,
+        graph: Graph,
+        *,
+        laplacian: str = "combinatorial",
+        normalize: bool = True,
+        seed: int | None = None,
     ) -> None:
         if _missing is not None:
             raise ImportError(
-                "MaternSeriesKernel needs the GeometricKernels library: pip install 'graphrf[geometric]' (its "
-                f"release 1.0.1 needs numpy < 2.4). What failed: {_missing}"
+                "MaternSeriesKernel needs the GeometricKernels library: pip install "
+                "'graphrf[geometric]' (its release 1.0.1 needs numpy < 2.4). What failed: "
+                f"{_missing}"
             ) from _missing
         require_graph(graph).require_undirected("a Matérn kernel")
         laplacian = checks.choice("laplacian", laplacian, LAPLACIANS)
@@ -152,17 +165,31 @@ class MaternSeriesKernel(BaseGeometricKernel):
     # -- how the numbers are made ------------------------------------------------------------------
 
     def _positions(self, name: str, nodes: Any) -> np.ndarray:
-        return self.graph.positions(nodes.detach().cpu().numpy() if _is_torch(nodes) else nodes, argument=name)
+        return self.graph.positions(
+            nodes.detach().cpu().numpy() if _is_torch(nodes) else nodes, argument=name
+        )
 
     def _evaluate(
-        self, params: Mapping[str, Any], entries: Callable[[Block], np.ndarray], normalize: bool, order: int = 1
+        self,
+        params: Mapping[str, Any],
+        entries: Callable[[Block], np.ndarray],
+        normalize: bool,
+        order: int = 1,
     ) -> Any:
-        r"""`entries` of g^(1/order), over g_bar^(1/order); with its derivatives where torch needs gradients."""
+        r"""`entries` of g^(1/order), over g_bar^(1/order); with its derivatives where torch needs
+        gradients.
+        """
         kernel, given = self._kernel(params)
-        names = [name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)]
-        divisor, shrinking = self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
+        names = [
+            name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)
+        ]
+        divisor, shrinking = (
+            self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
+        )
         scale = divisor ** (-1 / order)
-        value = scale * entries(partial(kernel_block, self.graph, kernel.root(order), tol=_TOLERANCE))
+        value = scale * entries(
+            partial(kernel_block, self.graph, kernel.root(order), tol=_TOLERANCE)
+        )
         slopes = {
             name: scale * entries(self._slope(kernel, name, order).block)
             - value * (shrinking.get(name, 0.0) / (order * divisor))
@@ -172,16 +199,25 @@ class MaternSeriesKernel(BaseGeometricKernel):
         if not _is_torch(like):
             return value.astype(np.result_type(like.dtype, np.float32), copy=False)
         result = like.new_tensor(value)
-        for name, slope in slopes.items():  # value + slope (theta - theta): its value, and its derivative
-            result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(()).to(like)
+        for (
+            name,
+            slope,
+        ) in slopes.items():  # value + slope (theta - theta): its value, and its derivative
+            result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(
+                ()
+            ).to(like)
         return result
 
     def _slope(self, kernel: Kernel, name: str, order: int) -> SpectralFilter:
-        """The derivative of g^(1/order) in a hyperparameter, a function of L: g^(1/order) (log g)' / order."""
+        """The derivative of g^(1/order) in a hyperparameter, a function of L: g^(1/order) (log g)'
+        / order.
+        """
         root, scale = kernel.root(order), self.graph.laplacian_scale(self.laplacian)
 
         def function(eigenvalues: np.ndarray) -> np.ndarray:
-            return np.asarray(root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / order)
+            return np.asarray(
+                root.spectrum(eigenvalues, scale) * _log_slope(kernel, name, eigenvalues) / order
+            )
 
         return SpectralFilter(self.graph, self.laplacian, function, tol=_TOLERANCE)
 
@@ -189,18 +225,27 @@ class MaternSeriesKernel(BaseGeometricKernel):
         values = {}
         for name in ("nu", "lengthscale"):
             if name not in params:
-                raise checks.value_error("params", f"must hold 'nu' and 'lengthscale', got {sorted(params)}")
+                raise checks.value_error(
+                    "params", f"must hold 'nu' and 'lengthscale', got {sorted(params)}"
+                )
             value = params[name]
             if not (_is_torch(value) or isinstance(value, np.ndarray)):
                 raise TypeError(
-                    f"`params[{name!r}]` must be a NumPy array or a torch tensor, got {checks.describe(value)}"
+                    f"`params[{name!r}]` must be a NumPy array or a torch tensor, got "
+                    f"{checks.describe(value)}"
                 )
             if math.prod(value.shape) != 1:
-                raise ValueError(f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}")
+                raise ValueError(
+                    f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}"
+                )
             values[name] = value
         if _is_torch(values["nu"]) != _is_torch(values["lengthscale"]):
-            raise checks.type_error("params", "must hold two NumPy arrays or two torch tensors, got one of each")
-        nu, lengthscale = (float(x.detach() if _is_torch(x) else x.reshape(())) for x in values.values())
+            raise checks.type_error(
+                "params", "must hold two NumPy arrays or two torch tensors, got one of each"
+            )
+        nu, lengthscale = (
+            float(x.detach() if _is_torch(x) else x.reshape(())) for x in values.values()
+        )
         if nu == math.inf:
             return Diffusion(lengthscale, laplacian=self.laplacian), values
         return Matern(nu, lengthscale, laplacian=self.laplacian), values
@@ -216,16 +261,20 @@ class MaternSeriesKernel(BaseGeometricKernel):
         scale = self.graph.laplacian_scale(self.laplacian)
         eigenvalues = scale * np.maximum(1 - points, 0.0)
         values = kernel.spectrum(eigenvalues, scale)
-        slopes = {name: float(weights @ (values * _log_slope(kernel, name, eigenvalues))) for name in names}
+        slopes = {
+            name: float(weights @ (values * _log_slope(kernel, name, eigenvalues)))
+            for name in names
+        }
         return float(weights @ values), slopes
 
 
 class SeriesFeatureMap(FeatureMap):
     """Rows of the symmetric root F of a `MaternSeriesKernel`, K = F F^T: its exact feature map.
 
-    Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n, N), normalised
-    or not by `normalize` (None: as the kernel is). Cost: n times the products that K takes, and n N numbers. For
-    draws at all nodes of a large graph `graphrf.apply_root` needs one column and no matrix.
+    Called with X, shape (n, 1), and `params` it returns (None, features) with features of shape (n,
+    N), normalised or not by `normalize` (None: as the kernel is). Cost: n times the products that K
+    takes, and n N numbers. For draws at all nodes of a large graph `graphrf.apply_root` needs one
+    column and no matrix.
     """
 
     def __init__(self, kernel: MaternSeriesKernel) -> None:

@@ -1,4 +1,6 @@
-"""Fields on graphs in NumPyro models: a distribution with the density and gradients of sparse factors."""
+"""Fields on graphs in NumPyro models: a distribution with the density and gradients of sparse
+factors.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,15 @@ __all__ = ["GraphField"]
 
 
 class GraphField(Distribution):
-    r"""A field on the nodes of a graph as a distribution of NumPyro ([guide](../bridges.md#numpyro)).
+    r"""A field on the nodes of a graph as a distribution of NumPyro
+    ([guide](../bridges.md#numpyro)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
 
-    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch; derivatives are of
-    reverse mode and first order. Draws are exact, determined by the key, and have no derivative. Where values are
-    out of range the density is 0, with a warning the first time.
+    The factor is computed on the host (`jax.pure_callback`), once for each member of a batch;
+    derivatives are of reverse mode and first order. Draws are exact, determined by the key, and
+    have no derivative. Where values are out of range the density is 0, with a warning the first
+    time.
 
     Examples
     --------
@@ -54,8 +58,8 @@ class GraphField(Distribution):
     validate_args : bool, optional
         As in all distributions of NumPyro.
     **hyperparameters : number or array
-        The kernel's lengthscale, mixing or dependence; default those of `kernel`. Arrays, and `sd`, are broadcast
-        to the batch.
+        The kernel's lengthscale, mixing or dependence; default those of `kernel`. Arrays, and `sd`,
+        are broadcast to the batch.
 
     Raises
     ------
@@ -78,13 +82,16 @@ class GraphField(Distribution):
     ) -> None:
         if not jax.config.jax_enable_x64:
             raise RuntimeError(
-                "a GraphField needs float64, which JAX has switched off: call numpyro.enable_x64() first"
+                "a GraphField needs float64, which JAX has switched off: call numpyro.enable_x64() "
+                "first"
             )
         chosen, variables = split_values(kernel, hyperparameters, _is_number)
         if _is_number(sd):
             sd = checks.number("sd", float(sd), low=0, include_low=False)
         self.field = _field(graph, chosen, tuple(variables))
-        own = jnp.broadcast_arrays(*(jnp.asarray(value, dtype=float) for value in (*variables.values(), sd)))
+        own = jnp.broadcast_arrays(
+            *(jnp.asarray(value, dtype=float) for value in (*variables.values(), sd))
+        )
         self.values = jnp.stack(own, axis=-1)
         super().__init__(self.values.shape[:-1], (self.field.n_nodes,), validate_args=validate_args)
 
@@ -98,11 +105,14 @@ class GraphField(Distribution):
         """The log density, shape of the batch."""
         if jnp.shape(value)[-1:] != self.event_shape:
             raise checks.value_error(
-                "value", f"must have shape (..., {self.field.n_nodes}), got {checks.describe(value)}"
+                "value",
+                f"must have shape (..., {self.field.n_nodes}), got {checks.describe(value)}",
             )
         shape = jnp.broadcast_shapes(jnp.shape(value)[:-1], self.batch_shape)
         x = jnp.broadcast_to(jnp.asarray(value, dtype=float), (*shape, self.field.n_nodes))
-        return _log_density(self.field, x, jnp.broadcast_to(self.values, (*shape, self.values.shape[-1])))
+        return _log_density(
+            self.field, x, jnp.broadcast_to(self.values, (*shape, self.values.shape[-1]))
+        )
 
     def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
         """Independent draws, shape sample_shape + batch_shape + (N,)."""

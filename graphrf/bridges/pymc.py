@@ -1,4 +1,6 @@
-"""Fields on graphs in PyMC models: a distribution with the density and gradients of sparse factors."""
+"""Fields on graphs in PyMC models: a distribution with the density and gradients of
+sparse factors.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,14 @@ class _Density(_OfField):
 
 
 class _Gradients(_OfField):
-    """The gradients of the log density in x and in the values; their own derivatives are not there."""
+    """The gradients of the log density in x and in the values; their own derivatives
+    are not there.
+    """
 
     def make_node(self, x: Any, values: Any) -> Apply:
-        return Apply(self, _vectors(x, values), [pt.vector(dtype="float64"), pt.vector(dtype="float64")])
+        return Apply(
+            self, _vectors(x, values), [pt.vector(dtype="float64"), pt.vector(dtype="float64")]
+        )
 
     def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: Any) -> None:
         _, outputs[0][0], outputs[1][0] = self.field.gradients(*inputs)
@@ -108,7 +114,9 @@ class _GraphFieldVariable(RandomVariable):
 
 
 @_logprob.register(_GraphFieldVariable)
-def _log_density(op: _GraphFieldVariable, values: Any, rng: Any, size: Any, *parameters: Any, **_: Any) -> Any:
+def _log_density(
+    op: _GraphFieldVariable, values: Any, rng: Any, size: Any, *parameters: Any, **_: Any
+) -> Any:
     (x,) = values
     own = pt.stack(pt.broadcast_arrays(*map(pt.as_tensor, parameters)), axis=-1)
     return Blockwise(_Density(op.field), signature="(n),(p)->()")(x, own)
@@ -120,13 +128,15 @@ def _zero(op: _GraphFieldVariable, rv: Any, *_: Any) -> Any:
 
 
 class GraphField(Continuous):
-    r"""A field on the nodes of a graph as a random variable of a PyMC model ([guide](../bridges.md#pymc)).
+    r"""A field on the nodes of a graph as a random variable of a PyMC model
+    ([guide](../bridges.md#pymc)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
 
-    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact. Where values are
-    out of range the density is 0, with a warning the first time. A field of standard deviation 1, multiplied by
-    sigma in the model (`sd * GraphField(...)`), is the better parametrisation where the data are uninformative.
+    A gradient takes some 20 ms for 6,000 areas; there are no second derivatives. Draws are exact.
+    Where values are out of range the density is 0, with a warning the first time. A field of
+    standard deviation 1, multiplied by sigma in the model (`sd * GraphField(...)`), is the better
+    parametrisation where the data are uninformative.
 
     Examples
     --------
@@ -148,8 +158,8 @@ class GraphField(Continuous):
     sd : number or variable
         sigma > 0, which multiplies fields as they are defined by the kernel.
     dims : str or sequence of str, optional
-        The last has N entries. If the model has no such coordinate, it has the names of the nodes; ValueError for
-        another length or order.
+        The last has N entries. If the model has no such coordinate, it has the names of the nodes;
+        ValueError for another length or order.
     **hyperparameters : number or variable
         The kernel's lengthscale, mixing or dependence; default those of `kernel`.
     shape, size, initval, observed, ... : optional
@@ -158,7 +168,9 @@ class GraphField(Continuous):
 
     rv_type = _GraphFieldVariable
 
-    def __new__(cls, name: str, graph: Graph, kernel: Kernel, *args: Any, dims: Any = None, **options: Any) -> Any:
+    def __new__(
+        cls, name: str, graph: Graph, kernel: Kernel, *args: Any, dims: Any = None, **options: Any
+    ) -> Any:
         """The variable, registered in the model."""
         if dims is not None:
             dims = (dims,) if isinstance(dims, str) else tuple(dims)
@@ -185,7 +197,9 @@ class GraphField(Continuous):
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real | np.number) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return isinstance(value, numbers.Real | np.number) or (
+        isinstance(value, np.ndarray) and value.ndim == 0
+    )
 
 
 def _check_shape(shape: Any, n_nodes: int) -> None:
@@ -196,11 +210,15 @@ def _check_shape(shape: Any, n_nodes: int) -> None:
     for length in last:
         known = length.data if isinstance(length, pt.TensorConstant) else length
         if last and isinstance(known, numbers.Integral | np.ndarray) and int(known) != n_nodes:
-            raise checks.value_error("shape", f"must end with the {n_nodes} nodes of the graph, got {int(known)}")
+            raise checks.value_error(
+                "shape", f"must end with the {n_nodes} nodes of the graph, got {int(known)}"
+            )
 
 
 def _give_names(model: Any, dim: str, graph: Graph) -> None:
-    """The nodes' names as a coordinate, where there is none; refuse one of other length or in another order."""
+    """The nodes' names as a coordinate, where there is none; refuse one of other length or in
+    another order.
+    """
     names = [name if isinstance(name, str | int) else str(name) for name in graph.nodes]
     if dim not in model.coords:
         model.add_coord(dim, names)
@@ -215,7 +233,8 @@ def _give_names(model: Any, dim: str, graph: Graph) -> None:
     if graph.has_names and _in_other_order(names, given):
         raise checks.value_error(
             "dims",
-            f"must end with the nodes in the order of graph.nodes, and {dim!r} has others, or another order",
+            f"must end with the nodes in the order of graph.nodes, and {dim!r} has others, or "
+            "another order",
         )
 
 

@@ -9,10 +9,27 @@ from typing import Annotated
 import typer
 
 from graphrf._base.version import __version__
-from graphrf.cli import bench, classify, couple, datasets, features, gram, pagerank, regression, space_time
+from graphrf.cli import (
+    bench,
+    classify,
+    couple,
+    datasets,
+    features,
+    gram,
+    pagerank,
+    regression,
+    space_time,
+)
 from graphrf.cli.demo import command as demo
 from graphrf.cli.options.commands import Group, add_command
-from graphrf.cli.options.messages import EXIT_CODES, FAILED, INTERRUPTED, forget_output, open_streams, said_by
+from graphrf.cli.options.messages import (
+    EXIT_CODES,
+    FAILED,
+    INTERRUPTED,
+    forget_output,
+    open_streams,
+    said_by,
+)
 
 app: typer.Typer = typer.Typer(
     help="Gaussian processes on graphs, node classification, PageRank and graph random features.",
@@ -34,7 +51,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Options before the command's name."""
@@ -55,7 +75,9 @@ add_command(app, bench.bench, bench.EXAMPLES)
 
 def main() -> None:
     """Entry point of the `graphrf` command."""
-    gc.set_threshold(50_000)  # imports make objects that stay: collecting garbage among them takes 5 % of the time
+    gc.set_threshold(
+        50_000
+    )  # imports make objects that stay: collecting garbage among them takes 5 % of the time
     open_streams()
     try:
         app()

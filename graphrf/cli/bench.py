@@ -36,14 +36,18 @@ def bench(
     most_work: float = 1e10,
     output: str | None = None,
 ) -> None:
-    """Measure the error and cost of each sampler on a graph, compared with exact rows and the series."""
+    """Measure the error and cost of each sampler on a graph, compared with exact rows and the
+    series.
+    """
     check_output(output, [graph])
     for option, value in (("--rows", rows), ("--repeats", repeats)):
         if value < 1:
             raise ValueError(f"`{option}` must be at least 1, got {value}")
     chosen = [int(cell) if cell.isdecimal() else 0 for cell in sizes.split(",")]
     if any(size < 2 or size % 2 for size in chosen):
-        raise ValueError(f"`--sizes` must be even numbers of at least 2, separated by commas, got {sizes!r}")
+        raise ValueError(
+            f"`--sizes` must be even numbers of at least 2, separated by commas, got {sizes!r}"
+        )
     kernel = choice.made("diffusion")
     assert kernel is not None
     loaded = load(graph, reading, talking)
@@ -56,14 +60,28 @@ def bench(
     found: list[Measured] = []
     with progress_bar("samplers", talking.progress, unit="measured") as bar:
         for measured in measures(
-            loaded.graph, kernel, sizes=chosen, n_rows=rows, repeats=repeats, most_work=most_work, seed=seed
+            loaded.graph,
+            kernel,
+            sizes=chosen,
+            n_rows=rows,
+            repeats=repeats,
+            most_work=most_work,
+            seed=seed,
         ):
             found.append(measured)
             bar.update(1)
     records = [asdict(measured) for measured in found]
-    facts = {"graph": loaded.facts, "kernel": repr(kernel), "seed": seed, "rows": rows, "repeats": repeats}
+    facts = {
+        "graph": loaded.facts,
+        "kernel": repr(kernel),
+        "seed": seed,
+        "rows": rows,
+        "repeats": repeats,
+    }
     columns = [(name, [record[name] for record in records]) for name in records[0]]
-    deliver(Result("bench", columns, facts, summary=lambda: table(found) + _LEGEND), output, talking)
+    deliver(
+        Result("bench", columns, facts, summary=lambda: table(found) + _LEGEND), output, talking
+    )
 
 
 def table(found: list[Measured]) -> str:

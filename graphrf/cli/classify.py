@@ -58,11 +58,23 @@ def classify(
     ).fit(found.positions, np.array(labels))
     probabilities = gp.predict_proba(chosen)
     best = {"node": names.of(chosen), "class": gp.classes_[probabilities.argmax(axis=1)].tolist()}
-    by_class = {f"p({name})": column for name, column in zip(gp.classes_.tolist(), probabilities.T, strict=True)}
+    by_class = {
+        f"p({name})": column
+        for name, column in zip(gp.classes_.tolist(), probabilities.T, strict=True)
+    }
     facts: dict[str, Any] = {
-        "graph": loaded.facts, "observations": observations, "seed": seed, "kernel": repr(gp.kernel_),
-        "output_scale": float(gp.output_scale_), "method": gp.method_, "converged": bool(gp.converged_),
+        "graph": loaded.facts,
+        "observations": observations,
+        "seed": seed,
+        "kernel": repr(gp.kernel_),
+        "output_scale": float(gp.output_scale_),
+        "method": gp.method_,
+        "converged": bool(gp.converged_),
         "classes": gp.classes_.tolist(),
-    }  # fmt: skip
+    }
     columns = [*best.items(), *by_class.items()]
-    deliver(Result("classify", columns, facts, {**best, "probabilities": probabilities}), output, talking)
+    deliver(
+        Result("classify", columns, facts, {**best, "probabilities": probabilities}),
+        output,
+        talking,
+    )

@@ -54,18 +54,25 @@ def couple(
         talking.remark(f"written to {output}")
     permutations = coupling.permutations.tolist()
     facts: dict[str, Any] = {
-        "graph": coupling.graph if loaded is None else loaded.facts, "kernel": coupling.kernel, "p_halt": p_halt,
-        "order": order, "objective": objective, "solver": solver, "seed": coupling.seed,
-    }  # fmt: skip
+        "graph": coupling.graph if loaded is None else loaded.facts,
+        "kernel": coupling.kernel,
+        "p_halt": p_halt,
+        "order": order,
+        "objective": objective,
+        "solver": solver,
+        "seed": coupling.seed,
+    }
     found = {
         "permutations": permutations,
         "cost_before": coupling.cost_before,
         "cost_after": coupling.cost_after,
     }
     lines = [
-        f"permutation {number}: {' '.join(map(str, row))}" for number, row in enumerate(permutations, start=1)
+        f"permutation {number}: {' '.join(map(str, row))}"
+        for number, row in enumerate(permutations, start=1)
     ]
     lines.append(
-        f"cost of independent lengths {brief(coupling.cost_before)}, coupled {brief(coupling.cost_after)}"
+        f"cost of independent lengths {brief(coupling.cost_before)}, coupled "
+        f"{brief(coupling.cost_after)}"
     )
     deliver(Result("couple", (), facts, found, lambda: "\n".join(lines) + "\n"), None, talking)

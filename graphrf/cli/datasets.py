@@ -29,4 +29,7 @@ def datasets(name: str | None = None) -> None:
         )
         for entry in catalog()
     ]
-    echo(aligned(("name", "kind", "nodes", "edges", "found", "licence"), rows, right=(2, 3)) + _LEGEND)
+    echo(
+        aligned(("name", "kind", "nodes", "edges", "found", "licence"), rows, right=(2, 3))
+        + _LEGEND
+    )

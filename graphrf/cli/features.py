@@ -42,7 +42,9 @@ def features(
     loaded = load(graph, reading, talking)
     chosen = sampling.chosen(loaded.graph, choice.made(), choice.laplacian or "normalized")
     if sampling.error is not None and folder is not None:
-        raise ValueError("`-o` must be an .npz file with `--error`: a folder is written with one sampler")
+        raise ValueError(
+            "`-o` must be an .npz file with `--error`: a folder is written with one sampler"
+        )
     names = NodeNames.of_graph(loaded.graph)
     positions = None if nodes is None else names.chosen(nodes, "--nodes")
     # An existing folder records its seed.
@@ -67,13 +69,19 @@ def features(
         talking.remark(f"{made.sampler!r}, with a measured error of {made.choice.measured:.3g}")
     if talking.json:
         facts = {
-            "graph": loaded.facts, "seed": made.seed, "settings": made.description, "laplacian": made.laplacian,
+            "graph": loaded.facts,
+            "seed": made.seed,
+            "settings": made.description,
+            "laplacian": made.laplacian,
             "output": output,
-        }  # fmt: skip
+        }
         sizes = {
-            "nodes": made.shape[0], "max_length": made.max_length, "steps": made.n_steps, "nonzeros": made.nnz,
+            "nodes": made.shape[0],
+            "max_length": made.max_length,
+            "steps": made.n_steps,
+            "nonzeros": made.nnz,
             "bytes": made.nbytes,
-        }  # fmt: skip
+        }
         deliver(Result("features", (), facts, sizes), None, talking)
 
 

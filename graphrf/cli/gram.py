@@ -87,7 +87,9 @@ def gram(
             matrix = kernel_block(loaded.graph, kernel, *at, n_threads=threads)
             facts: dict[str, Any] = {}
         else:
-            matrix, facts = _sampled(loaded, kernel, *at, sampling, talking.settled(seed), threads, talking)
+            matrix, facts = _sampled(
+                loaded, kernel, *at, sampling, talking.settled(seed), threads, talking
+            )
         block = Block(matrix, names.of(at[0]), names.of(at[1]), {"graph": loaded.facts, **facts})
     columns = [(str(node), column) for node, column in zip(block.cols, block.matrix.T, strict=True)]
     deliver(
@@ -121,9 +123,15 @@ def _require_room(rows: np.ndarray, cols: np.ndarray) -> None:
 
 
 def _sampled(
-    loaded: Loaded, kernel: Kernel, rows: np.ndarray, cols: np.ndarray, sampling: Sampling, seed: int,
-    threads: int | None, talking: Talking,
-) -> tuple[np.ndarray, dict[str, Any]]:  # fmt: skip
+    loaded: Loaded,
+    kernel: Kernel,
+    rows: np.ndarray,
+    cols: np.ndarray,
+    sampling: Sampling,
+    seed: int,
+    threads: int | None,
+    talking: Talking,
+) -> tuple[np.ndarray, dict[str, Any]]:
     """The block from features of its nodes, with the error that these have."""
     import numpy as np
 
@@ -145,8 +153,8 @@ def _sampled(
     about = "the error of the matrix is about {} of the kernel's norm over these nodes"
     if error > MUCH:
         warn(
-            f"{about.format(f'{error:.0%}')}; `--error 0.1` chooses a sampler that suits the kernel, and "
-            "`--exact` avoids the error",
+            f"{about.format(f'{error:.0%}')}; `--error 0.1` chooses a sampler that suits the "
+            "kernel, and `--exact` avoids the error",
             FeatureErrorWarning,
         )
     else:
@@ -161,13 +169,19 @@ def _of_features(source: str, kernel: Kernel, rows: str | None, cols: str | None
     features = load_features(source)
     names = NodeNames(None, features.n_nodes)
     at = _chosen(names, features.nodes, rows, cols)
-    matrix = features.gram(kernel) if rows is cols is None else features.gram(kernel, rows=at[0], cols=at[1])
+    matrix = (
+        features.gram(kernel)
+        if rows is cols is None
+        else features.gram(kernel, rows=at[0], cols=at[1])
+    )
     facts = {"features": source, "seed": features.seed, "settings": features.description}
     return Block(matrix, names.of(at[0]), names.of(at[1]), facts)
 
 
 def _is_features(source: str) -> bool:
-    """True if a path is a file or folder of features rather than a graph, judging by its contents."""
+    """True if a path is a file or folder of features rather than a graph, judging by
+    its contents.
+    """
     path = Path(source)
     if path.is_dir():
         return (path / "features.json").exists()

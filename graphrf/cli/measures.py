@@ -1,4 +1,6 @@
-"""Errors of samplers on a graph against exact rows of the kernel, and their operations, non-zeros and seconds."""
+"""Errors of samplers on a graph against exact rows of the kernel, and their operations, non-zeros
+and seconds.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from graphrf.sampling.walks.random_walks import RandomWalks
 
 # Fraction of sum |f_k| that powers and series may leave out.
 TAIL = 1e-3
-# Most numbers in the exact rows, and nodes of a first sample, which compiles loops and counts the operations.
+# Most numbers in the exact rows, and nodes of a first sample, which compiles loops and counts the
+# operations.
 _MOST_EXACT = 20_000_000
 _FIRST = 16
 
@@ -44,7 +47,9 @@ _SIZED: dict[str, Callable[[int, Kernel, int], Any]] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """A sampler on a graph: sizes are means for each node; None where it was not run, for the reason in `note`."""
+    """A sampler on a graph: sizes are means for each node; None where it was not run, for the
+    reason in `note`.
+    """
 
     method: str
     size: int | None
@@ -57,12 +62,19 @@ class Measured:
 
 
 def measures(
-    graph: Graph, kernel: Kernel, *, sizes: list[int], n_rows: int, repeats: int, most_work: float, seed: int
+    graph: Graph,
+    kernel: Kernel,
+    *,
+    sizes: list[int],
+    n_rows: int,
+    repeats: int,
+    most_work: float,
+    seed: int,
 ) -> Iterator[Measured]:
     """Each sampler at each size, then exact rows and the series, as soon as it is measured.
 
-    The error is that of rows of Phi Phi^T for at most `n_rows` random nodes, in relative Frobenius norm against
-    exact rows of K. What would take more than `most_work` operations is not run.
+    The error is that of rows of Phi Phi^T for at most `n_rows` random nodes, in relative Frobenius
+    norm against exact rows of K. What would take more than `most_work` operations is not run.
     """
     length = kernel.truncation_length(TAIL, kernel.check_graph(graph))
     rng = np.random.default_rng(seed)
@@ -75,8 +87,9 @@ def measures(
         for size in sizes
     ]
     for method, size, sampler, n_repeats in [
-        *samplers, ("exact", None, ExactPowers(length, laplacian=kernel.laplacian), 1),
-    ]:  # fmt: skip
+        *samplers,
+        ("exact", None, ExactPowers(length, laplacian=kernel.laplacian), 1),
+    ]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of heavy tails and cut series: the error is measured
             first = sample_features(graph, sampler, nodes=rows[:_FIRST], seed=seed)
@@ -86,16 +99,24 @@ def measures(
                 yield Measured(method, size, operations, note="too much work")
                 continue
             try:
-                yield _repeated(method, size, graph, kernel, sampler, rows, exact, range(seed, seed + n_repeats))
+                yield _repeated(
+                    method, size, graph, kernel, sampler, rows, exact, range(seed, seed + n_repeats)
+                )
             except MemoryError:
                 yield Measured(method, size, operations, note="too little memory")
     yield _series(graph, kernel, length, rng.standard_normal(graph.n_nodes))
 
 
 def _repeated(
-    method: str, size: int | None, graph: Graph, kernel: Kernel, sampler: Any, rows: np.ndarray, exact: np.ndarray,
+    method: str,
+    size: int | None,
+    graph: Graph,
+    kernel: Kernel,
+    sampler: Any,
+    rows: np.ndarray,
+    exact: np.ndarray,
     seeds: range,
-) -> Measured:  # fmt: skip
+) -> Measured:
     """Mean error and median time of samples with several seeds."""
     errors, seconds = [], []
     for seed in seeds:
@@ -107,13 +128,20 @@ def _repeated(
         errors.append(float(np.linalg.norm(estimate - exact) / np.linalg.norm(exact)))
     standard_error = float(np.std(errors, ddof=1) / len(errors) ** 0.5) if len(errors) > 1 else None
     return Measured(
-        method, size, features.n_steps / graph.n_nodes, float(np.mean(errors)), standard_error,
-        features.nnz / graph.n_nodes, float(np.median(seconds)),
-    )  # fmt: skip
+        method,
+        size,
+        features.n_steps / graph.n_nodes,
+        float(np.mean(errors)),
+        standard_error,
+        features.nnz / graph.n_nodes,
+        float(np.median(seconds)),
+    )
 
 
 def _series(graph: Graph, kernel: Kernel, length: int, vector: np.ndarray) -> Measured:
-    """One product with K by the series, which stores nothing: its error against the product to 1e-10."""
+    """One product with K by the series, which stores nothing: its error against the product to
+    1e-10.
+    """
     exact = apply_kernel(graph, kernel, vector)
     started = time.perf_counter()
     found = apply_kernel(graph, kernel, vector, tol=TAIL)

@@ -1,4 +1,6 @@
-"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of some nodes."""
+"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of
+some nodes.
+"""
 
 from __future__ import annotations
 
@@ -48,17 +50,23 @@ def pagerank(
     check_output(output, [graph])
     if alpha is not None:
         raise ValueError(
-            "`--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
-            f"--p-halt {1 - alpha:.12g}"
+            "`--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus "
+            f"`--p-halt`: pass --p-halt {1 - alpha:.12g}"
         )
     require_known("--method", method, tuple(_TAKES))
     given = {
-        "--tol": tol, "--max-iter": max_iter, "--walks": walks, "--batches": batches, "--sources": sources,
+        "--tol": tol,
+        "--max-iter": max_iter,
+        "--walks": walks,
+        "--batches": batches,
+        "--sources": sources,
         "--seed": seed,
-    }  # fmt: skip
+    }
     refuse_unused(given, _TAKES[method], f"`--method {method}`")
     if method == "local" and sources is None:
-        raise ValueError("`--sources` is needed with `--method local`: the nodes that scores are computed from")
+        raise ValueError(
+            "`--sources` is needed with `--method local`: the nodes that scores are computed from"
+        )
     _check_top(top, output)
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
@@ -76,7 +84,9 @@ def pagerank(
         if method == "power":
             columns, more = _exact(loaded.graph, tol, max_iter=max_iter, **options)
         else:
-            columns, more = _estimated(loaded.graph, talking, walks, tol, batches, seed=seed, **options)
+            columns, more = _estimated(
+                loaded.graph, talking, walks, tol, batches, seed=seed, **options
+            )
         columns = {"node": names.of()} | columns
     facts |= more
     shown = top or (_SHOWN if output is None else None)
@@ -99,9 +109,11 @@ def _local(
 
     local = local_pagerank(graph, start, progress=talking.progress, **options)
     return _rankings(local, start, names), {
-        "walks": int(local.walks.sum()), "pushes": int(local.pushes.sum()), "epsilon": local.epsilon,
+        "walks": int(local.walks.sum()),
+        "pushes": int(local.pushes.sum()),
+        "epsilon": local.epsilon,
         "failure": local.failure,
-    }  # fmt: skip
+    }
 
 
 def _exact(graph: Any, tol: float | None, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -109,12 +121,21 @@ def _exact(graph: Any, tol: float | None, **options: Any) -> tuple[dict[str, Any
     from graphrf.pagerank.power import pagerank as power
 
     exact = power(graph, **options | ({} if tol is None else {"tol": tol}))
-    facts = {"converged": exact.converged, "iterations": exact.iterations, "error_bound": exact.error_bound}
+    facts = {
+        "converged": exact.converged,
+        "iterations": exact.iterations,
+        "error_bound": exact.error_bound,
+    }
     return {"score": exact.scores}, facts
 
 
 def _estimated(
-    graph: Any, talking: Talking, walks: int | None, tol: float | None, batches: int | None, **options: Any
+    graph: Any,
+    talking: Talking,
+    walks: int | None,
+    tol: float | None,
+    batches: int | None,
+    **options: Any,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Scores by random walks, with standard errors from batches of them."""
     from graphrf.pagerank.estimates import estimate
@@ -122,12 +143,18 @@ def _estimated(
     n_walks = 16 if walks is None else walks
     if tol is None and batches is None and n_walks >= 16:
         batches = 4
-    found = estimate(graph, n_walks=n_walks, tol=tol, n_batches=batches, progress=talking.progress, **options)
+    found = estimate(
+        graph, n_walks=n_walks, tol=tol, n_batches=batches, progress=talking.progress, **options
+    )
     facts = {
-        "walks": found.walks, "steps": found.steps, "batches": found.n_batches,
+        "walks": found.walks,
+        "steps": found.steps,
+        "batches": found.n_batches,
         "l1_error": None if found.l1_error is None else float(found.l1_error),
-    }  # fmt: skip
-    return {"score": found.scores} | ({} if found.stderr is None else {"stderr": found.stderr}), facts
+    }
+    return {"score": found.scores} | (
+        {} if found.stderr is None else {"stderr": found.stderr}
+    ), facts
 
 
 def _counts(start: np.ndarray, n_nodes: int) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on a graph, also through time."""
+"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on a graph, also
+through time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 FIT_EXAMPLES = (
     "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
     "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
-    "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure expected -o risk.npz",
+    (
+        "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure expected -o "
+        "risk.npz"
+    ),
     "graphrf fit generated-grid heat.csv --target-column celsius --covariates height -o m.npz",
     "graphrf fit roads.csv speeds.csv --time date -o traffic.npz --seed 0",
 )
@@ -56,25 +61,45 @@ def fit(
     seed: int | None = None,
     threads: int | None = None,
 ) -> None:
-    """Fit a Gaussian process to values observed at some nodes, once or through time, and save it."""
+    """Fit a Gaussian process to values observed at some nodes, once or through time,
+    and save it.
+    """
     check_output(output, [graph, observations], [".npz"])
     if time is not None:
         single = {
             "--method": None if method == "auto" else method,
-            "--likelihood": None if likelihood == "gaussian" else likelihood, "--noise": noise,
-            "--output-scale": output_scale, "--no-optimize": None if optimize else True,
-            "--covariates": covariates, "--exposure": exposure, "--trials": trials,
-        }  # fmt: skip
+            "--likelihood": None if likelihood == "gaussian" else likelihood,
+            "--noise": noise,
+            "--output-scale": output_scale,
+            "--no-optimize": None if optimize else True,
+            "--covariates": covariates,
+            "--exposure": exposure,
+            "--trials": trials,
+        }
         refuse_unused(single, (), "`--time`: hyperparameters through time are trained")
         fit_through_time(
-            graph, observations, output, time, observed, reading, choice, talking, max_train, seed, threads
+            graph,
+            observations,
+            output,
+            time,
+            observed,
+            reading,
+            choice,
+            talking,
+            max_train,
+            seed,
+            threads,
         )
         return
     require_known("--likelihood", likelihood, LIKELIHOOD_NAMES)
     if choice.kernel is None and choice.laplacian is not None:
-        raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
+        raise ValueError(
+            "`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared"
+        )
     if choice.kernel is None and not optimize:
-        raise ValueError("`--no-optimize` needs `--kernel`: without a kernel, several are trained and compared")
+        raise ValueError(
+            "`--no-optimize` needs `--kernel`: without a kernel, several are trained and compared"
+        )
     kernel = choice.made() or "auto"
     loaded = load(graph, reading, talking)
     found = observed.read(observations, NodeNames.of_graph(loaded.graph))
@@ -124,11 +149,19 @@ def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
         if name != "constant"
     }
     return {
-        "kernel": repr(gp.kernel_), "output_scale": float(gp.output_scale_), **variance,
-        "mean": float(gp.mean_), **coefficients, "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
-        "observations": gp.n_observations_, "observed_nodes": gp.n_observed_nodes_, "method": gp.method_,
-        "solver": gp.solver_, "points": gp.n_points_, "converged": bool(gp.converged_),
-    }  # fmt: skip
+        "kernel": repr(gp.kernel_),
+        "output_scale": float(gp.output_scale_),
+        **variance,
+        "mean": float(gp.mean_),
+        **coefficients,
+        "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
+        "observations": gp.n_observations_,
+        "observed_nodes": gp.n_observed_nodes_,
+        "method": gp.method_,
+        "solver": gp.solver_,
+        "points": gp.n_points_,
+        "converged": bool(gp.converged_),
+    }
 
 
 def _summary(gp: GraphGPRegressor, fitted: dict[str, Any]) -> str:
@@ -145,12 +178,16 @@ def _summary(gp: GraphGPRegressor, fitted: dict[str, Any]) -> str:
 
 def _check_samples(samples: int | None, seed: int | None) -> None:
     if seed is not None and samples is None:
-        raise ValueError("`--seed` is not used without `--samples`: means and standard deviations are not random")
+        raise ValueError(
+            "`--seed` is not used without `--samples`: means and standard deviations are not random"
+        )
     if samples is not None and samples < 1:
         raise ValueError(f"`--samples` must be at least 1, got {samples}")
 
 
-def _chosen(gp: GraphGPRegressor, names: NodeNames, nodes: str | None, covariates: str | None) -> tuple[Any, Any]:
+def _chosen(
+    gp: GraphGPRegressor, names: NodeNames, nodes: str | None, covariates: str | None
+) -> tuple[Any, Any]:
     """The nodes to predict at, None for all, and their covariates, None for those of `fit`."""
     if covariates is not None:
         titles = [name for name in gp._coefficients.names if name != "constant"]
@@ -171,21 +208,28 @@ def predict(
     threads: int | None = None,
     output: str | None = None,
 ) -> None:
-    """Predict means and standard deviations at the nodes of a fitted model's graph, and at any times."""
+    """Predict means and standard deviations at the nodes of a fitted model's graph, and at any
+    times.
+    """
     check_output(output, [model])
     _check_samples(samples, seed)
     from graphrf._base.files.arrays import record_format
 
     if (record_format(model) or "").startswith("graphrf graph-time"):
         refuse_unused({"--covariates": covariates, "--above": above}, (), "a model through time")
-        predict_through_time(model, talking, nodes, times, observation, samples, seed, threads, output)
+        predict_through_time(
+            model, talking, nodes, times, observation, samples, seed, threads, output
+        )
         return
     if times is not None and os.path.isfile(model):
         raise ValueError(
-            f"`--times` cannot be used with {model}, which is not a model through time (`fit --time`)"
+            f"`--times` cannot be used with {model}, which is not a model through time (`fit "
+            "--time`)"
         )
     if covariates is not None and nodes is not None:
-        raise ValueError("`--nodes` and `--covariates` exclude each other: the file of covariates has the nodes")
+        raise ValueError(
+            "`--nodes` and `--covariates` exclude each other: the file of covariates has the nodes"
+        )
     from graphrf.gp import GraphGPRegressor
 
     gp: GraphGPRegressor = GraphGPRegressor.load(model)
@@ -195,8 +239,10 @@ def predict(
     mean, std = gp.predict(chosen, return_std="observation" if observation else True, x=x)
     columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}
     facts: dict[str, Any] = {
-        "model": model, "kernel": repr(gp.kernel_), "std_of": "observation" if observation else "function",
-    }  # fmt: skip
+        "model": model,
+        "kernel": repr(gp.kernel_),
+        "std_of": "observation" if observation else "function",
+    }
     if above is not None:
         columns["probability"] = gp.probability(chosen, above=above, x=x)
         facts["above"] = above

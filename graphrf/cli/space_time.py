@@ -1,4 +1,6 @@
-"""`graphrf fill`, and the parts of `graphrf fit` and `graphrf predict` for a signal through time."""
+"""`graphrf fill`, and the parts of `graphrf fit` and `graphrf predict` for a signal
+through time.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def fill(
         graph, observations, time, observed, reading, choice, talking, max_train, seed, threads
     )
     std_of = "observation" if observation else "function"
-    means, deviations = _in_gaps(gp, readings, std is not None and ("observation" if observation else True))
+    means, deviations = _in_gaps(
+        gp, readings, std is not None and ("observation" if observation else True)
+    )
     n_gaps = int(means.size)
     facts |= {"filled": n_gaps, "std_of": std_of}
     tables = Talking(quiet=talking.quiet)
@@ -65,7 +69,9 @@ def fill(
     deliver(Result("fill", readings.filled(means), facts), output, tables)
 
 
-def _in_gaps(gp: GraphTimeGPRegressor, readings: Readings, std: bool | str) -> tuple[np.ndarray, np.ndarray]:
+def _in_gaps(
+    gp: GraphTimeGPRegressor, readings: Readings, std: bool | str
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and standard deviations in the gaps, from all their nodes at all their times."""
     import numpy as np
 
@@ -81,9 +87,17 @@ def _in_gaps(gp: GraphTimeGPRegressor, readings: Readings, std: bool | str) -> t
 
 
 def _trained(
-    graph: str, observations: str, time: str | None, observed: ObservedColumns, reading: Reading,
-    choice: KernelChoice, talking: Talking, max_train: int | None, seed: int | None, threads: int | None,
-) -> tuple[GraphTimeGPRegressor, Readings, dict[str, Any]]:  # fmt: skip
+    graph: str,
+    observations: str,
+    time: str | None,
+    observed: ObservedColumns,
+    reading: Reading,
+    choice: KernelChoice,
+    talking: Talking,
+    max_train: int | None,
+    seed: int | None,
+    threads: int | None,
+) -> tuple[GraphTimeGPRegressor, Readings, dict[str, Any]]:
     """A model trained on a file of observations, the readings of the file, and metadata."""
     kernel = _kernel(choice)
     loaded = load(graph, reading, talking)
@@ -92,16 +106,32 @@ def _trained(
 
     from graphrf.gp import GraphTimeGPRegressor
 
-    gp = GraphTimeGPRegressor(loaded.graph, kernel, max_train=max_train, seed=seed, n_threads=threads)
+    gp = GraphTimeGPRegressor(
+        loaded.graph, kernel, max_train=max_train, seed=seed, n_threads=threads
+    )
     gp.fit(readings.nodes, readings.times, readings.values)
-    facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "kernel": repr(gp.kernel_)}
+    facts = {
+        "graph": loaded.facts,
+        "observations": observations,
+        "seed": seed,
+        "kernel": repr(gp.kernel_),
+    }
     return gp, readings, facts
 
 
 def fit_through_time(
-    graph: str, observations: str, output: str, time: str, observed: ObservedColumns, reading: Reading,
-    choice: KernelChoice, talking: Talking, max_train: int | None, seed: int | None, threads: int | None,
-) -> None:  # fmt: skip
+    graph: str,
+    observations: str,
+    output: str,
+    time: str,
+    observed: ObservedColumns,
+    reading: Reading,
+    choice: KernelChoice,
+    talking: Talking,
+    max_train: int | None,
+    seed: int | None,
+    threads: int | None,
+) -> None:
     """Train a regressor on graph and time, save it, and report its hyperparameters."""
     gp, _, facts = _trained(
         graph, observations, time, observed, reading, choice, talking, max_train, seed, threads
@@ -109,26 +139,46 @@ def fit_through_time(
     gp.set_params(n_threads=None).save(output)  # threads are not the next run's
     talking.remark(f"written to {output}")
     fitted: dict[str, Any] = {
-        "kernel": repr(gp.kernel_), "noise": float(gp.noise_), "mean": float(gp.mean_),
-        "log_marginal_likelihood": float(gp.log_marginal_likelihood_), "observations": gp.n_observations_,
-        "observed_nodes": int(gp.sensors_.size), "times": int(gp.times_.size), "converged": bool(gp.converged_),
-    }  # fmt: skip
+        "kernel": repr(gp.kernel_),
+        "noise": float(gp.noise_),
+        "mean": float(gp.mean_),
+        "log_marginal_likelihood": float(gp.log_marginal_likelihood_),
+        "observations": gp.n_observations_,
+        "observed_nodes": int(gp.sensors_.size),
+        "times": int(gp.times_.size),
+        "converged": bool(gp.converged_),
+    }
     parts = [
-        {"kernel": repr(part.kernel), "shared": float(part.shared), "own": float(part.own)} for part in gp.parts_
+        {"kernel": repr(part.kernel), "shared": float(part.shared), "own": float(part.own)}
+        for part in gp.parts_
     ]
 
     def shown() -> str:
         head = ("time kernels (hours)", "variance shared on the graph", "variance per node")
-        rows = [(shortened(repr(part.kernel)), brief(part.shared), brief(part.own)) for part in gp.parts_]
+        rows = [
+            (shortened(repr(part.kernel)), brief(part.shared), brief(part.own))
+            for part in gp.parts_
+        ]
         return f"{facts_table('fitted', fitted)}\n{aligned(head, rows)}"
 
-    deliver(Result("fit", (), facts | {"output": output}, fitted | {"parts": parts}, shown), None, talking)
+    deliver(
+        Result("fit", (), facts | {"output": output}, fitted | {"parts": parts}, shown),
+        None,
+        talking,
+    )
 
 
 def predict_through_time(
-    model: str, talking: Talking, nodes: str | None, times: str | None, observation: bool, samples: int | None,
-    seed: int | None, threads: int | None, output: str | None,
-) -> None:  # fmt: skip
+    model: str,
+    talking: Talking,
+    nodes: str | None,
+    times: str | None,
+    observation: bool,
+    samples: int | None,
+    seed: int | None,
+    threads: int | None,
+    output: str | None,
+) -> None:
     """Means and standard deviations at nodes and times, a line for each."""
     import numpy as np
 
@@ -141,19 +191,25 @@ def predict_through_time(
     texts, stamps = (_times_of(gp), None) if times is None else chosen_times(times)
     if stamps is not None and isinstance(stamps[0], float) == (gp.times_.dtype.kind == "M"):
         wanted = "dates" if isinstance(stamps[0], float) else "hours"
-        raise ValueError(f"`--times` must be {wanted}, as in the table of {model}, got {texts[0]!r}")
+        raise ValueError(
+            f"`--times` must be {wanted}, as in the table of {model}, got {texts[0]!r}"
+        )
     std_of = "observation" if observation else "function"
     mean, std = gp.predict(chosen, stamps, return_std="observation" if observation else True)
     labels = names.of(chosen)
     columns: dict[str, Any] = {
-        "time": [text for text in texts for _ in labels], "node": labels * len(texts),
-        "mean": mean.ravel(), "std": std.ravel(),
-    }  # fmt: skip
+        "time": [text for text in texts for _ in labels],
+        "node": labels * len(texts),
+        "mean": mean.ravel(),
+        "std": std.ravel(),
+    }
     facts: dict[str, Any] = {"model": model, "kernel": repr(gp.kernel_), "std_of": std_of}
     if samples is not None:
         facts["seed"] = seed = talking.settled(seed)
         draws = gp.sample(chosen, stamps, n_samples=samples, seed=seed)
-        columns |= {f"sample_{number}": np.ravel(draw) for number, draw in enumerate(draws, start=1)}
+        columns |= {
+            f"sample_{number}": np.ravel(draw) for number, draw in enumerate(draws, start=1)
+        }
     deliver(Result("predict", list(columns.items()), facts), output, talking)
 
 
@@ -162,7 +218,9 @@ def _times_of(gp: GraphTimeGPRegressor) -> list[str]:
     times: np.ndarray = gp.times_
     if times.dtype.kind != "M":
         return [repr(float(time)) for time in times]
-    unit = next(unit for unit in ("m", "s", "us") if (times.astype(f"datetime64[{unit}]") == times).all())
+    unit = next(
+        unit for unit in ("m", "s", "us") if (times.astype(f"datetime64[{unit}]") == times).all()
+    )
     zone = "" if gp._clock.zone is None else "+00:00"
     return [f"{text}{zone}" for text in times.astype(f"datetime64[{unit}]").astype(str)]
 
@@ -170,12 +228,14 @@ def _times_of(gp: GraphTimeGPRegressor) -> list[str]:
 def _kernel(choice: KernelChoice) -> Kernel | str:
     """ "auto", a name whose lengthscale is trained, or a kernel with all its hyperparameters."""
     if choice.kernel is None and choice.laplacian is not None:
-        raise ValueError("`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared")
+        raise ValueError(
+            "`--laplacian` needs `--kernel`: without a kernel, both Laplacians are compared"
+        )
     if choice.name not in _TRAINED or choice.lengthscale is not None:
         return choice.made() or "auto"
     if (choice.power, choice.nu, choice.laplacian) != (None,) * 3:
         raise ValueError(
-            "`--lengthscale` is needed: through time, either all hyperparameters of a kernel are given, or only "
-            "`--kernel` and they are fitted"
+            "`--lengthscale` is needed: through time, either all hyperparameters of a kernel are "
+            "given, or only `--kernel` and they are fitted"
         )
     return choice.name

@@ -11,9 +11,5 @@ if TYPE_CHECKING:
     from graphrf.sampling.walks.coupling import shipped_coupling as shipped_coupling
 
 __getattr__, __dir__, __all__ = lazy.attach(
-    __name__,
-    {
-        "learn": "learn_coupling",
-        ".sampling.walks.coupling": "shipped_coupling",
-    },
+    __name__, {"learn": "learn_coupling", ".sampling.walks.coupling": "shipped_coupling"}
 )

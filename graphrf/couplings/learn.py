@@ -8,7 +8,13 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.couplings.exhaustive import LARGEST_ORDER, solve_exhaustive
-from graphrf.couplings.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
+from graphrf.couplings.linear import (
+    independent_cost,
+    linear_cost,
+    pair_cost,
+    solve_linear,
+    spectral_cost,
+)
 from graphrf.couplings.multiway import multiway_cost, solve_multiway
 from graphrf.couplings.pagerank_cost import pagerank_cost
 from graphrf.couplings.projection import projected_form, projection_candidates
@@ -44,11 +50,12 @@ def learn_coupling(
     projections: int | None = None,
     seed: int | None = None,
 ) -> Coupling:
-    r"""Permutations that couple the lengths of walks so that estimates from them have the least variance.
+    r"""Permutations that couple the lengths of walks so that estimates from them have the least
+    variance.
 
-    Tile q of one walker's uniform is matched to tile sigma(q) of the other's. The direction-averaged features
-    psi^(q) of every tile are computed exactly (Eq. 54 of the paper), and the objective is, averaged over node
-    pairs (i, j),
+    Tile q of one walker's uniform is matched to tile sigma(q) of the other's. The
+    direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of the paper),
+    and the objective is, averaged over node pairs (i, j),
 
     .. math::
         \text{Eq. 56:}\quad & \sum_q \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
@@ -56,59 +63,66 @@ def learn_coupling(
         \text{Eq. 55:}\quad & \sum_q \sum_r \big[ (\psi^{(q)} + \psi^{(\sigma(q))})_i
             \cdot (\psi^{(r)} + \psi^{(\sigma(r))})_j \big]^2.
 
-    The mean over all pairs (i = j included) depends on the graph only through the spectrum of its walk matrix, so
-    learning costs no more than its density of states (`docs/theory/couplings.md`).
+    The mean over all pairs (i = j included) depends on the graph only through the spectrum of its
+    walk matrix, so learning costs no more than its density of states (`docs/theory/couplings.md`).
 
     Source: the paper (Reid et al. 2024), Sec. 4.1, App. C.3 and C.3.1, and App. E for PageRank.
 
     Parameters
     ----------
     graph : Graph, optional
-        Undirected for the objective "gram". Default: an Erdos-Renyi graph of 100 nodes with edge probability 0.1,
-        as in the paper (which does not give the probability).
+        Undirected for the objective "gram". Default: an Erdos-Renyi graph of 100 nodes with edge
+        probability 0.1, as in the paper (which does not give the probability).
     kernel : Kernel, optional
-        Default: the 2-regularised Laplacian kernel with lengthscale 1, as in the paper. None for PageRank.
+        Default: the 2-regularised Laplacian kernel with lengthscale 1, as in the paper. None for
+        PageRank.
     p_halt : float in (0, 1), or Survival
         The distribution of walk lengths.
     order : int
-        Number of tiles, from 2 to 1,000 (100 for "quadratic" and "projection", 9 for "exhaustive"); in the paper
-        30 for Gram matrices, 50 for Gaussian processes, 10 for PageRank.
+        Number of tiles, from 2 to 1,000 (100 for "quadratic" and "projection", 9 for "exhaustive");
+        in the paper 30 for Gram matrices, 50 for Gaussian processes, 10 for PageRank.
     solver : {"linear", "quadratic", "projection", "exhaustive"}
-        "linear" minimises Eq. 56, for more than two walkers its full sum by assigning one walker at a time; use
-        it: in the true error of Gram matrices all solvers agree to five digits, 0.1 to 13 % below that of
-        independent lengths, and only modulations with large negative terms make a difference, of up to 0.7 % in
-        either direction (`benchmarks/coupling_solvers.py`). The others minimise Eq. 55: "quadratic" by exchanging
-        two images at a time, from the linear solution, four candidates of "projection" (not with `pairs`) and four
-        random permutations; "projection" among 100 candidates of Hungarian algorithms on random projections (after
-        Lemma C.2 of the paper); "exhaustive" over all permutations.
+        "linear" minimises Eq. 56, for more than two walkers its full sum by assigning one walker at
+        a time; use it: in the true error of Gram matrices all solvers agree to five digits, 0.1 to
+        13 % below that of independent lengths, and only modulations with large negative terms make
+        a difference, of up to 0.7 % in either direction (`benchmarks/coupling_solvers.py`). The
+        others minimise Eq. 55: "quadratic" by exchanging two images at a time, from the linear
+        solution, four candidates of "projection" (not with `pairs`) and four random permutations;
+        "projection" among 100 candidates of Hungarian algorithms on random projections (after Lemma
+        C.2 of the paper); "exhaustive" over all permutations.
     objective : {"gram", "pagerank"}
-        Whose variance is minimised: the Gram matrix, or PageRank scores from end points, whose exact summed
-        variance is linear in sigma (Eq. 82 of the paper; solver "linear").
+        Whose variance is minimised: the Gram matrix, or PageRank scores from end points, whose
+        exact summed variance is linear in sigma (Eq. 82 of the paper; solver "linear").
     n_walkers : int
-        Number of walks that are coupled with each other, 2 to 64; more than 2 need the solver "linear" and the
-        objective "gram", and `Stratified` lengths, which need no learning, do as well (`benchmarks/multiway.py`).
+        Number of walks that are coupled with each other, 2 to 64; more than 2 need the solver
+        "linear" and the objective "gram", and `Stratified` lengths, which need no learning, do as
+        well (`benchmarks/multiway.py`).
     pairs : int, optional
-        Average over this number of random node pairs instead of all, exactly for each; only for two walkers, the
-        objective "gram", and the solvers "linear", "quadratic" and "exhaustive".
+        Average over this number of random node pairs instead of all, exactly for each; only for two
+        walkers, the objective "gram", and the solvers "linear", "quadratic" and "exhaustive".
     projections : int, optional
-        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random projections (Eq. 62).
-        The exact form is as small and faster, and an error of 1 % may take 80,000 projections.
+        With the solver "quadratic": search on an estimate of Eq. 55 by this number of random
+        projections (Eq. 62). The exact form is as small and faster, and an error of 1 % may take
+        80,000 projections.
     seed : int, optional
-        For random pairs, sources, starts and projections, and for the probes of the density of states on graphs of
-        more than 1,000 nodes. The default is 0, since the result is an optimum and not a sample.
+        For random pairs, sources, starts and projections, and for the probes of the density of
+        states on graphs of more than 1,000 nodes. The default is 0, since the result is an optimum
+        and not a sample.
 
     Returns
     -------
     Coupling
-        Permutations of shape (n_walkers - 1, order), the settings, and the exact cost that the solver minimised as
-        a sum over tiles: `cost_after` for these permutations, `cost_before` for tiles drawn independently.
+        Permutations of shape (n_walkers - 1, order), the settings, and the exact cost that the
+        solver minimised as a sum over tiles: `cost_after` for these permutations, `cost_before` for
+        tiles drawn independently.
 
     Notes
     -----
-    Cost: O(N^3) for the spectrum up to 1,000 nodes, above that 480 sparse products (60 on graphs of more than
-    half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K sparse products with as many
-    columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R) per step and some `order` steps per start,
-    where R, about 10 for all pairs, is the rank of Eq. 55 as a quadratic form; order! R for "exhaustive".
+    Cost: O(N^3) for the spectrum up to 1,000 nodes, above that 480 sparse products (60 on graphs of
+    more than half a million nodes) and memory for four vectors of N floats; with `pairs`, 2 K
+    sparse products with as many columns. Then O(order^3) for "linear"; for "quadratic" O(order^2 R)
+    per step and some `order` steps per start, where R, about 10 for all pairs, is the rank of Eq.
+    55 as a quadratic form; order! R for "exhaustive".
 
     Examples
     --------
@@ -140,7 +154,9 @@ def learn_coupling(
         kernel = RegularizedLaplacian(1.0, 2) if kernel is None else kernel
         scale = require_kernel(kernel).check_graph(graph)
         scale_given = None if kernel.laplacian == "normalized" else scale
-        coefficients = tile_modulations(kernel.modulation(survival.table.size, scale_given), survival, order)
+        coefficients = tile_modulations(
+            kernel.modulation(survival.table.size, scale_given), survival, order
+        )
         if pairs is None:
             points, weights = density_of_states(graph, kernel.laplacian, rng)
             found = _match_spectra(
@@ -148,7 +164,9 @@ def learn_coupling(
             )
         else:
             ends = rng.integers(0, graph.n_nodes, (2, pairs))
-            products = tile_products(coefficients, graph.walk_matrix(kernel.laplacian), ends[0], ends[1])
+            products = tile_products(
+                coefficients, graph.walk_matrix(kernel.laplacian), ends[0], ends[1]
+            )
             found = _match_pairs(products, coefficients, solver, rng)
     return Coupling(
         permutations=found.permutations,
@@ -176,10 +194,14 @@ class _Found(NamedTuple):
 
 def _match_linear(cost: np.ndarray) -> _Found:
     permutation = solve_linear(cost)
-    return _Found(permutation[None, :], float(cost.sum() / len(cost)), linear_cost(cost, permutation))
+    return _Found(
+        permutation[None, :], float(cost.sum() / len(cost)), linear_cost(cost, permutation)
+    )
 
 
-def _match_pairs(products: np.ndarray, coefficients: np.ndarray, solver: str, rng: np.random.Generator) -> _Found:
+def _match_pairs(
+    products: np.ndarray, coefficients: np.ndarray, solver: str, rng: np.random.Generator
+) -> _Found:
     """Tiles matched on the mean over sampled pairs."""
     linear = _match_linear(pair_cost(products))
     if solver == "linear":
@@ -224,7 +246,9 @@ def _judged(cost: QuadraticCost, permutation: np.ndarray) -> _Found:
 
 def _with_random(starts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """`starts` and a few random permutations."""
-    return np.concatenate([starts, [rng.permutation(starts.shape[1]) for _ in range(_RANDOM_STARTS)]])
+    return np.concatenate(
+        [starts, [rng.permutation(starts.shape[1]) for _ in range(_RANDOM_STARTS)]]
+    )
 
 
 def _check_together(
@@ -240,20 +264,29 @@ def _check_together(
     if objective == "pagerank":
         if solver != "linear":
             raise checks.value_error(
-                "solver", f"must be 'linear' for the objective 'pagerank', got {solver!r}: it is exact"
+                "solver",
+                f"must be 'linear' for the objective 'pagerank', got {solver!r}: it is exact",
             )
         if kernel is not None:
-            raise checks.value_error("kernel", f"must be None for the objective 'pagerank', got {kernel!r}")
+            raise checks.value_error(
+                "kernel", f"must be None for the objective 'pagerank', got {kernel!r}"
+            )
     if n_walkers > 2:
         if solver != "linear":
-            raise checks.value_error("solver", f"must be 'linear' for more than two walkers, got {solver!r}")
+            raise checks.value_error(
+                "solver", f"must be 'linear' for more than two walkers, got {solver!r}"
+            )
         if objective != "gram":
-            raise checks.value_error("objective", f"must be 'gram' for more than two walkers, got {objective!r}")
-    if pairs is not None and (objective != "gram" or n_walkers > 2 or solver == "projection" or projections):
+            raise checks.value_error(
+                "objective", f"must be 'gram' for more than two walkers, got {objective!r}"
+            )
+    if pairs is not None and (
+        objective != "gram" or n_walkers > 2 or solver == "projection" or projections
+    ):
         raise checks.value_error(
             "pairs",
-            f"must be None, got {pairs}: the objective 'pagerank', more than two walkers, the solver "
-            "'projection' and `projections` take the mean over all pairs",
+            f"must be None, got {pairs}: the objective 'pagerank', more than two walkers, the "
+            "solver 'projection' and `projections` take the mean over all pairs",
         )
     if projections is not None and solver != "quadratic":
         raise checks.value_error(
@@ -261,7 +294,9 @@ def _check_together(
         )
     most = {"linear": 1_000, "exhaustive": LARGEST_ORDER}.get(solver, _LARGEST_QUADRATIC)
     if order > most:
-        raise checks.value_error("order", f"must be at most {most} for the solver {solver!r}, got {order}")
+        raise checks.value_error(
+            "order", f"must be at most {most} for the solver {solver!r}, got {order}"
+        )
 
 
 def erdos_renyi(n_nodes: int, probability: float, seed: int = 0) -> Graph:

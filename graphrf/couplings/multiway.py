@@ -1,12 +1,14 @@
-"""Couplings of more than two walkers, which the paper leaves open: block-coordinate assignment on the full cost.
+"""Couplings of more than two walkers, which the paper leaves open: block-coordinate assignment on
+the full cost.
 
-`docs/theory/couplings.md` has the cost, which is linear in one permutation while the others are held, and its
-lower bound. What it is worth (`benchmarks/multiway.py`; m = 4, 8 and 16, p_halt 0.1 and 0.3, couplings learned
-for each graph): plain `Stratified` lengths leave 2 to 32 % of the excess cost of independent ones, and these
-couplings 35 to 75 % less than that. But what then remains of a Gram matrix's error is due to directions, so that
-it hardly falls: to 0.98 to 1.02 of plain stratification's on four graphs, 0.995 on average. Sinkhorn plans of the
-same cost were compared there and are not offered: they cost at most 1 part in ten thousand less, or nothing, in a
-hundred or a thousand times the time.
+`docs/theory/couplings.md` has the cost, which is linear in one permutation while the others are
+held, and its lower bound. What it is worth (`benchmarks/multiway.py`; m = 4, 8 and 16, p_halt 0.1
+and 0.3, couplings learned for each graph): plain `Stratified` lengths leave 2 to 32 % of the excess
+cost of independent ones, and these couplings 35 to 75 % less than that. But what then remains of a
+Gram matrix's error is due to directions, so that it hardly falls: to 0.98 to 1.02 of plain
+stratification's on four graphs, 0.995 on average. Sinkhorn plans of the same cost were compared
+there and are not offered: they cost at most 1 part in ten thousand less, or nothing, in a hundred
+or a thousand times the time.
 """
 
 from __future__ import annotations
@@ -22,21 +24,28 @@ _LEAST_GAIN = 1e-12
 def multiway_cost(spectra: np.ndarray, weights: np.ndarray, permutations: np.ndarray) -> float:
     """The full cost of m walkers, sum_q sum_p w_p (sum_j h_{sigma_j(q)}(lambda_p))^4.
 
-    `spectra`, shape (order, P), are those of `tile_spectra`; `permutations`, shape (m - 1, order), of walkers 2 ..
-    m.
+    `spectra`, shape (order, P), are those of `tile_spectra`; `permutations`, shape (m - 1, order),
+    of walkers 2 .. m.
     """
     return _cost(spectra + spectra[permutations].sum(axis=0), weights)
 
 
 def solve_multiway(
-    spectra: np.ndarray, weights: np.ndarray, n_walkers: int, *, rng: np.random.Generator, restarts: int = 4
+    spectra: np.ndarray,
+    weights: np.ndarray,
+    n_walkers: int,
+    *,
+    rng: np.random.Generator,
+    restarts: int = 4,
 ) -> np.ndarray:
-    """Permutations of tiles for walkers 2 .. m that make the full cost small, shape (n_walkers - 1, order).
+    """Permutations of tiles for walkers 2 .. m that make the full cost small, shape (n_walkers - 1,
+    order).
 
-    Each walker is matched to the sum of those before it, then to that of all others in repeated sweeps until the
-    cost stops decreasing. The same is done from `restarts` random permutations, which lower the cost by at most 16
-    parts in ten thousand (`benchmarks/multiway.py`); for two walkers one assignment is the optimum. Cost: about 5
-    sweeps per start, each m (3 order^2 P + order^3) operations; order (order + P) floats.
+    Each walker is matched to the sum of those before it, then to that of all others in repeated
+    sweeps until the cost stops decreasing. The same is done from `restarts` random permutations,
+    which lower the cost by at most 16 parts in ten thousand (`benchmarks/multiway.py`); for two
+    walkers one assignment is the optimum. Cost: about 5 sweeps per start, each m (3 order^2 P +
+    order^3) operations; order (order + P) floats.
 
     Examples
     --------
@@ -73,7 +82,9 @@ def _greedy(spectra: np.ndarray, weights: np.ndarray, n_walkers: int) -> np.ndar
 
 
 def _descend(tiles: np.ndarray, spectra: np.ndarray, weights: np.ndarray) -> float:
-    """Match every walker in turn to the sum of the others, in place, until a sweep gains nothing; the cost."""
+    """Match every walker in turn to the sum of the others, in place, until a sweep gains nothing;
+    the cost.
+    """
     sums = spectra[tiles].sum(axis=0)
     cost = _cost(sums, weights)
     improved = True

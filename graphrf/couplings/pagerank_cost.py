@@ -1,4 +1,6 @@
-r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of powers of the transition matrix."""
+r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of powers of the transition
+matrix.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from graphrf.couplings.quantiles import tile_survival
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.walks.lengths import Survival
 
-# Up to this number of nodes every source is used. On larger graphs the number of sources is limited by the
-# multiply-adds, but has a minimum.
+# Up to this number of nodes every source is used. On larger graphs the number of sources is limited
+# by the multiply-adds, but has a minimum.
 _ALL_SOURCES = 1_000
 _FEWEST_SOURCES = 8
 _WORK = 4 * 10**9
@@ -18,24 +20,29 @@ _WORK = 4 * 10**9
 _BLOCK_FLOATS = 2**24
 
 
-def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.random.Generator) -> np.ndarray:
-    r"""C[a, b]: how often two walks from one node, of tiles a and b, end at the same node, summed over the nodes.
+def pagerank_cost(
+    graph: Graph, survival: Survival, order: int, *, rng: np.random.Generator
+) -> np.ndarray:
+    r"""C[a, b]: how often two walks from one node, of tiles a and b, end at the same node, summed
+    over the nodes.
 
     .. math:: C_{ab} = \langle P_a, P_b \rangle_F, \qquad
               P_a = \sum_k P(\text{length} = k \mid \text{tile } a)\, P^k, \qquad P = D^{-1} A.
 
-    The permutation that minimises sum_q C[q, sigma(q)] has the least variance (`docs/theory/couplings.md`; the
-    paper, App. E.2, Eqs. 80-82). Rows of P are zero at dangling nodes. Exact on graphs of at most 1,000 nodes;
-    above, N / R times the sum over R sources drawn without replacement: an unbiased estimate, with R such that R K
-    max(nnz, N) is at most 4e9 for K steps, but at least 8. Memory: about 128 MiB, or (order + 3) N floats if that
-    is more.
+    The permutation that minimises sum_q C[q, sigma(q)] has the least variance
+    (`docs/theory/couplings.md`; the paper, App. E.2, Eqs. 80-82). Rows of P are zero at dangling
+    nodes. Exact on graphs of at most 1,000 nodes; above, N / R times the sum over R sources drawn
+    without replacement: an unbiased estimate, with R such that R K max(nnz, N) is at most 4e9 for K
+    steps, but at least 8. Memory: about 128 MiB, or (order + 3) N floats if that is more.
 
     Examples
     --------
     >>> import numpy as np
     >>> import graphrf as grf
     >>> star = grf.Graph([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
-    >>> cost = pagerank_cost(star, grf.sampling.Survival([1.0, 0.5]), 2, rng=np.random.default_rng(0))
+    >>> cost = pagerank_cost(
+    ...     star, grf.sampling.Survival([1.0, 0.5]), 2, rng=np.random.default_rng(0)
+    ... )
     >>> cost    # the first tile stays at its node, the second makes one step
     array([[3. , 0. ],
            [0. , 2.5]])
@@ -47,7 +54,9 @@ def pagerank_cost(graph: Graph, survival: Survival, order: int, *, rng: np.rando
     # Divided, not multiplied by inverses, which overflow for the smallest degrees.
     shares = adjacency.data / np.repeat(graph.degrees, np.diff(adjacency.indptr))
     # Columns of (P^T)^k are rows of P^k.
-    step = sp.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape).T.tocsr()
+    step = sp.csr_array(
+        (shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape
+    ).T.tocsr()
     if n_nodes <= _ALL_SOURCES:
         sources = np.arange(n_nodes)
     else:

@@ -1,11 +1,12 @@
 r"""Quadratic matching of quantiles: Eq. 55 of the paper, exact, with a local search over swaps.
 
-Eq. 55 is a quadratic form of f = sum_q vec[(v_q + v_sigma(q)) (v_q + v_sigma(q))^T] (Eqs. 59 to 61), v the tile
-averages of a node. These span few dimensions (10 to 20, whatever the graph: they are smooth functions of W), so f
-needs no vectors of N^2 entries and no random projection: in coordinates of that span the form is a small matrix,
-diagonalised once, and
+Eq. 55 is a quadratic form of f = sum_q vec[(v_q + v_sigma(q)) (v_q + v_sigma(q))^T] (Eqs. 59 to
+61), v the tile averages of a node. These span few dimensions (10 to 20, whatever the graph: they
+are smooth functions of W), so f needs no vectors of N^2 entries and no random projection: in
+coordinates of that span the form is a small matrix, diagonalised once, and
 
-.. math:: \mathrm{cost}(\sigma) = \sum_r s_r \Big( \sum_q T_{q \sigma(q) r} \Big)^2, \qquad s_r = \pm 1.
+.. math:: \mathrm{cost}(\sigma) = \sum_r s_r \Big( \sum_q T_{q \sigma(q) r} \Big)^2, \qquad s_r =
+    \pm 1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class QuadraticCost:
-    """Eq. 55 as a function of the permutation: terms T of shape (n, n, R), signs s of shape (R,)."""
+    """Eq. 55 as a function of the permutation: terms T of shape (n, n, R), signs s of
+    shape (R,).
+    """
 
     terms: np.ndarray
     signs: np.ndarray
@@ -42,7 +45,8 @@ class QuadraticCost:
 
 
 def spectral_form(spectra: np.ndarray, weights: np.ndarray) -> QuadraticCost:
-    r"""Eq. 55 averaged over all node pairs: sum_lambda weight [sum_q (h_q + h_sigma(q))^2]^2 (but for a factor N).
+    r"""Eq. 55 averaged over all node pairs: sum_lambda weight [sum_q (h_q + h_sigma(q))^2]^2 (but
+    for a factor N).
 
     `spectra` has shape (order, number of points), `weights` (number of points,).
     """
@@ -52,16 +56,20 @@ def spectral_form(spectra: np.ndarray, weights: np.ndarray) -> QuadraticCost:
 
 
 def pair_form(products: np.ndarray, coefficients: np.ndarray) -> QuadraticCost:
-    """Eq. 55 for node pairs, averaged over them, from G = psi^(a)_i . psi^(b)_j of shape (pairs, n, n).
+    """Eq. 55 for node pairs, averaged over them, from G = psi^(a)_i . psi^(b)_j of shape (pairs, n,
+    n).
 
-    One pair contributes sum_{a, b} (G[a, b] + G[a, sigma b] + G[sigma a, b] + G[sigma a, sigma b])^2. The tiles'
-    modulations `coefficients`, shape (n, K + 1), determine the space of the rows and columns of every G.
+    One pair contributes sum_{a, b} (G[a, b] + G[a, sigma b] + G[sigma a, b] + G[sigma a, sigma
+    b])^2. The tiles' modulations `coefficients`, shape (n, K + 1), determine the space of the rows
+    and columns of every G.
     """
     basis = tile_basis(coefficients)
     inner = basis.T @ products @ basis
     rank = basis.shape[1]
     # mean over pairs of H[s, u] H[t, v], as a form on symmetric matrices: <F, H F H^T>.
-    mixed = (inner.reshape(-1, rank**2).T @ inner.reshape(-1, rank**2) / len(products)).reshape((rank,) * 4)
+    mixed = (inner.reshape(-1, rank**2).T @ inner.reshape(-1, rank**2) / len(products)).reshape(
+        (rank,) * 4
+    )
     mixed = mixed.transpose(0, 2, 1, 3)
     rows, cols = np.triu_indices(rank)
     scale = np.where(rows == cols, 1.0, np.sqrt(2.0))
@@ -77,7 +85,9 @@ def tile_basis(columns: np.ndarray) -> np.ndarray:
 
 
 def symmetric_vector(x: np.ndarray) -> np.ndarray:
-    """x x^T of each column of x as a vector with the same inner products, shape (rank (rank + 1) / 2, ...)."""
+    """x x^T of each column of x as a vector with the same inner products, shape (rank (rank + 1) /
+    2, ...).
+    """
     rows, cols = np.triu_indices(x.shape[0])
     scale = np.where(rows == cols, 1.0, np.sqrt(2.0)).reshape(-1, *[1] * (x.ndim - 1))
     return np.asarray(scale * x[rows] * x[cols])
@@ -88,12 +98,15 @@ def quadratic_form(basis: np.ndarray, matrix: np.ndarray) -> QuadraticCost:
     values, vectors = np.linalg.eigh(matrix)
     kept = np.abs(values) > 1e-15 * np.abs(values).max(initial=0.0)
     sums = symmetric_vector((basis[:, None] + basis[None, :]).transpose(2, 0, 1))
-    terms = np.einsum("dqb,dr->qbr", sums, vectors[:, kept] * np.sqrt(np.abs(values[kept])), optimize=True)
+    terms = np.einsum(
+        "dqb,dr->qbr", sums, vectors[:, kept] * np.sqrt(np.abs(values[kept])), optimize=True
+    )
     return QuadraticCost(np.ascontiguousarray(terms), np.sign(values[kept]))
 
 
 def local_search(cost: QuadraticCost, starts: Iterable[np.ndarray]) -> np.ndarray:
-    """The best permutation that exchanging two images at a time reaches from `starts`, steepest descent.
+    """The best permutation that exchanging two images at a time reaches from `starts`, steepest
+    descent.
 
     One step costs O(n^2 R); from a random start about n steps are taken.
     """

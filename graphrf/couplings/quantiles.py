@@ -1,10 +1,12 @@
 r"""Direction-averaged features of the quantiles of a distribution of lengths, exactly.
 
-Averaged over the q-th of n equal quantiles ("tiles"), q = 1 .. n, the features of a walk of length l,
-sum_{k<=l} f_k / S(k) (W^k)_i., are (Eqs. 52 and 54 of the paper)
+Averaged over the q-th of n equal quantiles ("tiles"), q = 1 .. n, the features of a walk of length
+l, sum_{k<=l} f_k / S(k) (W^k)_i., are (Eqs. 52 and 54 of the paper)
 
-.. math:: \psi^{(q)}_i = \sum_k c_q(k) (W^k)_{i\cdot}, \qquad c_q(k) = \frac{f_k}{S(k)} w_q(k), \qquad
-          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0, 1).
+.. math:: \psi^{(q)}_i = \sum_k c_q(k) (W^k)_{i\cdot}, \qquad c_q(k) = \frac{f_k}{S(k)} w_q(k),
+    \qquad
+          w_q(k) = P(\text{length} \ge k \mid \text{tile } q) = \mathrm{clip}(q - n (1 - S(k)), 0,
+          1).
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def tile_survival(survival: Survival, order: int) -> np.ndarray:
 
 
 def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> np.ndarray:
-    """The modulation c_q(k) of each tile, shape (order, K + 1), without last columns that are below rounding."""
+    """The modulation c_q(k) of each tile, shape (order, K + 1), without last columns that are below
+    rounding.
+    """
     coefficients = tile_survival(survival, order) * (modulation / survival.table)
     size = np.abs(coefficients).max(axis=0)
     matters = np.flatnonzero(size > 1e-14 * size.sum())
@@ -32,16 +36,20 @@ def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> 
 
 
 def tile_spectra(coefficients: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
-    """h_q(lambda) = sum_k c_q(k) lambda^k at eigenvalues of W, shape (order, number of eigenvalues)."""
+    """h_q(lambda) = sum_k c_q(k) lambda^k at eigenvalues of W, shape (order, number of
+    eigenvalues).
+    """
     return np.polynomial.polynomial.polyval(eigenvalues, coefficients.T)
 
 
 def tile_products(
     coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order, order).
+    """psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order,
+    order).
 
-    Since W is symmetric, this is sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: 2 K sparse products with n_pairs columns.
+    Since W is symmetric, this is sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: 2 K sparse products with
+    n_pairs columns.
     """
     n, order = walk_matrix.shape[0], coefficients.shape[0]
     products = np.empty((sources.size, order, order))

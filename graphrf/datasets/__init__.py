@@ -18,8 +18,5 @@ if TYPE_CHECKING:
     from graphrf.datasets.sets import path as path
 
 __getattr__, __dir__, __all__ = lazy.attach(
-    __name__,
-    {
-        "sets": "KINDS PAPER_GRAPHS Dataset Entry catalog describe load names path",
-    },
+    __name__, {"sets": "KINDS PAPER_GRAPHS Dataset Entry catalog describe load names path"}
 )

@@ -1,4 +1,6 @@
-"""Conversion of published files to stored ones: archive members, table columns, sensors with coordinates."""
+"""Conversion of published files to stored ones: archive members, table columns, sensors with
+coordinates.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest that there is.
+# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest
+# that there is.
 MOST = 2**24
 
 
@@ -22,7 +25,10 @@ def converted(fetched: bytes, entry: Mapping[str, Any], name: str) -> dict[str, 
     kind = entry["stored"]
     if kind == "member":
         # One named member is read into memory: no path in the archive is ever used on disk.
-        with zipfile.ZipFile(io.BytesIO(fetched)) as archive, archive.open(entry["member"]) as member:
+        with (
+            zipfile.ZipFile(io.BytesIO(fetched)) as archive,
+            archive.open(entry["member"]) as member,
+        ):
             content = member.read(MOST + 1)
         if len(content) > MOST:
             raise ValueError(f"{entry['member']} has more than {MOST:,} bytes")
@@ -50,16 +56,19 @@ def _csv(rows: Iterable[Sequence[Any]]) -> bytes:
 def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
     """The San Jose highway graph: sensors inserted into the roads that they lie on.
 
-    `inputs` are the files of MetricGraph's `examples/data.pems`; PtE.csv has the road of each sensor and metres
-    along its line in lines.shp, whose direction E.csv does not always share.
+    `inputs` are the files of MetricGraph's `examples/data.pems`; PtE.csv has the road of each
+    sensor and metres along its line in lines.shp, whose direction E.csv does not always share.
     """
     junctions, roads, places = (_rows(inputs[name]) for name in ("V.csv", "E.csv", "PtE.csv"))
-    sensors = [line.split(",") for line in inputs["graph_sensor_locations_bay.csv"].decode().split()]
+    sensors = [
+        line.split(",") for line in inputs["graph_sensor_locations_bay.csv"].decode().split()
+    ]
     where = np.array([[float(row["x"]), float(row["y"])] for row in junctions])
     nodes: list[list[Any]] = [["node", "kind", "sensor_id", "lat", "lon"]]
     nodes += [[n, "junction", "", y, x] for n, (x, y) in enumerate(where.tolist())]
     nodes += [
-        [len(where) + n, "sensor", sensor, float(lat), float(lon)] for n, (sensor, lat, lon) in enumerate(sensors)
+        [len(where) + n, "sensor", sensor, float(lat), float(lon)]
+        for n, (sensor, lat, lon) in enumerate(sensors)
     ]
     on_road: dict[int, list[tuple[float, int]]] = {}
     for sensor, row in enumerate(places):
@@ -75,7 +84,11 @@ def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
         stops = [(0.0, first), *sorted(on_road.get(road, [])), (float(row["length"]), last)]
         for (before, source), (after, target) in itertools.pairwise(stops):
             edges.append([source, target, round(after - before, 6), road])
-    return {"nodes.csv": _csv(nodes), "edges.csv": _csv(edges), "speeds.csv": b"time" + inputs["Y.csv"]}
+    return {
+        "nodes.csv": _csv(nodes),
+        "edges.csv": _csv(edges),
+        "speeds.csv": b"time" + inputs["Y.csv"],
+    }
 
 
 def _rows(table: bytes) -> list[dict[str, str]]:

@@ -1,4 +1,5 @@
-"""Finding the raw files of data sets: a data folder, the cache, or the publisher; checked by SHA-256.
+"""Finding the raw files of data sets: a data folder, the cache, or the publisher; checked by
+SHA-256.
 
 A file is known by its path inside the data folder, such as `graphs/dolphins.gml`.
 """
@@ -34,16 +35,18 @@ if TYPE_CHECKING:
 DATA_VARIABLE = "GRAPHRF_DATA_DIR"
 CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 
-# Seconds without a byte from the publisher after which a download is given up, and seconds for all of it: the
-# largest file takes so long at 7 kB/s. The second bound is checked whenever bytes of the content arrive, so
-# it does not stop a server that sends headers or chunk sizes byte by byte.
+# Seconds without a byte from the publisher after which a download is given up, and seconds for all
+# of it: the largest file takes so long at 7 kB/s. The second bound is checked whenever bytes of the
+# content arrive, so it does not stop a server that sends headers or chunk sizes byte by byte.
 TIMEOUT, LONGEST = 30, 600
 # Addresses that one file may be sent on to, one after the other.
 _MOST_REDIRECTS = 10
-# A read ends when it has so many bytes: little enough that a publisher who sends them one by one is soon seen.
+# A read ends when it has so many bytes: little enough that a publisher who sends them one by one is
+# soon seen.
 _CHUNK = 64
 
-# Files whose checksums this process has verified: path, inode, size, and times of the last change and renaming.
+# Files whose checksums this process has verified: path, inode, size, and times of the last change
+# and renaming.
 _verified: set[tuple[str, int, int, int, int]] = set()
 
 
@@ -55,7 +58,9 @@ def registry() -> dict[str, dict[str, Any]]:
 
 
 def cache_folder() -> Path:
-    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be none."""
+    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be
+    none.
+    """
     folder = _folder(CACHE_VARIABLE)
     if folder is None:
         import platformdirs
@@ -63,11 +68,14 @@ def cache_folder() -> Path:
         folder = Path(platformdirs.user_cache_dir("graphrf"))
         if not folder.is_absolute():
             raise ValueError(
-                f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can be written to"
+                f"there is no home folder for the cache; set {CACHE_VARIABLE} to a folder that can "
+                "be written to"
             )
     # Without permission to read, writing raises the error.
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ValueError(f"the cache must be a folder, got {folder}, which is none; set {CACHE_VARIABLE} to one")
+        raise ValueError(
+            f"the cache must be a folder, got {folder}, which is none; set {CACHE_VARIABLE} to one"
+        )
     return folder
 
 
@@ -80,22 +88,24 @@ def _folder(variable: str) -> Path | None:
         return Path(text).expanduser()
     except RuntimeError:
         raise ValueError(
-            f"{variable} must name a folder, got {text!r}, but there is no such home folder; give the whole path"
+            f"{variable} must name a folder, got {text!r}, but there is no such home folder; give "
+            "the whole path"
         ) from None
 
 
 def find(key: str) -> Path:
     """The checked file `key`: from `GRAPHRF_DATA_DIR`, else the cache, else fetched into the cache.
 
-    ConnectionError, with the place to put it, if it is not to be had; ValueError for another checksum or if
-    `GRAPHRF_DATA_DIR` is no folder; OSError if it cannot be read or stored.
+    ConnectionError, with the place to put it, if it is not to be had; ValueError for another
+    checksum or if `GRAPHRF_DATA_DIR` is no folder; OSError if it cannot be read or stored.
     """
     entry = registry()["files"][key]
     folder = _folder(DATA_VARIABLE)
     if folder is not None:
         if not os.path.isdir(folder):
             raise ValueError(
-                f"{DATA_VARIABLE} must name a folder, got {str(folder)!r}, which is none, or cannot be seen"
+                f"{DATA_VARIABLE} must name a folder, got {str(folder)!r}, which is none, or "
+                "cannot be seen"
             )
         path = _inside(folder, key)
         if verify(path, entry):
@@ -118,20 +128,22 @@ def _store(key: str, target: Path, content: bytes) -> None:
             file.write(content)
     except ValueError:
         raise ValueError(
-            f"{key} was fetched, but cannot be stored at {target}, because that, or what it would lie in, is not "
-            f"what graphrf has put there; remove it, or {way_out}"
+            f"{key} was fetched, but cannot be stored at {target}, because that, or what it would "
+            f"lie in, is not what graphrf has put there; remove it, or {way_out}"
         ) from None
     except OSError as error:
         cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
         raise OSError(
             error.errno,
-            f"{key} was fetched, but cannot be stored at {target} ({cause.strerror}); make room there, "
-            f"or {way_out}",
+            f"{key} was fetched, but cannot be stored at {target} ({cause.strerror}); make room "
+            f"there, or {way_out}",
         ) from None
 
 
 def location(keys: list[str]) -> str:
-    """Location of all these files, not read: "built in" (no files), "data folder", "cache" or "to fetch"."""
+    """Location of all these files, not read: "built in" (no files), "data folder", "cache" or "to
+    fetch".
+    """
     if not keys:
         return "built in"
     for name, place in (("data folder", partial(_folder, DATA_VARIABLE)), ("cache", cache_folder)):
@@ -145,18 +157,27 @@ def location(keys: list[str]) -> str:
 
 
 def _inside(folder: Path, key: str) -> Path:
-    """`folder / key`, refused where it would lie outside the folder. Links in the folder are the user's own."""
+    """`folder / key`, refused where it would lie outside the folder. Links in the folder are the
+    user's own.
+    """
     relative = PurePosixPath(key)
-    if relative.is_absolute() or ".." in relative.parts or set("\\:\0") & set(key) or not relative.parts:
+    if (
+        relative.is_absolute()
+        or ".." in relative.parts
+        or set("\\:\0") & set(key)
+        or not relative.parts
+    ):
         raise ValueError(f"the registry names {key!r}, which does not lie inside the data folder")
     return folder.joinpath(*relative.parts)
 
 
-# -- checksums -----------------------------------------------------------------------------------------
+# -- checksums -------------------------------------------------------------------------------------
 
 
 def verify(path: Path, entry: Mapping[str, Any]) -> bool:
-    """True if a file exists; ValueError if its checksum is wrong. Read once per process while unchanged."""
+    """True if a file exists; ValueError if its checksum is wrong. Read once per process while
+    unchanged.
+    """
     try:
         facts = path.stat()
         # A change brings a new time of the second kind even where the first one is set back.
@@ -171,8 +192,8 @@ def verify(path: Path, entry: Mapping[str, Any]) -> bool:
     except OSError as error:
         raise OSError(
             error.errno,
-            f"{path} cannot be read ({error.strerror}); change its permissions, or set {DATA_VARIABLE} to another "
-            "folder, or to none",
+            f"{path} cannot be read ({error.strerror}); change its permissions, or set "
+            f"{DATA_VARIABLE} to another folder, or to none",
         ) from None
     _check(content, entry, str(path), _AGAIN)
     _verified.add(mark)
@@ -183,13 +204,17 @@ _AGAIN = "remove it, or fetch it again from its publisher"
 
 
 def _read(path: Path, entry: Mapping[str, Any]) -> bytes:
-    """The bytes of a stored file; ValueError, and no more is read, where it is longer than it can be."""
+    """The bytes of a stored file; ValueError, and no more is read, where it is longer than it can
+    be.
+    """
     # Compressed by another version of zlib it may be longer.
     most = MOST if "content_sha256" in entry else entry.get("size", MOST)
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise ValueError(f"{path} has more than {most:,} bytes: it is damaged or another file; {_AGAIN}")
+        raise ValueError(
+            f"{path} has more than {most:,} bytes: it is damaged or another file; {_AGAIN}"
+        )
     return content
 
 
@@ -207,7 +232,9 @@ def _check(content: bytes, entry: Mapping[str, Any], what: str, way_out: str) ->
         if found == wanted:
             return
         what += " decompressed,"
-    raise ValueError(f"{what} has SHA-256 {found}, wanted {wanted}: it is damaged or another file; {way_out}")
+    raise ValueError(
+        f"{what} has SHA-256 {found}, wanted {wanted}: it is damaged or another file; {way_out}"
+    )
 
 
 def _content_digest(content: bytes) -> str:
@@ -222,11 +249,11 @@ def _content_digest(content: bytes) -> str:
     return digest.hexdigest()
 
 
-# -- fetching ------------------------------------------------------------------------------------------
+# -- fetching --------------------------------------------------------------------------------------
 
 
-# Errors that damaged archives and tables cause in their readers; zipfile raises RuntimeError for header bits that
-# stand for encryption and other methods.
+# Errors that damaged archives and tables cause in their readers; zipfile raises RuntimeError for
+# header bits that stand for encryption and other methods.
 _FAULTS = (
     *(ValueError, LookupError, TypeError, ArithmeticError, EOFError, OSError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, csv.Error),
@@ -234,7 +261,9 @@ _FAULTS = (
 
 
 def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
-    """The bytes to be stored as `key`, and of files that are made with it, from what is published; checked."""
+    """The bytes to be stored as `key`, and of files that are made with it, from what is published;
+    checked.
+    """
     if entry["stored"] == "san_jose":
         inputs = {PurePosixPath(name).name: _input(name) for name in entry["inputs"]}
         what = f"made from {', '.join(inputs)},"
@@ -247,7 +276,8 @@ def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
         contents = convert()
     except _FAULTS as error:
         raise ValueError(
-            f"{key}, {what} is not what was published ({error}); try again later, or {_by_hand(key, target)}"
+            f"{key}, {what} is not what was published ({error}); try again later, or "
+            f"{_by_hand(key, target)}"
         ) from None
     made = {str(PurePosixPath(key).parent / name): content for name, content in contents.items()}
     for name, content in made.items():
@@ -261,7 +291,8 @@ def _input(key: str) -> bytes:
     entry = registry()["files"][key]
     if "sha256" in entry:
         return find(key).read_bytes()
-    # Without a checksum of its own it is used once and never stored: only what is made from it can be checked.
+    # Without a checksum of its own it is used once and never stored: only what is made from it can
+    # be checked.
     target = _inside(cache_folder(), key)
     folder = _folder(DATA_VARIABLE)
     for path in ([_inside(folder, key)] if folder is not None else []) + [target]:
@@ -282,7 +313,9 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
             response.raise_for_status()
             coding = response.headers.get("Content-Encoding", "identity")
             if coding.lower() != "identity":
-                raise ValueError(f"it was sent in the encoding {coding[:60]!r}, which was not asked for")
+                raise ValueError(
+                    f"it was sent in the encoding {coding[:60]!r}, which was not asked for"
+                )
             total = response.headers.get("Content-Length", "")
             n_bytes = int(total) if total.isdecimal() else None
             with progress_bar(key, None, total=n_bytes, unit="B") as bar:
@@ -300,20 +333,24 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
         ) from None
     if received.tell() > most:
         raise ValueError(
-            f"{key}, fetched from {url}, has more than {most:,} bytes: it is not what was published; "
-            f"nothing was stored; {_by_hand(key, target)}"
+            f"{key}, fetched from {url}, has more than {most:,} bytes: it is not what was "
+            f"published; nothing was stored; {_by_hand(key, target)}"
         )
     return received.getvalue()
 
 
 def _answer(session: requests.Session, url: str) -> requests.Response:
-    """The response from an address, after redirects, whose content requests would read, however long it is."""
+    """The response from an address, after redirects, whose content requests would read, however
+    long it is.
+    """
     import requests
 
     session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
     for _ in range(_MOST_REDIRECTS):
         # Content compressed in transfer can be larger than the bytes received.
-        response = session.get(url, stream=True, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
+        response = session.get(
+            url, stream=True, timeout=TIMEOUT, headers={"Accept-Encoding": "identity"}
+        )
         if not response.is_redirect:
             return response
         response.close()

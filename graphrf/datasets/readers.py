@@ -23,7 +23,9 @@ Content = dict[str, Any]
 
 
 def _classes(labels: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as integers, and the labels in the order of these: by number where all are, else by name."""
+    """Labels as integers, and the labels in the order of these: by number where all are, else by
+    name.
+    """
     distinct = set(labels)
     try:
         ordered = sorted(distinct, key=int)
@@ -40,7 +42,11 @@ def _from_networkx(name: str, entry: Mapping[str, Any], files: list[Path]) -> Co
         return {"graph": load_graph(nx.les_miserables_graph(), weight="weight")}
     club = nx.karate_club_graph()
     targets, classes = _classes([club.nodes[node]["club"] for node in club])
-    return {"graph": load_graph(club, weight=False), "targets": targets, "extra": {"classes": classes}}
+    return {
+        "graph": load_graph(club, weight=False),
+        "targets": targets,
+        "extra": {"classes": classes},
+    }
 
 
 def _gml(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
@@ -51,7 +57,12 @@ def _gml(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     if not known.size:
         return {"graph": graph}
     targets, classes = _classes([str(labels[node]) for node in known])
-    return {"graph": graph, "targets": targets, "target_nodes": known, "extra": {"classes": classes}}
+    return {
+        "graph": graph,
+        "targets": targets,
+        "target_nodes": known,
+        "extra": {"classes": classes},
+    }
 
 
 def _cites(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
@@ -66,7 +77,9 @@ def _labelled_edges(name: str, entry: Mapping[str, Any], files: list[Path]) -> C
     _, rows = _table_cells(files[1], header=True)
     nodes = [int(row[0]) for row in rows]
     edges = text_files.read_edge_list(files[0])
-    graph = from_edges(*(np.asarray(edges.nodes)[end] for end in (edges.src, edges.dst)), n_nodes=len(rows))
+    graph = from_edges(
+        *(np.asarray(edges.nodes)[end] for end in (edges.src, edges.dst)), n_nodes=len(rows)
+    )
     targets, classes = _classes([row[1] for row in rows])
     return {"graph": graph, "targets": targets[np.argsort(nodes)], "extra": {"classes": classes}}
 
@@ -130,9 +143,17 @@ def _pems_bay(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content
     edges = text_files.read_edge_list(files[0], weight=2, header=False)
     assert edges.weight is not None
     other = edges.src != edges.dst
-    listed = [edges.nodes[end] for end in edges.src[other]], [edges.nodes[end] for end in edges.dst[other]]
-    graph = from_edges(*listed, edges.weight[other], nodes=[int(row[0]) for row in sensors], weight_is="distance")
-    return {"graph": graph, "coordinates": np.array([[row[2], row[1]] for row in sensors], dtype=np.float64)}
+    listed = (
+        [edges.nodes[end] for end in edges.src[other]],
+        [edges.nodes[end] for end in edges.dst[other]],
+    )
+    graph = from_edges(
+        *listed, edges.weight[other], nodes=[int(row[0]) for row in sensors], weight_is="distance"
+    )
+    return {
+        "graph": graph,
+        "coordinates": np.array([[row[2], row[1]] for row in sensors], dtype=np.float64),
+    }
 
 
 def _metr_la(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
@@ -156,13 +177,18 @@ def _areal(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     return {
         "graph": from_edges(first, second, n_nodes=len(table["y"])),
         "targets": np.array(table["y"], dtype=np.int64),
-        "extra": {"expected": np.array(table["E"], dtype=float), "outdoor": np.array(table["x"], dtype=float)},
+        "extra": {
+            "expected": np.array(table["E"], dtype=float),
+            "outdoor": np.array(table["x"], dtype=float),
+        },
     }
 
 
 def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     columns: list[str] = entry["columns"]
-    _, rows = _table_cells(files[0], header=entry.get("header", False), delimiter=entry.get("delimiter", ","))
+    _, rows = _table_cells(
+        files[0], header=entry.get("header", False), delimiter=entry.get("delimiter", ",")
+    )
     cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
     extra: dict[str, Any] = {}
     labels = cells.pop(entry["target"])
@@ -183,14 +209,18 @@ def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     return {"features": features, "targets": targets, "extra": extra}
 
 
-def _table_cells(path: Path, *, header: bool, delimiter: str | None = ",") -> tuple[list[str], list[list[str]]]:
+def _table_cells(
+    path: Path, *, header: bool, delimiter: str | None = ","
+) -> tuple[list[str], list[list[str]]]:
     """Header (or nothing) and rows of a table as stripped cells; blank lines are skipped."""
     text = text_files.read_text(path)
     if delimiter is None:
         rows = [line.split() for line in text.split("\n") if line.strip()]
     else:
         rows = [
-            [cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row
+            [cell.strip() for cell in row]
+            for row in csv.reader(io.StringIO(text), delimiter=delimiter)
+            if row
         ]
     return (rows[0], rows[1:]) if header else ([], rows)
 
@@ -200,7 +230,10 @@ def _generated(name: str, entry: Mapping[str, Any], files: list[Path]) -> Conten
         position = np.arange(900).reshape(30, 30)
         src = np.concatenate([position[:, :-1].ravel(), position[:-1].ravel()])
         dst = np.concatenate([position[:, 1:].ravel(), position[1:].ravel()])
-        return {"graph": from_edges(src, dst), "coordinates": np.argwhere(position >= 0).astype(np.float64)}
+        return {
+            "graph": from_edges(src, dst),
+            "coordinates": np.argwhere(position >= 0).astype(np.float64),
+        }
     if name == "generated-icosphere":
         return _mesh_content(*shapes.icosphere(subdivisions=4))
     return _mesh_content(*shapes.torus(around=64, across=32, radius=2.0, tube=1.0))

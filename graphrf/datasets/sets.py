@@ -1,4 +1,5 @@
-"""Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always checked.
+"""Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always
+checked.
 
 Each has its own licence, on its card (`describe`).
 """
@@ -55,8 +56,8 @@ class Dataset:
     sources : tuple of str
         Where the files are published.
     extra : dict
-        Further data: `classes`, `categories`, `columns`; of a mesh `vertices`, `faces`, `normals`; of
-        traffic `speeds`, `times`; of districts `expected` and covariates.
+        Further data: `classes`, `categories`, `columns`; of a mesh `vertices`, `faces`, `normals`;
+        of traffic `speeds`, `times`; of districts `expected` and covariates.
 
     Examples
     --------
@@ -95,7 +96,11 @@ class Dataset:
     def _repr_html_(self) -> str:
         """A table for notebooks."""
         arrays = {name: getattr(self, name) for name in ("targets", "coordinates", "features")}
-        shapes = [(name, " x ".join(map(str, array.shape))) for name, array in arrays.items() if array is not None]
+        shapes = [
+            (name, " x ".join(map(str, array.shape)))
+            for name, array in arrays.items()
+            if array is not None
+        ]
         rows = [
             ("what", self.description),
             ("kind", self.kind),
@@ -123,7 +128,11 @@ def names(kind: str | None = None) -> list[str]:
     """
     if kind is not None:
         checks.choice("kind", kind, KINDS)
-    return [name for name, entry in data_files.registry()["datasets"].items() if kind in (None, entry["kind"])]
+    return [
+        name
+        for name, entry in data_files.registry()["datasets"].items()
+        if kind in (None, entry["kind"])
+    ]
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,8 @@ class Entry:
     n_rows : int or None
         Of a table.
     found : "built in", "data folder", "cache" or "to fetch"
-        Where all its files are: none is needed, in `GRAPHRF_DATA_DIR`, in the cache, or not here yet.
+        Where all its files are: none is needed, in `GRAPHRF_DATA_DIR`, in the cache, or not here
+        yet.
     """
 
     name: str
@@ -188,8 +198,9 @@ def catalog(kind: str | None = None) -> list[Entry]:
 def load(name: str) -> Dataset:
     """The data set called `name`, read from local files or fetched.
 
-    Files are searched for in the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`, or the user's
-    cache folder), and else fetched from where they are published, at a fixed commit; their SHA-256 is compared.
+    Files are searched for in the folder `GRAPHRF_DATA_DIR`, then in the cache (`GRAPHRF_CACHE_DIR`,
+    or the user's cache folder), and else fetched from where they are published, at a fixed commit;
+    their SHA-256 is compared.
 
     Parameters
     ----------
@@ -204,8 +215,8 @@ def load(name: str) -> Dataset:
     ValueError
         If the data set does not exist, or the checksum of a file is wrong.
     ConnectionError
-        If a file is neither stored nor available; the message states where to put it. A download is given up after
-        30 seconds without a byte, or when bytes of the file come after 10 minutes.
+        If a file is neither stored nor available; the message states where to put it. A download is
+        given up after 30 seconds without a byte, or when bytes of the file come after 10 minutes.
     OSError
         If a file cannot be read, or the cache cannot be written to.
     ImportError
@@ -257,7 +268,8 @@ def path(name: str) -> Path:
 
 
 def describe(name: str) -> str:
-    """The card of a data set, in Markdown: what it is, source, licence, checksums and quirks. Needs no file.
+    """The card of a data set, in Markdown: what it is, source, licence, checksums and quirks. Needs
+    no file.
 
     Examples
     --------
@@ -273,7 +285,9 @@ def describe(name: str) -> str:
         if key in entry
     ]
     if "columns" in entry:
-        facts.append(f"- Columns: {', '.join(entry['columns'])}; target: {entry['target']} ({entry['task']})")
+        facts.append(
+            f"- Columns: {', '.join(entry['columns'])}; target: {entry['target']} ({entry['task']})"
+        )
     facts += [f"- Licence: {licence}" for licence in _licences(entry)]
     if "citation" in entry:
         facts.append(f"- Cite: {entry['citation']}")
@@ -287,13 +301,15 @@ def describe(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-# -- facts of the registry -----------------------------------------------------------------------------
+# -- facts of the registry -------------------------------------------------------------------------
 
 
 def _entry(name: Any) -> dict[str, Any]:
     known = data_files.registry()["datasets"]
     if not isinstance(name, str):
-        raise checks.type_error("name", f"must be the name of a data set, got {checks.describe(name)}")
+        raise checks.type_error(
+            "name", f"must be the name of a data set, got {checks.describe(name)}"
+        )
     if name not in known:
         near = checks.did_you_mean(name.lower(), known)
         hint = f"{near} " if near else ""
@@ -316,14 +332,20 @@ def _with_inputs(entry: Mapping[str, Any]) -> list[str]:
 
 def _licences(entry: Mapping[str, Any]) -> list[str]:
     if not entry["files"]:
-        return ["BSD-3-Clause (networkx)"] if entry["reader"] == "networkx" else ["none needed (generated)"]
+        return (
+            ["BSD-3-Clause (networkx)"]
+            if entry["reader"] == "networkx"
+            else ["none needed (generated)"]
+        )
     files = data_files.registry()["files"]
     return list(dict.fromkeys(files[key]["licence"] for key in entry["files"]))
 
 
 def _sources(entry: Mapping[str, Any]) -> list[str]:
     files = data_files.registry()["files"]
-    return list(dict.fromkeys(files[key]["url"] for key in _with_inputs(entry) if "url" in files[key]))
+    return list(
+        dict.fromkeys(files[key]["url"] for key in _with_inputs(entry) if "url" in files[key])
+    )
 
 
 _STORED = {
@@ -355,4 +377,4 @@ def _file_card(key: str) -> list[str]:
     return lines
 
 
-# -- readers: what a data set holds besides the facts of the registry ----------------------------------
+# -- readers: what a data set holds besides the facts of the registry ------------------------------

@@ -1,4 +1,6 @@
-"""Blocks on the workers of a cluster: where they are put, and how they are made again when they are lost."""
+"""Blocks on the workers of a cluster: where they are put, and how they are made again when they are
+lost.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,17 @@ class Blocks(ABC):
 
     @abstractmethod
     def revive(self) -> None:
-        """Resubmit tasks that Dask cannot repeat because all workers that held their inputs are gone."""
+        """Resubmit tasks that Dask cannot repeat because all workers that held their inputs are
+        gone.
+        """
 
     def __len__(self) -> int:
         return len(self.futures)
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "rows on the workers of a cluster are with one client and cannot be pickled: use `save(path)` of "
-            "their features, and load_features(path)"
+            "rows on the workers of a cluster are with one client and cannot be pickled: use "
+            "`save(path)` of their features, and load_features(path)"
         )
 
     @property
@@ -52,13 +56,16 @@ class Blocks(ABC):
         return self.futures
 
     def groups(self) -> list[BlockGroup]:
-        """The blocks by the worker that holds them, those under way together at most a quarter of its memory.
+        """The blocks by the worker that holds them, those under way together at most a quarter of
+        its memory.
 
         Dask may have written blocks to disk, from where those of a group come back all at once.
         """
         futures = self.futures
         there = {worker.address: worker for worker in workers(self.client)}
-        settled(self.client, futures, self.needed)  # what was lost is made again, and stays where it is made
+        settled(
+            self.client, futures, self.needed
+        )  # what was lost is made again, and stays where it is made
         keys = [future.key for future in futures]
         where, sizes = self.client.who_has(futures), self._nbytes(keys)
         of_worker: dict[str, list[int]] = {}
@@ -94,30 +101,50 @@ class Blocks(ABC):
         return self._sizes
 
     def submitted(
-        self, function: Callable[..., Any], groups: Sequence[BlockGroup], parts: Sequence[Any] = (), **shared: Any
+        self,
+        function: Callable[..., Any],
+        groups: Sequence[BlockGroup],
+        parts: Sequence[Any] = (),
+        **shared: Any,
     ) -> list[Future[Any]]:
-        """A future for each group: `function(group, blocks, part, **shared)`, part None without any."""
+        """A future for each group: `function(group, blocks, part, **shared)`, part None without
+        any.
+        """
         futures = self.futures
         return [
             self.client.submit(
-                function, group, [futures[number] for number in group.numbers], part,
-                workers=[group.address], allow_other_workers=True, pure=False, **shared,
+                function,
+                group,
+                [futures[number] for number in group.numbers],
+                part,
+                workers=[group.address],
+                allow_other_workers=True,
+                pure=False,
+                **shared,
             )
             for group, part in zip(groups, parts or [None] * len(groups), strict=True)
-        ]  # fmt: skip
+        ]
 
     def gathered(
         self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
     ) -> list[Any]:
-        """`function(block, **shared)` of every block, or `function(block, part, **shared)`, here."""
+        """`function(block, **shared)` of every block, or `function(block, part,
+        **shared)`, here.
+        """
         return self.repeated(lambda: self.gathered_once(function, parts, **shared))
 
     def gathered_once(
         self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
     ) -> list[Any]:
-        """`gathered`, for use within `repeated`: what is shared may be futures, which can be lost, too."""
+        """`gathered`, for use within `repeated`: what is shared may be futures, which can be lost,
+        too.
+        """
         groups = self.groups()
-        some = [] if parts is None else [[parts[number] for number in group.numbers] for group in groups]
+        some = (
+            []
+            if parts is None
+            else [[parts[number] for number in group.numbers] for group in groups]
+        )
         there = self.sent(groups, some) if some else []
         futures = self.submitted(each, groups, there, of_block=function, **shared)
         results: list[Any] = [None] * len(self)
@@ -151,7 +178,9 @@ class Blocks(ABC):
         return list(self.client.gather(list(futures)))
 
     def repeated(self, attempt: Callable[[], Result]) -> Result:
-        """The result of `attempt`, made again where something that it had sent was lost with a worker."""
+        """The result of `attempt`, made again where something that it had sent was lost with a
+        worker.
+        """
         return repeated(self.client, attempt, self.revive)
 
     def some(self, numbers: Sequence[int]) -> Blocks:
@@ -160,16 +189,20 @@ class Blocks(ABC):
 
 
 class MadeBlocks(Blocks):
-    """Blocks that are each made by one task, from one element of each of `parts` and from what all share by
-    name.
+    """Blocks that are each made by one task, from one element of each of `parts` and from what all
+    share by name.
 
-    Neighbours are put on one worker, and on each worker as many as its threads are among all: a wish, not an
-    order, so a task goes elsewhere when its worker is gone. Dask makes blocks again that were lost with a
-    worker, as long as their parts are somewhere.
+    Neighbours are put on one worker, and on each worker as many as its threads are among all: a
+    wish, not an order, so a task goes elsewhere when its worker is gone. Dask makes blocks again
+    that were lost with a worker, as long as their parts are somewhere.
     """
 
     def __init__(
-        self, client: Client, function: Callable[..., Any], *parts: Sequence[Any] | Blocks, **shared: SharedObject
+        self,
+        client: Client,
+        function: Callable[..., Any],
+        *parts: Sequence[Any] | Blocks,
+        **shared: SharedObject,
     ) -> None:
         self.client = client
         self._function = function
@@ -190,7 +223,11 @@ class MadeBlocks(Blocks):
         done: set[int] = set()
 
         def attempt() -> None:
-            left = {future.key: number for number, future in enumerate(self._futures) if number not in done}
+            left = {
+                future.key: number
+                for number, future in enumerate(self._futures)
+                if number not in done
+            }
             while left:
                 waiting = [self._futures[number] for number in left.values()]
                 for future in settled(self.client, waiting, self.needed, all_of_them=False):
@@ -216,13 +253,19 @@ class MadeBlocks(Blocks):
         for part in self._parts:
             if isinstance(part, Blocks):
                 part.revive()
-        lost = [number for number, future in enumerate(self._futures) if future.status in ("cancelled", "lost")]
+        lost = [
+            number
+            for number, future in enumerate(self._futures)
+            if future.status in ("cancelled", "lost")
+        ]
         if lost:
             for number, future in zip(lost, self._submitted(lost), strict=True):
                 self._futures[number] = future
 
     def _submitted(self, numbers: Sequence[int]) -> list[Future[Any]]:
-        shared: dict[str, Any] = {name: each.delivered(self.client) for name, each in self._shared.items()}
+        shared: dict[str, Any] = {
+            name: each.delivered(self.client) for name, each in self._shared.items()
+        }
         parts = [part.futures if isinstance(part, Blocks) else part for part in self._parts]
         there = workers(self.client)
         ends = np.cumsum([worker.threads for worker in there])
@@ -232,9 +275,13 @@ class MadeBlocks(Blocks):
             if first < last:
                 some = numbers[first:last]
                 futures += self.client.map(
-                    self._function, *([part[number] for number in some] for part in parts),
-                    workers=[worker.address], allow_other_workers=True, pure=False, **shared,
-                )  # fmt: skip
+                    self._function,
+                    *([part[number] for number in some] for part in parts),
+                    workers=[worker.address],
+                    allow_other_workers=True,
+                    pure=False,
+                    **shared,
+                )
         return futures
 
 

@@ -1,4 +1,6 @@
-"""Tasks of the workers: draw or read blocks of rows, and multiply by them. Pure functions, safe to repeat."""
+"""Tasks of the workers: draw or read blocks of rows, and multiply by them. Pure functions, safe to
+repeat.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from graphrf.sampling.block import Block
 from graphrf.sampling.block_sizes import block_rows
 from graphrf.sampling.record_builder import sample_rows
 
-# Mapped pages of the graph are released above this fraction of a worker's memory limit, towards which they count.
+# Mapped pages of the graph are released above this fraction of a worker's memory limit, towards
+# which they count.
 _MAPPED_FRACTION = 0.25
 
 
@@ -66,10 +69,14 @@ class RowBlock:
 
     def __sizeof__(self) -> int:
         """Bytes of the record, and of the values for one modulation."""
-        return self.record.nbytes + self.nodes.nbytes + self.info.dtype.itemsize * self.record.n_entries
+        return (
+            self.record.nbytes
+            + self.nodes.nbytes
+            + self.info.dtype.itemsize * self.record.n_entries
+        )
 
 
-# -- blocks ------------------------------------------------------------------------------------------
+# -- blocks ----------------------------------------------------------------------------------------
 
 
 class File(NamedTuple):
@@ -79,7 +86,9 @@ class File(NamedTuple):
     key: str
 
 
-def draw(rows: BlockNodes, file: File | None, *, drawing: SharedObject, info: SharedObject) -> RowBlock:
+def draw(
+    rows: BlockNodes, file: File | None, *, drawing: SharedObject, info: SharedObject
+) -> RowBlock:
     """A block of rows: read from its file if that exists, else drawn and written there.
 
     `drawing` holds the prepared sampler and the number of nodes.
@@ -135,7 +144,7 @@ def mapped_allowance() -> int:
     return int(_MAPPED_FRACTION * limit) if limit else 2**62
 
 
-# -- products ----------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 class BlockGroup(NamedTuple):
@@ -147,9 +156,16 @@ class BlockGroup(NamedTuple):
 
 
 def each(
-    group: BlockGroup, blocks: list[RowBlock], parts: list[Any] | None, *, of_block: Any, **shared: Any
+    group: BlockGroup,
+    blocks: list[RowBlock],
+    parts: list[Any] | None,
+    *,
+    of_block: Any,
+    **shared: Any,
 ) -> list[Any]:
-    """Results of a function of one block, and of its part if there are parts, for all blocks of a group."""
+    """Results of a function of one block, and of its part if there are parts, for all blocks of a
+    group.
+    """
     given: list[tuple[Any, ...]] = [(block,) for block in blocks]
     if parts is not None:
         given = list(zip(blocks, parts, strict=True))
@@ -159,10 +175,16 @@ def each(
 def transposed_products(
     group: BlockGroup, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
-    """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks one after another."""
+    """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks one
+    after another.
+    """
     sums = Sums(n_blocks, in_place=True)
-    parts = zip(blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True)
-    panels = ordered_map(lambda part: part[0].factor.apply_t(f, part[1]), list(parts), group.threads)
+    parts = zip(
+        blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True
+    )
+    panels = ordered_map(
+        lambda part: part[0].factor.apply_t(f, part[1]), list(parts), group.threads
+    )
     for number, panel in zip(group.numbers, panels, strict=True):
         sums.add((0, number), panel)
     return sums.nodes
@@ -172,7 +194,9 @@ def multiplied(
     group: BlockGroup, blocks: list[RowBlock], part: None, *, f: np.ndarray, x: np.ndarray
 ) -> np.ndarray:
     """F x of a group's rows."""
-    return np.concatenate(each(group, blocks, part, of_block=lambda block: block.factor.apply(f, x)))
+    return np.concatenate(
+        each(group, blocks, part, of_block=lambda block: block.factor.apply(f, x))
+    )
 
 
 def gradient(block: RowBlock, y: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""The Dask client: its validation, facts about its workers, and repetition when workers are lost."""
+"""The Dask client: its validation, facts about its workers, and repetition when workers
+are lost.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ _MAPPED_FRACTION = 0.5
 # Checks in a row that find all workers paused before a warning.
 _SLICES = 10
 _WAY_OUT = (
-    "client = dask.distributed.Client() starts workers on this machine, Client('tcp://HOST:8786') joins a "
-    "running scheduler"
+    "client = dask.distributed.Client() starts workers on this machine, Client('tcp://HOST:8786') "
+    "joins a running scheduler"
 )
 
 
@@ -57,12 +59,17 @@ def require_client(client: Any) -> Client:
             ) from None
     if not isinstance(client, Client):
         raise checks.type_error(
-            "client", f"must be a dask.distributed.Client, got {checks.describe(client)}; {_WAY_OUT}"
+            "client",
+            f"must be a dask.distributed.Client, got {checks.describe(client)}; {_WAY_OUT}",
         )
     if client.asynchronous:
-        raise checks.value_error("client", "must be synchronous, got one made with asynchronous=True")
+        raise checks.value_error(
+            "client", "must be synchronous, got one made with asynchronous=True"
+        )
     if client.status != "running":
-        raise checks.value_error("client", f"must be connected, got one that is {client.status}; {_WAY_OUT}")
+        raise checks.value_error(
+            "client", f"must be connected, got one that is {client.status}; {_WAY_OUT}"
+        )
     return client
 
 
@@ -73,8 +80,8 @@ def workers(client: Client) -> list[Worker]:
     found = [Worker(*facts) for _, *facts in sorted(known)]
     if not found:
         raise NoWorkersError(
-            f"the scheduler of `client` at {client.scheduler.address} has no workers: start some with "
-            "`dask worker ADDRESS`, cluster.scale(1) or, if they are started on demand, "
+            f"the scheduler of `client` at {client.scheduler.address} has no workers: start some "
+            "with `dask worker ADDRESS`, cluster.scale(1) or, if they are started on demand, "
             "cluster.adapt(minimum=1)"
         )
     return found
@@ -88,18 +95,20 @@ def _known_workers(dask_scheduler: Any = None) -> list[tuple[str, str, int, int 
     ]
 
 
-def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[], None] | None = None) -> Result:
+def repeated(
+    client: Client, attempt: Callable[[], Result], before: Callable[[], None] | None = None
+) -> Result:
     """The result of `attempt`, repeated if workers were lost with something that it needs.
 
-    `before` is called before each attempt but the first. NoWorkersError if no worker returns; RuntimeError if the
-    client is closed, or workers are lost repeatedly.
+    `before` is called before each attempt but the first. NoWorkersError if no worker returns;
+    RuntimeError if the client is closed, or workers are lost repeatedly.
     """
     tried = 0
     while True:
         if client.status != "running":
             raise RuntimeError(
-                "the client that these features are with is closed: draw them again with the same seed, or load "
-                "them if they were saved"
+                "the client that these features are with is closed: draw them again with the same "
+                "seed, or load them if they were saved"
             )
         try:
             if tried:
@@ -117,9 +126,9 @@ def repeated(client: Client, attempt: Callable[[], Result], before: Callable[[],
             tried += 1
             if tried == _ATTEMPTS:
                 raise RuntimeError(
-                    f"workers were lost {tried} times in a row while they computed these rows, most likely "
-                    "because of too little memory (see their logs): give them more, or make blocks smaller by "
-                    "`block_size`"
+                    f"workers were lost {tried} times in a row while they computed these rows, "
+                    "most likely because of too little memory (see their logs): give them more, or "
+                    "make blocks smaller by `block_size`"
                 ) from error
 
 
@@ -132,12 +141,16 @@ def _wait_for_a_worker(client: Client) -> None:
 
 
 def settled(
-    client: Client, futures: Sequence[Future[Any]], needed: Sequence[Future[Any]], *, all_of_them: bool = True
+    client: Client,
+    futures: Sequence[Future[Any]],
+    needed: Sequence[Future[Any]],
+    *,
+    all_of_them: bool = True,
 ) -> Any:
     """Wait until all futures, or the first of them, are done; the done ones.
 
-    Dask never runs a task for a certain worker if there was no worker at all at one moment. Such tasks, of the
-    futures or of those needed for them, are cancelled: CancelledError.
+    Dask never runs a task for a certain worker if there was no worker at all at one moment. Such
+    tasks, of the futures or of those needed for them, are cancelled: CancelledError.
 
     Warns
     -----
@@ -156,9 +169,10 @@ def settled(
             paused = paused + 1 if halted else 0
             if paused == _SLICES:
                 warn(
-                    f"Dask has paused all workers for {_SLICES * _SLICE} seconds, because their memory is above "
-                    "what `distributed.worker.memory.pause` allows (0.8 of the limit): give them more, release "
-                    "results that are not needed, or start more workers",
+                    f"Dask has paused all workers for {_SLICES * _SLICE} seconds, because their "
+                    "memory is above what `distributed.worker.memory.pause` allows (0.8 of the "
+                    "limit): give them more, release results that are not needed, or start more "
+                    "workers",
                     RuntimeWarning,
                 )
             if stuck:
@@ -173,10 +187,11 @@ def warn_of_mapped(client: Client, nbytes: int) -> None:
         watched = repeated(client, lambda: client.run(_is_watched))
         if any(watched.values()):
             warn(
-                f"workers map {nbytes / 2**30:.3g} GiB of the graph, and Dask counts the pages that they read as "
-                f"theirs, of which it allows {min(limits) / 2**30:.3g} GiB: it may pause or kill them, though the "
-                "machine can drop such pages at any time. Start workers with a larger limit, or with "
-                "`distributed.worker.memory.pause` and `distributed.worker.memory.terminate` set to False",
+                f"workers map {nbytes / 2**30:.3g} GiB of the graph, and Dask counts the pages "
+                f"that they read as theirs, of which it allows {min(limits) / 2**30:.3g} GiB: it "
+                "may pause or kill them, though the machine can drop such pages at any time. Start "
+                "workers with a larger limit, or with `distributed.worker.memory.pause` and "
+                "`distributed.worker.memory.terminate` set to False",
                 RuntimeWarning,
             )
 
@@ -184,12 +199,15 @@ def warn_of_mapped(client: Client, nbytes: int) -> None:
 def _is_watched() -> bool:
     """True if Dask pauses or terminates this worker when it uses too much memory."""
     return any(
-        dask.config.get(f"distributed.worker.memory.{name}", default=False) for name in ("pause", "terminate")
+        dask.config.get(f"distributed.worker.memory.{name}", default=False)
+        for name in ("pause", "terminate")
     )
 
 
 def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool]:
-    """The tasks that wait for lost workers while there are others, and True if all workers are paused."""
+    """The tasks that wait for lost workers while there are others, and True if all workers are
+    paused.
+    """
     statuses = [worker.status.name for worker in dask_scheduler.workers.values()]
     if not statuses:
         return [], False
@@ -221,7 +239,9 @@ def _reads(path: str, token: str) -> bool:
 
 
 def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str | None:
-    """`folder` if all workers see it (else ValueError); by default that of temporary files, or None."""
+    """`folder` if all workers see it (else ValueError); by default that of temporary files, or
+    None.
+    """
     if folder is None:
         usual = tempfile.gettempdir()
         return usual if seen_by_all(client, usual) else None

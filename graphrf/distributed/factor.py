@@ -27,22 +27,28 @@ _FEW_BYTES = 2**26
 
 
 class DistributedFactor(FactorBase):
-    """F(f) = sum_k f_k P_k with rows on the workers of a cluster; see `graphrf.operators.factor.Factor`.
+    """F(f) = sum_k f_k P_k with rows on the workers of a cluster; see
+    `graphrf.operators.factor.Factor`.
 
-    Made by `DistributedFeatures.factor`. Only `matrix` brings the rows to this process. The bits of products
-    depend on the blocks, not on the workers or their losses.
+    Made by `DistributedFeatures.factor`. Only `matrix` brings the rows to this process. The bits of
+    products depend on the blocks, not on the workers or their losses.
 
     Notes
     -----
-    Cost: that of `FeatureFactor`, shared by all threads, plus some ten milliseconds of Dask for each product,
-    and a few more for each worker. Traffic for p columns, in panels of 64 MiB: `apply` sends N p numbers to
-    every worker and n p back; `apply_t` sends n p to the workers, N p from each of them to one (a few times that
-    if its blocks are not neighbours, see `Sums`), and N p back; `gram_apply` sends n p to the workers and back,
-    and N p from and to each worker.
+    Cost: that of `FeatureFactor`, shared by all threads, plus some ten milliseconds of Dask for
+    each product, and a few more for each worker. Traffic for p columns, in panels of 64 MiB:
+    `apply` sends N p numbers to every worker and n p back; `apply_t` sends n p to the workers, N p
+    from each of them to one (a few times that if its blocks are not neighbours, see `Sums`), and N
+    p back; `gram_apply` sends n p to the workers and back, and N p from and to each worker.
     """
 
     def __init__(
-        self, info: SampleInfo, held: Blocks, sizes: np.ndarray, row_bytes: float, order: np.ndarray | None = None
+        self,
+        info: SampleInfo,
+        held: Blocks,
+        sizes: np.ndarray,
+        row_bytes: float,
+        order: np.ndarray | None = None,
     ) -> None:
         self._info = info
         self._held = held
@@ -74,9 +80,13 @@ class DistributedFactor(FactorBase):
         columns = checked_columns("x", x, self.shape[1], self.dtype)
 
         def product(panel: np.ndarray) -> np.ndarray:
-            return self._multiplied(self._held.groups(), f, self._held.client.scatter(panel, hash=False))
+            return self._multiplied(
+                self._held.groups(), f, self._held.client.scatter(panel, hash=False)
+            )
 
-        return self._by_panels(product, columns, self.shape[0]).reshape(self.shape[0], *np.shape(x)[1:])
+        return self._by_panels(product, columns, self.shape[0]).reshape(
+            self.shape[0], *np.shape(x)[1:]
+        )
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """F^T y."""
@@ -86,7 +96,9 @@ class DistributedFactor(FactorBase):
             (result,) = self._held.results([self._spread(self._held.groups(), f, panel)])
             return np.asarray(result)
 
-        return self._by_panels(product, columns, self.shape[1]).reshape(self.shape[1], *np.shape(y)[1:])
+        return self._by_panels(product, columns, self.shape[1]).reshape(
+            self.shape[1], *np.shape(y)[1:]
+        )
 
     def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
         """weight F F^T x for x of shape (n,) or (n, p)."""
@@ -121,20 +133,28 @@ class DistributedFactor(FactorBase):
 
     def diagonal(self, f: np.ndarray) -> np.ndarray:
         """Row sums of squares of F."""
-        return self._in_order(np.concatenate(self._held.gathered(blocks.diagonal, f=_modulation(f))))
+        return self._in_order(
+            np.concatenate(self._held.gathered(blocks.diagonal, f=_modulation(f)))
+        )
 
     def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
-        """The factor of some rows: in this process if their record has at most 64 MiB, else on the workers."""
+        """The factor of some rows: in this process if their record has at most 64 MiB, else on the
+        workers.
+        """
         rows = np.asarray(rows)
         n = self.shape[0]
-        if rows.size and (rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n):
+        if rows.size and (
+            rows.dtype.kind not in "iu" or int(rows.min()) < 0 or int(rows.max()) >= n
+        ):
             raise checks.value_error(
                 "rows", f"must be numbers of rows in [0, {n - 1}], got {checks.describe(rows)}"
             )
         rows = rows.astype(np.int64)
         used, numbers, order = self._members(rows)
         if rows.size * self._row_bytes <= _FEW_BYTES:
-            return self._joined(self._held.some(used).gathered(blocks.rows_of, numbers), order).factor()
+            return self._joined(
+                self._held.some(used).gathered(blocks.rows_of, numbers), order
+            ).factor()
         held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
         return DistributedFactor(
             self._info, held, np.array([number.size for number in numbers]), self._row_bytes, order
@@ -150,7 +170,9 @@ class DistributedFactor(FactorBase):
     def _joined(self, found: list[tuple[np.ndarray, Block]], order: np.ndarray) -> Features:
         """Features of the records of blocks; their row i goes to place `order[i]`."""
         sizes = [(block.n_rows, block.indices.size, block.steps.size) for _, block in found]
-        n_rows, entries, visits = (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0, 0)
+        n_rows, entries, visits = (
+            (sum(size) for size in zip(*sizes, strict=True)) if sizes else (0, 0, 0)
+        )
         joined = RecordBuilder(n_rows, self.shape[1], (entries, visits), self._info.counts_dtype)
         for _, block in found:
             joined.append(block)
@@ -162,7 +184,9 @@ class DistributedFactor(FactorBase):
         return Features(self._info, nodes, record)
 
     def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
-        """The blocks that hold some rows, the rows' numbers in each, and the place of each of these in `rows`."""
+        """The blocks that hold some rows, the rows' numbers in each, and the place of each of these
+        in `rows`.
+        """
         at = rows if self._order is None else np.argsort(self._order)[rows]
         owner = np.searchsorted(self._ends, at, side="right")
         order = np.argsort(owner, kind="stable")
@@ -177,8 +201,12 @@ class DistributedFactor(FactorBase):
         parts = [np.concatenate([rows[number] for number in group.numbers]) for group in groups]
         held, n_blocks = self._held, len(self._held)
         sums = held.submitted(
-            blocks.transposed_products, groups, held.sent(groups, parts), f=_modulation(f), n_blocks=n_blocks
-        )  # fmt: skip
+            blocks.transposed_products,
+            groups,
+            held.sent(groups, parts),
+            f=_modulation(f),
+            n_blocks=n_blocks,
+        )
         return summed(held.client, sums, n_blocks)
 
     def _multiplied(self, groups: list[BlockGroup], f: np.ndarray, x: Future[Any]) -> np.ndarray:
@@ -187,7 +215,9 @@ class DistributedFactor(FactorBase):
         rows: list[Any] = [None] * len(self._held)
         for group, part in zip(groups, self._held.results(futures), strict=True):
             sizes = self._sizes[group.numbers]
-            for number, some in zip(group.numbers, np.split(part, np.cumsum(sizes)[:-1]), strict=True):
+            for number, some in zip(
+                group.numbers, np.split(part, np.cumsum(sizes)[:-1]), strict=True
+            ):
                 rows[number] = some
         return self._in_order(np.concatenate(rows))
 

@@ -56,9 +56,10 @@ class WorkerMemory(NamedTuple):
 class DistributedFeatures(SampleProperties):
     """Features of graph nodes, in blocks of rows on the workers of a Dask cluster.
 
-    The counterpart of `graphrf.features.Features`, made by `sample_features` and `load_features`. Blocks stay on
-    the workers that drew them, and only vectors and panels of columns are sent. A block that is lost with its
-    worker is drawn again, identically. The attributes are those of `Features`, over all blocks, and `n_blocks`.
+    The counterpart of `graphrf.features.Features`, made by `sample_features` and `load_features`.
+    Blocks stay on the workers that drew them, and only vectors and panels of columns are sent. A
+    block that is lost with its worker is drawn again, identically. The attributes are those of
+    `Features`, over all blocks, and `n_blocks`.
     """
 
     def __init__(
@@ -114,11 +115,17 @@ class DistributedFeatures(SampleProperties):
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = f"powers up to {self.max_length}" if self.info.of_powers else f"{self.n_walks} walks per node"
+        how = (
+            f"powers up to {self.max_length}"
+            if self.info.of_powers
+            else f"{self.n_walks} walks per node"
+        )
         return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks; sizes that workers must be asked for are shown once they are known."""
+        """A table for notebooks; sizes that workers must be asked for are shown once they are
+        known.
+        """
         known = "_facts" in vars(self)
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
@@ -144,8 +151,12 @@ class DistributedFeatures(SampleProperties):
         >>> from dask.distributed import Client
         >>> import graphrf as grf
         >>> line = grf.from_edges(range(9), range(1, 10))
-        >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
-        ...     features = grf.distributed.sample_features(line, grf.RandomWalks(4), client=client, seed=0)
+        >>> with Client(
+        ...     n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ... ) as client:
+        ...     features = grf.distributed.sample_features(
+        ...         line, grf.RandomWalks(4), client=client, seed=0
+        ...     )
         ...     held = features.memory()
         >>> [worker.n_blocks for worker in held.values()]
         [1]
@@ -163,13 +174,16 @@ class DistributedFeatures(SampleProperties):
                 own = [known for known, here in zip(facts, at, strict=True) if here]
                 held = sum(known.nbytes + self.dtype.itemsize * known.n_entries for known in own)
                 private, peak = processes[worker.address]
-                result[worker.address] = WorkerMemory(len(own), held, private, peak, worker.memory_limit)
+                result[worker.address] = WorkerMemory(
+                    len(own), held, private, peak, worker.memory_limit
+                )
         return result
 
-    # -- matrices and products -----------------------------------------------------------------------
+    # -- matrices and products ---------------------------------------------------------------------
 
     def matrix(self, kernel: FeatureKernel, *, memory_limit: int | None = None) -> sp.csr_array:
-        """The feature matrix Phi of a kernel, in this process: `graphrf.features.Features.matrix`, bit for bit.
+        """The feature matrix Phi of a kernel, in this process: `graphrf.features.Features.matrix`,
+        bit for bit.
 
         Parameters
         ----------
@@ -188,16 +202,21 @@ class DistributedFeatures(SampleProperties):
         Warns
         -----
         HeavyTailWarning, TruncationWarning, FeatureErrorWarning
-            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not considered; the error
-            is not estimated, except for a diagonal that no kernel has.
+            See `graphrf.features.Features.matrix`; entries dropped by `CutPowers` are not
+            considered; the error is not estimated, except for a diagonal that no kernel has.
         """
         f = bounds.checked_modulation(self.info, kernel)
         wide = self.nnz >= 2**31
-        self._check_fits("the matrix", 2 * self.nnz * (self.dtype.itemsize + (8 if wide else 4)), memory_limit)
+        self._check_fits(
+            "the matrix", 2 * self.nnz * (self.dtype.itemsize + (8 if wide else 4)), memory_limit
+        )
         parts = self._held.gathered(blocks.values, f=f)
         if wide:
             parts = [
-                sp.csr_array((part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)), part.shape)
+                sp.csr_array(
+                    (part.data, part.indices.astype(np.int64), part.indptr.astype(np.int64)),
+                    part.shape,
+                )
                 for part in parts
             ]
         phi = sp.csr_array(sp.vstack(parts, format="csr"))
@@ -205,7 +224,9 @@ class DistributedFeatures(SampleProperties):
         return phi
 
     def gather(self, *, memory_limit: int | None = None) -> Features:
-        """The features of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit here."""
+        """The features of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit
+        here.
+        """
         self._check_fits("the features", 2 * self.nbytes, memory_limit)
         return self.factor().gather()
 
@@ -239,20 +260,26 @@ class DistributedFeatures(SampleProperties):
         return self.factor().gram_apply(f, v)
 
     def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
-        """The `Factor` of these features, for inference; `n_threads` is ignored, since Dask's threads are used."""
-        return DistributedFactor(self.info, self._held, self._sizes, self.nbytes / max(self.shape[0], 1))
+        """The `Factor` of these features, for inference; `n_threads` is ignored, since Dask's
+        threads are used.
+        """
+        return DistributedFactor(
+            self.info, self._held, self._sizes, self.nbytes / max(self.shape[0], 1)
+        )
 
     def step_squares(self) -> np.ndarray:
-        """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), from which the mean prior variance follows."""
+        """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), from which the mean prior variance
+        follows.
+        """
         return np.asarray(sum(self._held.gathered(blocks.step_products)) / self.shape[0])
 
-    # -- files ---------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the features to a folder that all workers see, a file for each block.
 
-        A block's file appears whole or not at all. Existing blocks are not written again, so an interrupted
-        call can be repeated. `load_features` reads the folder.
+        A block's file appears whole or not at all. Existing blocks are not written again, so an
+        interrupted call can be repeated. `load_features` reads the folder.
 
         Raises
         ------
@@ -261,22 +288,28 @@ class DistributedFeatures(SampleProperties):
         """
         folder = FeatureFolder(path)
         rows = int(self._sizes[0])
-        known, key = begin_folder(self._held.client, folder, self.info, self._chosen, rows, self._identity())
+        known, key = begin_folder(
+            self._held.client, folder, self.info, self._chosen, rows, self._identity()
+        )
         if known != rows:
             raise checks.value_error(
                 "path",
-                f"must be a new folder, or one whose blocks have {rows} rows like these, got {str(folder.path)!r}",
+                f"must be a new folder, or one whose blocks have {rows} rows like these, got "
+                f"{str(folder.path)!r}",
             )
         missing = folder.missing(self.n_blocks)
-        self._held.some(missing).gathered(blocks.write, [File(folder.file(number), key) for number in missing])
+        self._held.some(missing).gathered(
+            blocks.write, [File(folder.file(number), key) for number in missing]
+        )
 
     def _check_fits(self, what: str, needed: int, limit: int | None) -> None:
         given = None if limit is None else checks.integer("memory_limit", limit, low=1)
         limit = available_memory() if given is None else given
         if limit is not None and needed > limit:
             raise NoRoomError(
-                f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB in this process, but "
-                f"{limit_words(given, limit)}; gram_matvec and factor() leave them on the workers"
+                f"{what} of {self.shape[0]} nodes would take about {needed / 2**30:.3g} GiB in "
+                f"this process, but {limit_words(given, limit)}; gram_matvec and factor() leave "
+                "them on the workers"
             )
 
 
@@ -287,7 +320,8 @@ def load_features(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> DistributedFeatures:
-    """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote, on workers.
+    """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote,
+    on workers.
 
     Keep the folder while the features are used: blocks that are lost with a worker are read again.
 
@@ -305,8 +339,8 @@ def load_features(
     Raises
     ------
     FileNotFoundError, ValueError
-        If there are no features, if they are damaged, or if blocks are missing: `sample_features` with the same
-        arguments draws those.
+        If there are no features, if they are damaged, or if blocks are missing: `sample_features`
+        with the same arguments draws those.
 
     Examples
     --------
@@ -315,8 +349,12 @@ def load_features(
     >>> import graphrf as grf
     >>> line = grf.from_edges(range(9), range(1, 10))
     >>> folder = tempfile.TemporaryDirectory()
-    >>> with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
-    ...     features = grf.distributed.sample_features(line, client=client, seed=0, path=folder.name)
+    >>> with Client(
+    ...     n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ... ) as client:
+    ...     features = grf.distributed.sample_features(
+    ...         line, client=client, seed=0, path=folder.name
+    ...     )
     ...     again = grf.distributed.load_features(folder.name, client=client)
     ...     again.n_steps == features.n_steps
     True
@@ -348,7 +386,8 @@ def begin_folder(
     if not seen_by_all(client, folder.path):
         raise checks.value_error(
             "path",
-            f"must be a folder that this process can write to and all workers see, got {str(folder.path)!r}",
+            "must be a folder that this process can write to and all workers see, got "
+            f"{str(folder.path)!r}",
         )
     return folder.begin(info, nodes, rows, identity)
 

@@ -27,8 +27,9 @@ from graphrf.pagerank.problem import without_alpha
 from graphrf.pagerank.push import local_rows
 from graphrf.sampling.walks.transitions import graph_transitions
 
-# Sources in a task, as multiples of those of a thread: Dask takes about a millisecond for a task, and pushes from
-# a source a twentieth of one. With all scores a source may have megabytes, and a task must fit into a worker.
+# Sources in a task, as multiples of those of a thread: Dask takes about a millisecond for a task,
+# and pushes from a source a twentieth of one. With all scores a source may have megabytes, and a
+# task must fit into a worker.
 _TIMES_OF_BEST, _TIMES_OF_ALL = 8, 1
 
 
@@ -48,11 +49,12 @@ def local_pagerank(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    """Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a Dask
-    cluster.
+    """Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a
+    Dask cluster.
 
-    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, bit for bit; blocks of sources are
-    tasks. For few sources one process is faster, because the walk arrays need not be sent.
+    `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, bit for bit; blocks of
+    sources are tasks. For few sources one process is faster, because the walk arrays need not be
+    sent.
 
     Parameters
     ----------
@@ -75,8 +77,8 @@ def local_pagerank(
     Raises
     ------
     TypeError, ValueError
-        As `graphrf.pagerank.local_pagerank`, before anything is sent; if there is no client; if `shared_folder`
-        is not seen by all workers.
+        As `graphrf.pagerank.local_pagerank`, before anything is sent; if there is no client; if
+        `shared_folder` is not seen by all workers.
     RuntimeError
         If the cluster has no workers.
 
@@ -87,31 +89,43 @@ def local_pagerank(
 
     Notes
     -----
-    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus about a
-    millisecond per task of at most 512 sources, or 64 with walks; without `k`, where rows are long, 64 and 8.
-    There are at least 8 tasks per thread, if there are enough sources.
+    Time: that of `graphrf.pagerank.local_pagerank`, shared by all threads of all workers, plus
+    about a millisecond per task of at most 512 sources, or 64 with walks; without `k`, where rows
+    are long, 64 and 8. There are at least 8 tasks per thread, if there are enough sources.
 
-    Traffic: the walk arrays (4 to 8 bytes for each node and for each direction of an edge; 8 more for each
-    direction if weights differ) once per call, to each worker or into the shared folder; at most 64 + 24 k bytes
-    for each source (24 for each score). Memory: in this process twice that of the rows. On a worker the walk
-    arrays, and for each thread the rows of a task and the nodes touched by one source.
+    Traffic: the walk arrays (4 to 8 bytes for each node and for each direction of an edge; 8 more
+    for each direction if weights differ) once per call, to each worker or into the shared folder;
+    at most 64 + 24 k bytes for each source (24 for each score). Memory: in this process twice that
+    of the rows. On a worker the walk arrays, and for each thread the rows of a task and the nodes
+    touched by one source.
 
     Examples
     --------
     >>> from dask.distributed import Client
     >>> import numpy as np, graphrf as grf
     >>> circle = grf.from_edges(np.arange(50), (np.arange(50) + 1) % 50)
-    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as client:
-    ...     result = grf.distributed.local_pagerank(circle, np.arange(50), client=client, k=3, seed=0)
+    >>> with Client(
+    ...     n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
+    ... ) as client:
+    ...     result = grf.distributed.local_pagerank(
+    ...         circle, np.arange(50), client=client, k=3, seed=0
+    ...     )
     >>> here = grf.pagerank.local_pagerank(circle, np.arange(50), k=3, seed=0)
     >>> (result.scores != here.scores).nnz
     0
     """
     client = require_client(client)
     asked = checked_queries(
-        graph, sources, k=k, p_halt=p_halt, epsilon=epsilon, delta=delta, failure=failure,
-        max_residual=max_residual, seed=seed,
-    )  # fmt: skip
+        graph,
+        sources,
+        k=k,
+        p_halt=p_halt,
+        epsilon=epsilon,
+        delta=delta,
+        failure=failure,
+        max_residual=max_residual,
+        seed=seed,
+    )
     checks.flag("progress", progress)
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
@@ -129,7 +143,8 @@ def local_pagerank(
 def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
-    # A copy, since arrays that were sent may be read-only, for which the loops would be compiled again.
+    # A copy, since arrays that were sent may be read-only, for which the loops would be compiled
+    # again.
     rows: QueryRows = local_rows(*walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows
@@ -157,7 +172,9 @@ class _Answers(Blocks):
 
     def revive(self) -> None:
         """Resubmit tasks that Dask cannot repeat."""
-        self._submit([n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")])
+        self._submit(
+            [n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")]
+        )
 
     def _next(self) -> list[tuple[int, QueryRows]]:
         """The tasks that are done, at least one."""

@@ -15,7 +15,13 @@ from graphrf._base.memory import NoRoomError, limit_words
 from graphrf._base.types import NodesLike
 from graphrf.distributed.block_store import MadeBlocks
 from graphrf.distributed.blocks import File, draw
-from graphrf.distributed.client import Worker, arrays_folder, require_client, warn_of_mapped, workers
+from graphrf.distributed.client import (
+    Worker,
+    arrays_folder,
+    require_client,
+    warn_of_mapped,
+    workers,
+)
 from graphrf.distributed.features import DistributedFeatures, begin_folder
 from graphrf.distributed.shared_object import SharedObject
 from graphrf.features.folder import FeatureFolder, cut, identity_of
@@ -47,8 +53,8 @@ def sample_features(
 ) -> DistributedFeatures:
     """Sample features on the workers of a Dask cluster, where they stay.
 
-    `graphrf.sample_features` in blocks of rows, bit for bit ([clusters](../cluster.md)). A block that is lost
-    with a worker is drawn again, identically.
+    `graphrf.sample_features` in blocks of rows, bit for bit ([clusters](../cluster.md)). A block
+    that is lost with a worker is drawn again, identically.
 
     Parameters
     ----------
@@ -61,29 +67,30 @@ def sample_features(
     seed : int in [0, 2^63), optional
         None draws one, or takes that of the features in `path`.
     path : path of a folder, optional
-        Seen by all workers. Every block is written there as soon as it is drawn. A call with the same arguments
-        continues where an earlier one ended: blocks that exist are not drawn again and keep their size.
-        `load_features` opens the folder without the graph.
+        Seen by all workers. Every block is written there as soon as it is drawn. A call with the
+        same arguments continues where an earlier one ended: blocks that exist are not drawn again
+        and keep their size. `load_features` opens the folder without the graph.
     block_size : int, optional
-        Rows per block (one task). Default: records of 128 MiB, or 32 bytes for each node of the graph if that is
-        more; of smaller features 16 blocks, or fewer (at least 4 of 16 MiB) if records would be below 16 bytes
-        for each node of the graph, since each block adds a column of N numbers to products. Neither the blocks
-        nor the bits of products depend on the workers.
+        Rows per block (one task). Default: records of 128 MiB, or 32 bytes for each node of the
+        graph if that is more; of smaller features 16 blocks, or fewer (at least 4 of 16 MiB) if
+        records would be below 16 bytes for each node of the graph, since each block adds a column
+        of N numbers to products. Neither the blocks nor the bits of products depend on the workers.
     shared_folder : path, optional
-        Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a machine.
-        Default: the folder of temporary files if all workers see it, as on one machine; else the graph is sent
-        to each worker.
+        Seen by all workers: the arrays of the graph are mapped from there, once in the memory of a
+        machine. Default: the folder of temporary files if all workers see it, as on one machine;
+        else the graph is sent to each worker.
     memory_limit : int, optional
-        Maximum number of bytes of the features on all workers together. Default: 0.6 of the workers' memory
-        limits, where Dask begins to write to disk; without such limits there is none.
+        Maximum number of bytes of the features on all workers together. Default: 0.6 of the
+        workers' memory limits, where Dask begins to write to disk; without such limits there is
+        none.
     progress : bool
         Show a progress bar on standard error.
 
     Raises
     ------
     TypeError, ValueError
-        As `graphrf.sample_features`; if there is no client; if `path` holds other features, or it or
-        `shared_folder` is not seen by all workers.
+        As `graphrf.sample_features`; if there is no client; if `path` holds other features, or it
+        or `shared_folder` is not seen by all workers.
     RuntimeError
         If the cluster has no workers.
     MemoryError
@@ -92,15 +99,16 @@ def sample_features(
     Warns
     -----
     RuntimeWarning
-        If workers map more of the graph than half of the memory that Dask allows them; if Dask has paused all of
-        them.
+        If workers map more of the graph than half of the memory that Dask allows them; if Dask has
+        paused all of them.
 
     Notes
     -----
-    Time: that of `graphrf.sample_features`, shared by all threads of all workers. Traffic: the graph once, and
-    some kilobytes per block. Memory of a worker: its blocks (`DistributedFeatures.memory`); the graph, once on a
-    machine where it is mapped; for each thread the block that it draws and the sampler's working memory. Above a
-    quarter of a worker's limit, mapped arrays are released between parts of a block.
+    Time: that of `graphrf.sample_features`, shared by all threads of all workers. Traffic: the
+    graph once, and some kilobytes per block. Memory of a worker: its blocks
+    (`DistributedFeatures.memory`); the graph, once on a machine where it is mapped; for each thread
+    the block that it draws and the sampler's working memory. Above a quarter of a worker's limit,
+    mapped arrays are released between parts of a block.
 
     Examples
     --------
@@ -108,7 +116,9 @@ def sample_features(
     >>> import networkx as nx, numpy as np, graphrf as grf
     >>> graph = grf.load_graph(nx.karate_club_graph(), weight=False)
     >>> sampler = grf.RandomWalks(n_walks=16)
-    >>> with Client(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as client:
+    >>> with Client(
+    ...     n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0"
+    ... ) as client:
     ...     features = grf.distributed.sample_features(graph, sampler, client=client, seed=0)
     ...     there = features.gram_matvec(grf.Diffusion(1.0), np.ones(34))
     >>> phi = grf.sample_features(graph, sampler, seed=0).matrix(grf.Diffusion(1.0))
@@ -143,7 +153,9 @@ def sample_features(
     if folder is not None:
         rows, key = begin_folder(client, folder, info, chosen, rows, identity())
     parts = cut(chosen, sources.size, rows)
-    files = [None if folder is None else File(folder.file(number), key) for number in range(len(parts))]
+    files = [
+        None if folder is None else File(folder.file(number), key) for number in range(len(parts))
+    ]
     drawing = SharedObject((prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
     held = MadeBlocks(client, draw, parts, files, info=SharedObject(info, mapped), drawing=drawing)
@@ -180,8 +192,8 @@ class ClusterSampling:
 def on_cluster(client: Client | None = None, **options: Any) -> ClusterSampling:
     """Let a Gaussian process draw the rows of its observed nodes on a cluster.
 
-    For `gp.Numerics(feature_sampler=on_cluster(client))`: rows stay on the workers, where the products of its
-    conjugate gradients run, so that only vectors and panels of columns are sent.
+    For `gp.Numerics(feature_sampler=on_cluster(client))`: rows stay on the workers, where the
+    products of its conjugate gradients run, so that only vectors and panels of columns are sent.
 
     Parameters
     ----------
@@ -219,7 +231,11 @@ def _record_bytes(prepared: PreparedSampler, sources: np.ndarray) -> int:
 
 
 def _check_memory(
-    prepared: PreparedSampler, n_rows: int, nbytes: int, memory_limit: int | None, there: list[Worker]
+    prepared: PreparedSampler,
+    n_rows: int,
+    nbytes: int,
+    memory_limit: int | None,
+    there: list[Worker],
 ) -> None:
     """Raise MemoryError if the record of all rows does not fit."""
     limit = memory_limit
@@ -230,7 +246,8 @@ def _check_memory(
         limit = int(_FILLED * sum(limits))
     if nbytes > limit:
         raise NoRoomError(
-            f"features of {n_rows} nodes with {prepared.sampler!r} need about {nbytes / 2**30:.3g} GiB, but "
-            f"{limit_words(memory_limit, limit)} on {len(there)} workers; start more of them, "
-            f"{prepared.remedy}, pass fewer `nodes`, or a larger `memory_limit`: Dask then writes blocks to disk"
+            f"features of {n_rows} nodes with {prepared.sampler!r} need about {nbytes / 2**30:.3g} "
+            f"GiB, but {limit_words(memory_limit, limit)} on {len(there)} workers; start more of "
+            f"them, {prepared.remedy}, pass fewer `nodes`, or a larger `memory_limit`: Dask then "
+            "writes blocks to disk"
         )

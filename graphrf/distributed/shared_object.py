@@ -1,4 +1,6 @@
-"""An object whose large arrays reach each worker once: mapped from common files, or sent with it."""
+"""An object whose large arrays reach each worker once: mapped from common files, or
+sent with it.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ from graphrf._base.files.atomic import version
 
 # Arrays of at least so many bytes are mapped; smaller ones are sent.
 _LARGE = 4096
-# A shared object of at most so many bytes is sent with each task. `Client.map` keys a larger argument by its name
-# alone, so that two calls would share one value.
+# A shared object of at most so many bytes is sent with each task. `Client.map` keys a larger
+# argument by its name alone, so that two calls would share one value.
 _LIGHT = 65_536
 # Prefix of the files of processes of this machine.
 _OWNER = f"graphrf-{platform.node() or 'localhost'}-"
@@ -42,9 +44,11 @@ _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Location of an array: from byte `at` of a file, or (no file) number `at` of the arrays that are sent.
+    """Location of an array: from byte `at` of a file, or (no file) number `at` of the arrays that
+    are sent.
 
-    For an array in a file, `version` identifies the file on this machine, and the checksum `sample` on others.
+    For an array in a file, `version` identifies the file on this machine, and the checksum `sample`
+    on others.
     """
 
     file: str | None
@@ -69,12 +73,14 @@ _opening = threading.Lock()
 
 
 class SharedObject:
-    """An object for workers, with its arrays sent separately, or mapped from a `folder` that all workers see.
+    """An object for workers, with its arrays sent separately, or mapped from a `folder` that all
+    workers see.
 
-    Read-only arrays stay read-only, which compiled loops distinguish. Memory maps of files stay in these files.
-    Other large arrays are written to one file in the folder, from which all workers of a machine map the same
-    pages; without a folder they are sent. The file is removed when this object is no longer used in this
-    process. `mapped_bytes` are those of files that each worker maps.
+    Read-only arrays stay read-only, which compiled loops distinguish. Memory maps of files stay in
+    these files. Other large arrays are written to one file in the folder, from which all workers of
+    a machine map the same pages; without a folder they are sent. The file is removed when this
+    object is no longer used in this process. `mapped_bytes` are those of files that each worker
+    maps.
     """
 
     def __init__(self, content: Any, folder: str | os.PathLike[str] | None = None) -> None:
@@ -94,9 +100,11 @@ class SharedObject:
             except OSError as error:
                 path.unlink(missing_ok=True)
                 raise OSError(
-                    error.errno, f"cannot write the arrays of the graph for the workers ({error.strerror}); pass "
-                    "another `shared_folder`", str(path),
-                ) from error  # fmt: skip
+                    error.errno,
+                    f"cannot write the arrays of the graph for the workers ({error.strerror}); "
+                    "pass another `shared_folder`",
+                    str(path),
+                ) from error
             except BaseException:
                 path.unlink(missing_ok=True)
                 raise
@@ -113,7 +121,9 @@ class SharedObject:
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
     def delivered(self, client: Client) -> SharedObject | Future[Any]:
-        """Argument for tasks: the object itself if it is small, else a future that is copied to every worker."""
+        """Argument for tasks: the object itself if it is small, else a future that is copied to
+        every worker.
+        """
         if self.nbytes <= _LIGHT:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
@@ -132,7 +142,12 @@ class SharedObject:
         if not hasattr(mmap, "MADV_DONTNEED"):
             return
         with _opening:
-            every = [array for opened in _opened.values() for array in opened.maps if not array.flags.writeable]
+            every = [
+                array
+                for opened in _opened.values()
+                for array in opened.maps
+                if not array.flags.writeable
+            ]
         if sum(array.nbytes for array in every) > allowed:
             for array in every:
                 pages: Any = array.base
@@ -175,7 +190,8 @@ def _remove_abandoned(folder: Path) -> None:
 def _forget_removed() -> None:
     """Close the maps of objects whose files were removed, to free the space on the disk.
 
-    A graph's own files may have been overwritten while its maps are still in use, so they do not count.
+    A graph's own files may have been overwritten while its maps are still in use, so they do not
+    count.
     """
     for key, opened in list(_opened.items()):
         if opened.file is not None and not opened.file.exists():
@@ -183,7 +199,9 @@ def _forget_removed() -> None:
 
 
 class _Packer(cloudpickle.Pickler):
-    """Pickles an object without its arrays, which go to `arrays`, or to `file` if they are large."""
+    """Pickles an object without its arrays, which go to `arrays`, or to `file` if they
+    are large.
+    """
 
     def __init__(self, text: io.BytesIO, file: BinaryIO | None) -> None:
         super().__init__(text, protocol=pickle.HIGHEST_PROTOCOL)
@@ -246,15 +264,15 @@ class _Unpacker(pickle.Unpickler):
             mapped = np.memmap(place.file, place.dtype, mode, place.at, place.shape)
         except (OSError, ValueError) as error:
             raise FileNotFoundError(
-                f"this worker cannot map {place.file} ({error}): keep the file as long as its graph or "
-                "features are used, in a folder that all workers see; if a graph's folder was overwritten, "
-                "open the graph again"
+                f"this worker cannot map {place.file} ({error}): keep the file as long as its "
+                "graph or features are used, in a folder that all workers see; if a graph's folder "
+                "was overwritten, open the graph again"
             ) from None
         # A copy on the disk of another machine has another version and the same numbers.
         if here != place.version and _sample(mapped) != place.sample:
             raise ValueError(
-                f"{place.file} has changed since its graph was opened, because the folder was overwritten; "
-                "open the graph again"
+                f"{place.file} has changed since its graph was opened, because the folder was "
+                "overwritten; open the graph again"
             )
         self.maps.append(mapped)
         return mapped.view(np.ndarray)
@@ -263,7 +281,9 @@ class _Unpacker(pickle.Unpickler):
 def _sample(array: np.ndarray) -> int:
     """A checksum of numbers spread over an array."""
     flat = array.reshape(-1)
-    return zlib.crc32(flat[np.linspace(0, flat.size - 1, min(flat.size, _SAMPLED)).astype(np.int64)].tobytes())
+    return zlib.crc32(
+        flat[np.linspace(0, flat.size - 1, min(flat.size, _SAMPLED)).astype(np.int64)].tobytes()
+    )
 
 
 def _place(file: str | None, at: int, array: np.ndarray) -> _Place:
@@ -271,9 +291,11 @@ def _place(file: str | None, at: int, array: np.ndarray) -> _Place:
 
 
 def _mapped_file(array: np.ndarray) -> tuple[str, int, tuple[int, int, int]] | None:
-    """The file of an opened graph that an array is mapped from, its offset there, and the file's version.
+    """The file of an opened graph that an array is mapped from, its offset there, and the file's
+    version.
 
-    None for other arrays, and if the file has been overwritten, since the map keeps the old contents.
+    None for other arrays, and if the file has been overwritten, since the map keeps the old
+    contents.
     """
     base: Any = array
     while isinstance(base, np.ndarray) and not isinstance(base.base, mmap.mmap):

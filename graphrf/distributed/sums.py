@@ -16,10 +16,12 @@ _FAN_IN = 8
 
 
 class Sums:
-    """The sum over blocks 0 .. n - 1 along a fixed binary tree, since sums of floats depend on their order.
+    """The sum over blocks 0 .. n - 1 along a fixed binary tree, since sums of floats depend on
+    their order.
 
-    Each part is the sum of the two below it, in any order of arrival and on any worker; `nodes` holds the parts
-    known so far, one at the end. With `in_place`, arrays that are added may be overwritten.
+    Each part is the sum of the two below it, in any order of arrival and on any worker; `nodes`
+    holds the parts known so far, one at the end. With `in_place`, arrays that are added may be
+    overwritten.
     """
 
     def __init__(self, n_blocks: int, *, in_place: bool) -> None:

@@ -1,4 +1,6 @@
-"""Random features of R^d for kernels, Gaussian processes, classifiers and attention; it uses parts of `gp`."""
+"""Random features of R^d for kernels, Gaussian processes, classifiers and attention; it uses parts
+of `gp`.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,15 @@ if TYPE_CHECKING:
     from graphrf.euclidean.gp.moments import weight_space_moments as weight_space_moments
     from graphrf.euclidean.gp.pathwise import decoupled_draws as decoupled_draws
     from graphrf.euclidean.gp.pathwise import weight_space_draws as weight_space_draws
-    from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
+    from graphrf.euclidean.gp.sparse_spectrum import (
+        SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
+    )
     from graphrf.euclidean.gp.variational import (
         VariationalSparseSpectrumGPRegressor as VariationalSparseSpectrumGPRegressor,
     )
-    from graphrf.euclidean.kernel_regression import KernelRegressionClassifier as KernelRegressionClassifier
+    from graphrf.euclidean.kernel_regression import (
+        KernelRegressionClassifier as KernelRegressionClassifier,
+    )
     from graphrf.euclidean.kernels import stationary_kernel as stationary_kernel
     from graphrf.euclidean.modules import FourierModule as FourierModule
     from graphrf.euclidean.modules import LaplaceModule as LaplaceModule

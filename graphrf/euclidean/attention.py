@@ -18,14 +18,15 @@ from graphrf.euclidean.linear_attention import linear_attention
 def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     r"""Positive random features of the softmax kernel exp(q . k), shape (..., m).
 
-    .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(W x - |x|^2 / 2), \qquad E[\phi(q) \cdot \phi(k)] = \exp(q \cdot k).
+    .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(W x - |x|^2 / 2), \qquad E[\phi(q) \cdot \phi(k)] =
+        \exp(q \cdot k).
 
-    They are in the dtype of `x`, float32 if that is narrower. For long vectors the exponentials overflow
-    (`PerformerAttention` works with their logarithms instead), and many frequencies are needed: the variance of
-    the estimate grows as exp(|q + k|^2). Cost: O(n m d) for n points.
+    They are in the dtype of `x`, float32 if that is narrower. For long vectors the exponentials
+    overflow (`PerformerAttention` works with their logarithms instead), and many frequencies are
+    needed: the variance of the estimate grows as exp(|q + k|^2). Cost: O(n m d) for n points.
 
-    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Eq. 7; Reid et al. 2024,
-    "Variance-reducing couplings for random features", App. B.3.
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Eq. 7; Reid et al.
+    2024, "Variance-reducing couplings for random features", App. B.3.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def softmax_features(x: Tensor, frequencies: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not a floating-point tensor or the dimensions do not match. NaN is not checked.
+        If an argument is not a floating-point tensor or the dimensions do not match. NaN is not
+        checked.
 
     Examples
     --------
@@ -67,12 +69,14 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    r"""The matrix of attention weights that `PerformerAttention` uses without forming it, shape (..., L, S).
+    r"""The matrix of attention weights that `PerformerAttention` uses without forming it, shape
+    (..., L, S).
 
     .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
 
-    For inspection and tests: time and memory are O(L S m). Rows sum to 1, or are zero if all keys of a query are
-    masked. Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3.3.
+    For inspection and tests: time and memory are O(L S m). Rows sum to 1, or are zero if all keys
+    of a query are masked. Source: Reid et al. 2024, "Variance-reducing couplings for random
+    features", Sec. 3.3.
 
     Parameters
     ----------
@@ -107,20 +111,23 @@ class PerformerAttention(nn.Module):
     r"""Softmax attention in time linear in the length, by positive random features.
 
     .. math::
-        o_i = \frac{\sum_j \phi(q_i) \cdot \phi(k_j) \, v_j}{\sum_j \phi(q_i) \cdot \phi(k_j)}, \qquad
+        o_i = \frac{\sum_j \phi(q_i) \cdot \phi(k_j) \, v_j}{\sum_j \phi(q_i) \cdot \phi(k_j)},
+        \qquad
         \phi(x) = \frac{1}{\sqrt m} \exp(W x - |x|^2 / 2),
 
-    with q and k multiplied by the square root of `scale`, d^(-1/2) unless given, so that the mean of phi(q) .
-    phi(k) is exp(scale q . k). It is called like `torch.nn.functional.scaled_dot_product_attention`. All heads
-    share the frequencies. The weights are positive and sum to 1, but they are ratios of unbiased estimates, so
-    that their error is of order m^(-1/2) and their bias of order 1/m; both grow like exp(|q + k|^2).
+    with q and k multiplied by the square root of `scale`, d^(-1/2) unless given, so that the mean
+    of phi(q) . phi(k) is exp(scale q . k). It is called like
+    `torch.nn.functional.scaled_dot_product_attention`. All heads share the frequencies. The weights
+    are positive and sum to 1, but they are ratios of unbiased estimates, so that their error is of
+    order m^(-1/2) and their bias of order 1/m; both grow like exp(|q + k|^2).
 
-    Cost: time O((L + S) m (d + d_v)), memory O((L + S) m); causal: as for `linear_attention`. Types narrower than
-    float32 are widened to it, under autocast too; the result has the dtype of `query`.
+    Cost: time O((L + S) m (d + d_v)), memory O((L + S) m); causal: as for `linear_attention`. Types
+    narrower than float32 are widened to it, under autocast too; the result has the dtype of
+    `query`.
 
-    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Sec. 3.3 and App. B.3; Reid et al. 2023, "Simplex random
-    features", Sec. 5.4.
+    Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2; Reid et al.
+    2024, "Variance-reducing couplings for random features", Sec. 3.3 and App. B.3; Reid et al.
+    2023, "Simplex random features", Sec. 5.4.
 
     Parameters
     ----------
@@ -129,16 +136,18 @@ class PerformerAttention(nn.Module):
     n_frequencies : int, optional
         m. By default d times log(d) rounded, so whole blocks of d: 256 for 64.
     directions : str
-        Of `draw_frequencies`: "orthogonal" as in Performers, "simplex" and "simplex+", "iid", and the others.
+        Of `draw_frequencies`: "orthogonal" as in Performers, "simplex" and "simplex+", "iid", and
+        the others.
     norms : str, NormCoupling or None
-        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm per block of d, which raises the variance
-        of the scores and lowers the error of attention (Reid et al. 2024; `examples/attention_error.py`); "pnc".
+        Of `draw_frequencies`. "iid" as in Performers; "pm", one norm per block of d, which raises
+        the variance of the scores and lowers the error of attention (Reid et al. 2024;
+        `examples/attention_error.py`); "pnc".
     antithetic : bool
         Half of the frequencies are the negatives of the other half; ValueError for an odd m.
     redraw_every : int, optional
-        Draw new frequencies after this many forward passes in training mode; None draws them once. Recomputation
-        under `torch.utils.checkpoint` counts as a pass and may redraw within one step: use None then, and call
-        `redraw` between steps.
+        Draw new frequencies after this many forward passes in training mode; None draws them once.
+        Recomputation under `torch.utils.checkpoint` counts as a pass and may redraw within one
+        step: use None then, and call `redraw` between steps.
     seed : int, optional
         Seed of the sequence of draws; None draws one. Set it if several processes train copies.
 
@@ -148,14 +157,16 @@ class PerformerAttention(nn.Module):
         A buffer in torch's default dtype.
     seed : int
     n_draws : int
-        Number of draws so far. `state_dict` holds the frequencies, the seed, this and the passes since the last
-        draw, so a loaded module continues like the saved one.
+        Number of draws so far. `state_dict` holds the frequencies, the seed, this and the passes
+        since the last draw, so a loaded module continues like the saved one.
 
     Examples
     --------
     >>> import torch
     >>> attention = PerformerAttention(8, 4096, seed=0)
-    >>> query, key, value = torch.randn(3, 2, 100, 8, generator=torch.Generator().manual_seed(0)) / 2
+    >>> query, key, value = (
+    ...     torch.randn(3, 2, 100, 8, generator=torch.Generator().manual_seed(0)) / 2
+    ... )
     >>> exact = torch.nn.functional.scaled_dot_product_attention(query, key, value)
     >>> bool((attention(query, key, value) - exact).abs().max() < 0.1)
     True
@@ -185,7 +196,8 @@ class PerformerAttention(nn.Module):
         self.n_frequencies: int = checks.integer("n_frequencies", n_frequencies, low=1)
         if checks.flag("antithetic", antithetic) and self.n_frequencies % 2:
             raise checks.value_error(
-                "n_frequencies", f"must be even with antithetic=True, got {n_frequencies}: they come in pairs"
+                "n_frequencies",
+                f"must be even with antithetic=True, got {n_frequencies}: they come in pairs",
             )
         if redraw_every is not None:
             redraw_every = checks.integer("redraw_every", redraw_every, low=1)
@@ -197,17 +209,24 @@ class PerformerAttention(nn.Module):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the next frequencies of the sequence of `seed`, which depend only on it and on `n_draws`.
+        """Draw the next frequencies of the sequence of `seed`, which depend only on it and on
+        `n_draws`.
 
         O(m d^2) time on the CPU.
         """
         stream = np.random.SeedSequence([self.seed, self.n_draws]).generate_state(1, np.uint64)[0]
         drawn = draw_frequencies(
-            self.n_frequencies, self.head_dim, directions=self.directions, norms=self.norms,
-            antithetic=self.antithetic, seed=int(stream >> np.uint64(1)),
-        )  # fmt: skip
+            self.n_frequencies,
+            self.head_dim,
+            directions=self.directions,
+            norms=self.norms,
+            antithetic=self.antithetic,
+            seed=int(stream >> np.uint64(1)),
+        )
         # A new tensor, since an earlier pass may need the old one for its gradient.
-        self.frequencies = torch.tensor(drawn.matrix, dtype=self.frequencies.dtype, device=self.frequencies.device)
+        self.frequencies = torch.tensor(
+            drawn.matrix, dtype=self.frequencies.dtype, device=self.frequencies.device
+        )
         self.n_draws += 1
         self._passes = 0
 
@@ -231,10 +250,12 @@ class PerformerAttention(nn.Module):
         value : Tensor, shape (..., S, d_v)
             Leading dimensions (batch, heads) broadcast. NaN is not checked for and propagates.
         attn_mask : bool Tensor, shape (S,) or (..., 1, S), optional
-            True for keys that are used, the same for all queries: a padding mask. Other masks have no form that
-            is linear in the length, and raise an error. Can be combined with `is_causal`.
+            True for keys that are used, the same for all queries: a padding mask. Other masks have
+            no form that is linear in the length, and raise an error. Can be combined with
+            `is_causal`.
         dropout_p : float
-            Only 0, since the weights are never formed. Apply dropout to the values or the output instead.
+            Only 0, since the weights are never formed. Apply dropout to the values or the output
+            instead.
         is_causal : bool
             Query i sees the keys 0 to i.
         scale : float, optional
@@ -258,7 +279,8 @@ class PerformerAttention(nn.Module):
         _check_points("value", value, None)
         if value.shape[-2] != key.shape[-2]:
             raise checks.value_error(
-                "value", f"must have the length of `key`, {key.shape[-2]}, got {checks.describe(value)}"
+                "value",
+                f"must have the length of `key`, {key.shape[-2]}, got {checks.describe(value)}",
             )
         masks = {} if attn_mask is None else {"attn_mask": torch.atleast_2d(attn_mask)}
         _check_leading(query=query, key=key, value=value, **masks)
@@ -281,16 +303,18 @@ class PerformerAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return (
-            f"head_dim={self.head_dim}, n_frequencies={self.n_frequencies}, directions={self.directions!r}, "
-            f"norms={self.norms!r}, antithetic={self.antithetic}, redraw_every={self.redraw_every}, "
-            f"seed={self.seed}"
+            f"head_dim={self.head_dim}, n_frequencies={self.n_frequencies}, "
+            f"directions={self.directions!r}, norms={self.norms!r}, antithetic={self.antithetic}, "
+            f"redraw_every={self.redraw_every}, seed={self.seed}"
         )
 
 
 def _log_pair(
     query: Tensor, key: Tensor, frequencies: Tensor, attn_mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Logarithms of the features of queries and of keys, without the factor 1/sqrt(m), which cancels."""
+    """Logarithms of the features of queries and of keys, without the factor 1/sqrt(m), which
+    cancels.
+    """
     root = math.sqrt(scale)
     dtype = _working(query, key)
     log_query, log_key = (_log_features(x.to(dtype) * root, frequencies) for x in (query, key))
@@ -317,16 +341,22 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
     if attn_mask is not None:
         n_keys = key.shape[-2]
         if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
-            raise checks.type_error("attn_mask", f"must be a boolean tensor, got {checks.describe(attn_mask)}")
+            raise checks.type_error(
+                "attn_mask", f"must be a boolean tensor, got {checks.describe(attn_mask)}"
+            )
         if attn_mask.shape[-1:] != (n_keys,) or attn_mask.shape[-2:-1] not in ((), (1,)):
             raise checks.value_error(
                 "attn_mask",
-                f"must be a padding mask of shape ({n_keys},) or (..., 1, {n_keys}), the same for all "
-                f"queries, got shape {tuple(attn_mask.shape)}; give (batch, {n_keys}) as mask[:, None, None, :], "
-                "and a causal mask as is_causal=True",
+                f"must be a padding mask of shape ({n_keys},) or (..., 1, {n_keys}), the same for "
+                f"all queries, got shape {tuple(attn_mask.shape)}; give (batch, {n_keys}) as "
+                "mask[:, None, None, :], and a causal mask as is_causal=True",
             )
         _check_leading(attn_mask=torch.atleast_2d(attn_mask), query=query, key=key)
-    return 1 / math.sqrt(dimension) if scale is None else checks.number("scale", scale, low=0, include_low=False)
+    return (
+        1 / math.sqrt(dimension)
+        if scale is None
+        else checks.number("scale", scale, low=0, include_low=False)
+    )
 
 
 def _check_floating(name: str, x: Any) -> None:
@@ -339,7 +369,9 @@ def _check_points(name: str, x: Any, dimension: int | None) -> None:
     if x.ndim < 2 or (dimension is not None and x.shape[-1] != dimension) or 0 in x.shape:
         wanted = "d_v" if dimension is None else dimension
         raise checks.value_error(
-            name, f"must have shape (..., length, {wanted}) with at least one position, got {tuple(x.shape)}"
+            name,
+            f"must have shape (..., length, {wanted}) with at least one position, got "
+            f"{tuple(x.shape)}",
         )
 
 
@@ -354,5 +386,7 @@ def _check_leading(**tensors: Tensor) -> None:
 def _check_frequencies(frequencies: Tensor) -> Tensor:
     _check_floating("frequencies", frequencies)
     if frequencies.ndim != 2 or 0 in frequencies.shape:
-        raise checks.value_error("frequencies", f"must have shape (m, d), got {tuple(frequencies.shape)}")
+        raise checks.value_error(
+            "frequencies", f"must have shape (m, d), got {tuple(frequencies.shape)}"
+        )
     return frequencies

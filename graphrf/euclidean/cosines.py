@@ -1,7 +1,7 @@
 r"""Cosine and sine of many numbers at once, the larger part of the cost of Fourier features.
 
-numpy computes them one by one in double precision. Here one loop computes both without branches, so that it
-compiles to vector instructions; single precision is computed in double and rounded once.
+numpy computes them one by one in double precision. Here one loop computes both without branches, so
+that it compiles to vector instructions; single precision is computed in double and rounded once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import numpy as np
 from graphrf._base.compiled import njit
 
 LARGEST = 1e5
-"""Largest argument; pi/2 in three parts of 33 bits then gives an error of the argument below 1e-16."""
+"""Largest argument; pi/2 in three parts of 33 bits then gives an error of the argument below 1e-16.
+"""
 
-# pi/2 = _P1 + _P2 + _P3, where k _P1 and k _P2 are exact for |k| < 2^20. The polynomials are minimax on
-# [-pi/4, pi/4], all from fdlibm (Sun Microsystems 1993, k_sin.c, k_cos.c, e_rem_pio2.c).
+# pi/2 = _P1 + _P2 + _P3, where k _P1 and k _P2 are exact for |k| < 2^20. The polynomials are
+# minimax on [-pi/4, pi/4], all from fdlibm (Sun Microsystems 1993, k_sin.c, k_cos.c, e_rem_pio2.c).
 _P1, _P2, _P3 = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21
 _S1, _S2, _S3 = -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04
 _S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10
@@ -24,7 +25,8 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to t
 
 
 def cos_sin_rows(out: np.ndarray, scale: float) -> None:
-    """out[i] = scale [cos(p), sin(p)], in place: p is the first half of row i. Shape (n, 2 m), C-contiguous.
+    """out[i] = scale [cos(p), sin(p)], in place: p is the first half of row i. Shape (n, 2 m),
+    C-contiguous.
 
     Within 2e-16 of the exact values in double precision; numpy's if some |p| is above `LARGEST`.
     """
@@ -71,7 +73,9 @@ def _cos_sin_rows(out, scale):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
-    """Replace angles in `cos` by scaled cosines, and write sines; two overlapping arrays would not vectorise."""
+    """Replace angles in `cos` by scaled cosines, and write sines; two overlapping arrays would not
+    vectorise.
+    """
     for j in range(cos.shape[0]):
         x = cos[j]
         k = (x * (2 / np.pi) + _ROUND) - _ROUND
@@ -81,7 +85,9 @@ def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
         c = (1 - 0.5 * z) + z * z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * _C6)))))
         half, quarter = 0.5 * k, 0.25 * k
         odd = (half + _ROUND) - _ROUND != half
-        turn = quarter - ((quarter + _ROUND) - _ROUND)  # k mod 4 is 0, 1, 2, 3: 0, 0.25, +-0.5, -0.25
+        turn = quarter - (
+            (quarter + _ROUND) - _ROUND
+        )  # k mod 4 is 0, 1, 2, 3: 0, 0.25, +-0.5, -0.25
         co, si = (s, c) if odd else (c, s)
         cos[j] = -scale * co if turn > 0.1 or turn < -0.3 else scale * co
         sin[j] = -scale * si if turn < -0.1 or turn > 0.3 else scale * si

@@ -1,4 +1,6 @@
-"""Base class of feature maps: points in, rows of features out, for numpy (blocks, on threads) and torch."""
+"""Base class of feature maps: points in, rows of features out, for numpy (blocks, on threads) and
+torch.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _BLOCK_BYTES = 1 << 20
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A scikit-learn transformer from points of R^d to features.
 
-    A subclass draws frequencies in `_prepare`, and computes features in `_write` (numpy) and `_tensor` (torch).
+    A subclass draws frequencies in `_prepare`, and computes features in `_write` (numpy) and
+    `_tensor` (torch).
     """
 
     n_threads: int | None
@@ -50,7 +53,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int: ...
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Draw the features for points with as many columns as `X`; its values and `y` are not used.
+        """Draw the features for points with as many columns as `X`; its values and `y` are not
+        used.
 
         Parameters
         ----------
@@ -77,8 +81,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Parameters
         ----------
         X : array_like, shape (n, d), or torch.Tensor, shape (..., d)
-            float32 and float64 are kept, other numbers become float64 (of tensors, the default dtype). Features
-            are of the same type and dtype; tensors stay on their device and carry gradients.
+            float32 and float64 are kept, other numbers become float64 (of tensors, the default
+            dtype). Features are of the same type and dtype; tensors stay on their device and carry
+            gradients.
 
         Raises
         ------
@@ -93,7 +98,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             self._check_lengthscale(tensor, torch.finfo(tensor.dtype))
             scale = torch.as_tensor(self.lengthscale_, dtype=tensor.dtype, device=tensor.device)
             return self._tensor(tensor / scale)
-        x = validate_data(self, checks.to_array_like("X", X), dtype=[np.float64, np.float32], reset=False)
+        x = validate_data(
+            self, checks.to_array_like("X", X), dtype=[np.float64, np.float32], reset=False
+        )
         self._check_lengthscale(x, np.finfo(x.dtype))
         out = np.empty((x.shape[0], self._n_features_out), x.dtype)
         lengthscale = self.lengthscale_.astype(x.dtype)
@@ -108,7 +115,8 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Refuse a lengthscale that vanishes or overflows in the precision of the points."""
         if self.lengthscale_.min() < limits.tiny or self.lengthscale_.max() > limits.max:
             raise checks.value_error(
-                "lengthscale", f"{self.lengthscale_} is out of the range of {x.dtype}; pass float64 points"
+                "lengthscale",
+                f"{self.lengthscale_} is out of the range of {x.dtype}; pass float64 points",
             )
 
     def __sklearn_tags__(self) -> Any:
@@ -127,5 +135,7 @@ def in_blocks(
     starts = range(0, x.shape[0], rows)
     # One thread of BLAS for each block, since its result depends on their number.
     with blas_threads(1):
-        for _ in ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads):
+        for _ in ordered_map(
+            lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads
+        ):
             pass

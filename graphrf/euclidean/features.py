@@ -21,24 +21,27 @@ class FourierFeatures(FeatureMap):
     r"""Random Fourier features of a stationary kernel, from coupled frequencies.
 
     .. math::
-        \phi(x) &= \tfrac{1}{\sqrt m} [\cos(w_i \cdot x / l), \; \sin(w_i \cdot x / l)]_{i=1}^m \quad (paired), \\
+        \phi(x) &= \tfrac{1}{\sqrt m} [\cos(w_i \cdot x / l), \; \sin(w_i \cdot x / l)]_{i=1}^m
+        \quad (paired), \\
         \phi(x) &= \sqrt{\tfrac 2 m} [\cos(w_i \cdot x / l + b_i)]_{i=1}^m \quad (phased),
 
-    with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1 exactly, and
-    less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for Gaussian and Laplace kernels
-    ([theory](../theory/euclidean.md)).
+    with :math:`\phi(x) \cdot \phi(y)` an unbiased estimate of k(x, y). Paired features have norm 1
+    exactly, and less variance for the same number of columns if k(z)^2 >= k(2z) / 2, as for
+    Gaussian and Laplace kernels ([theory](../theory/euclidean.md)).
 
-    Cost of `transform`: O(n m d), with HD directions O(n m log d); memory n times the columns, and a block.
+    Cost of `transform`: O(n m d), with HD directions O(n m log d); memory n times the columns, and
+    a block.
 
-    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", Eq. 3 and Definition 3.3.
+    Source: Rahimi and Recht 2007, "Random features for large-scale kernel machines"; Reid et al.
+    2024, "Variance-reducing couplings for random features", Eq. 3 and Definition 3.3.
 
     Parameters
     ----------
     n_frequencies : int
         m. Paired features have 2 m columns, all cosines first; phased ones m.
     kernel, directions, norms
-        The distribution of the frequencies, as for `draw_frequencies`. `fit` refuses invalid settings.
+        The distribution of the frequencies, as for `draw_frequencies`. `fit` refuses invalid
+        settings.
     readout : {"paired", "phased"}
     lengthscale : float or array_like, shape (d,)
         l > 0; one for all coordinates, or one for each.
@@ -103,7 +106,12 @@ class FourierFeatures(FeatureMap):
         self.seed_ = checks.seed(self.seed)
         self.kernel_ = stationary_kernel(self.kernel)
         self.frequencies_ = draw_frequencies(
-            n, dimension, kernel=self.kernel_, directions=self.directions, norms=self.norms, seed=self.seed_
+            n,
+            dimension,
+            kernel=self.kernel_,
+            directions=self.directions,
+            norms=self.norms,
+            seed=self.seed_,
         )
         if self._phased:
             # The third stream of the seed: norms and directions have the first two.
@@ -134,15 +142,18 @@ class FourierFeatures(FeatureMap):
 
 
 class LaplaceFeatures(FeatureMap):
-    r"""Random Laplace features of the Gaussian kernel: positive, so every estimate of the kernel is positive.
+    r"""Random Laplace features of the Gaussian kernel: positive, so every estimate of the kernel is
+    positive.
 
     .. math:: \phi(x) = \tfrac{1}{\sqrt m} \exp(-\|x / l\|^2) \, [\exp(w_i \cdot x / l)]_{i=1}^m.
 
-    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points within
-    about one lengthscale of the origin (centre the data first), or for attention, which normalises.
+    Independent features have variance k(x, y)^2 (exp(|x + y|^2 / l^2) - 1) / m: use them for points
+    within about one lengthscale of the origin (centre the data first), or for attention, which
+    normalises.
 
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Eq. 4 and Theorem 3.5; Reid et al.
-    2023, "Simplex random features", Eq. 7, where they are called positive random features.
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Eq. 4 and Theorem
+    3.5; Reid et al. 2023, "Simplex random features", Eq. 7, where they are called positive random
+    features.
 
     Parameters
     ----------
@@ -190,7 +201,8 @@ class LaplaceFeatures(FeatureMap):
         n = checks.integer("n_frequencies", self.n_frequencies, low=1)
         if checks.flag("antithetic", self.antithetic) and n % 2:
             raise checks.value_error(
-                "n_frequencies", f"must be even with antithetic=True, got {n}: each has its negative"
+                "n_frequencies",
+                f"must be even with antithetic=True, got {n}: each has its negative",
             )
         self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self.seed_ = checks.seed(self.seed)
@@ -215,5 +227,7 @@ class LaplaceFeatures(FeatureMap):
         return torch.exp(self.frequencies_.project(x) - self._common(x))
 
     def _common(self, x: Any) -> Any:
-        """|x|^2 + log(m) / 2 of every row: within the exponent, since exp(w.x) alone may overflow."""
+        """|x|^2 + log(m) / 2 of every row: within the exponent, since exp(w.x) alone
+        may overflow.
+        """
         return (x * x).sum(-1)[..., None] + 0.5 * float(np.log(self.frequencies_.shape[0]))

@@ -1,4 +1,6 @@
-r"""Filon's rule for the Fourier integral of a spectral density: a kernel approximation without features."""
+r"""Filon's rule for the Fourier integral of a spectral density: a kernel approximation without
+features.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,34 @@ from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.quadrature import spectral_cutoff
 from graphrf.euclidean.kernels import StationaryKernel, stationary_kernel
 
-# Taylor series of alpha, beta and gamma / theta^3 in theta^2. The closed forms lose three powers of theta to
-# cancellation; below 1/2 these terms are exact to rounding, and above it the closed forms keep 13 digits.
+# Taylor series of alpha, beta and gamma / theta^3 in theta^2. The closed forms lose three powers of
+# theta to cancellation; below 1/2 these terms are exact to rounding, and above it the closed forms
+# keep 13 digits.
 _SERIES_BELOW = 0.5
 # The weights decrease like 1 / theta; cubes of larger numbers overflow.
 _LARGEST = 1e100
 _ALPHA = (4 / 3, -2 / 15, 1 / 210, -1 / 11_340, 1 / 997_920, -1 / 129_729_600, 1 / 23_351_328_000)
 _BETA = (
-    2 / 3, 2 / 15, -4 / 105, 2 / 567, -4 / 22_275, 4 / 675_675, -8 / 58_046_625, 2 / 834_978_375,
+    2 / 3,
+    2 / 15,
+    -4 / 105,
+    2 / 567,
+    -4 / 22_275,
+    4 / 675_675,
+    -8 / 58_046_625,
+    2 / 834_978_375,
     -4 / 123_743_795_175,
-)  # fmt: skip
+)
 _GAMMA = (
-    2 / 45, -2 / 315, 2 / 4_725, -8 / 467_775, 4 / 8_513_505, -2 / 212_837_625, 2 / 13_956_067_125,
+    2 / 45,
+    -2 / 315,
+    2 / 4_725,
+    -8 / 467_775,
+    4 / 8_513_505,
+    -2 / 212_837_625,
+    2 / 13_956_067_125,
     -16 / 9_280_784_638_125,
-)  # fmt: skip
+)
 
 
 def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,11 +51,11 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         beta  = 2 (theta (1 + cos^2 theta) - 2 cos theta sin theta) / theta^3
         gamma = (theta^2 + theta cos theta sin theta - 2 sin^2 theta) / theta^3
 
-    They are 4/3, 2/3 and 0 at theta = 0, the weights of Simpson's rule. Below theta = 1/2, where these forms
-    cancel to the third order, Taylor series are summed.
+    They are 4/3, 2/3 and 0 at theta = 0, the weights of Simpson's rule. Below theta = 1/2, where
+    these forms cancel to the third order, Taylor series are summed.
 
-    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Eq. A.32 and the series
-    below it.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Eq. A.32 and
+    the series below it.
 
     Examples
     --------
@@ -65,20 +81,24 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
-    """Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes; the shape of `t`.
+    """Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes; the
+    shape of `t`.
 
-    On each pair of intervals g is replaced by a parabola, whose product with the cosine is integrated exactly:
+    On each pair of intervals g is replaced by a parabola, whose product with the cosine is
+    integrated exactly:
 
         h (alpha S_odd + beta S_even + gamma (g(high) sin(high t) - g(low) sin(low t))),
 
-    where S_odd sums f(w) = g(w) cos(w t) over odd nodes and S_even over even ones, the two ends halved. At t = 0
-    it is Simpson's rule. Cost: O(L) time and numbers for each entry of `t`, with 2 L + 1 nodes.
+    where S_odd sums f(w) = g(w) cos(w t) over odd nodes and S_even over even ones, the two ends
+    halved. At t = 0 it is Simpson's rule. Cost: O(L) time and numbers for each entry of `t`, with 2
+    L + 1 nodes.
 
-    ValueError if the number of nodes is even or below 3, the interval is empty, or an entry is not finite.
+    ValueError if the number of nodes is even or below 3, the interval is empty, or an entry is not
+    finite.
 
-    Source: Filon 1928; "Numerical methods for improved decoupled sampling of Gaussian processes", Eqs. A.29 to
-    A.32. The unnumbered form between A.31 and A.32 should read sum_i gamma_i f(w_i) + h gamma (...): with f
-    rather than g, and with h.
+    Source: Filon 1928; "Numerical methods for improved decoupled sampling of Gaussian processes",
+    Eqs. A.29 to A.32. The unnumbered form between A.31 and A.32 should read sum_i gamma_i f(w_i) +
+    h gamma (...): with f rather than g, and with h.
 
     Examples
     --------
@@ -115,19 +135,21 @@ def filon_kernel(
     lengthscale: float = 1.0,
     max_frequency: float | None = None,
 ) -> np.ndarray:
-    """A stationary kernel on the line by Filon's rule applied to its spectral density, in the shape of `t`.
+    """A stationary kernel on the line by Filon's rule applied to its spectral density, in the shape
+    of `t`.
 
-    k(t) is the integral of p(w) cos(w t / l), taken over [-max_frequency, max_frequency]. It has no feature map:
-    the weights depend on t, so the sum does not factor into a function of x times one of x', and the matrix over a
-    set of points need not be positive semi-definite. Cost: O(n_nodes) time and numbers for each entry of `t`.
+    k(t) is the integral of p(w) cos(w t / l), taken over [-max_frequency, max_frequency]. It has no
+    feature map: the weights depend on t, so the sum does not factor into a function of x times one
+    of x', and the matrix over a set of points need not be positive semi-definite. Cost: O(n_nodes)
+    time and numbers for each entry of `t`.
 
-    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is better:
-    parabolas have an error of order h^4, sums of equidistant values of a smooth decaying density a far smaller one
-    (Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 and 2.0e-9). From pi/h on Simpson's rule is
-    periodic, and Filon's decays.
+    At distances below pi/h lengthscales Simpson's rule on the same nodes (`QuadratureFeatures`) is
+    better: parabolas have an error of order h^4, sums of equidistant values of a smooth decaying
+    density a far smaller one (Gaussian kernel, t up to 4, max_frequency 6, 65 nodes: 4.4e-5 and
+    2.0e-9). From pi/h on Simpson's rule is periodic, and Filon's decays.
 
-    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.4, Eqs. A.28
-    to A.32, Figs. A.5 and A.6.
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.4,
+    Eqs. A.28 to A.32, Figs. A.5 and A.6.
 
     Parameters
     ----------
@@ -140,13 +162,14 @@ def filon_kernel(
     lengthscale : float
         l > 0, in the units of `t`.
     max_frequency : float, optional
-        End of the interval, in units of 1/l. Default: the frequency that |w| exceeds with probability 1e-4.
+        End of the interval, in units of 1/l. Default: the frequency that |w| exceeds with
+        probability 1e-4.
 
     Warns
     -----
     UserWarning
-        If k(0) is off by more than 1 %. With the default interval that is so for Matern 1/2, whose spectrum has so
-        heavy a tail that it ends at 6,366.
+        If k(0) is off by more than 1 %. With the default interval that is so for Matern 1/2, whose
+        spectrum has so heavy a tail that it ends at 6,366.
 
     Examples
     --------
@@ -157,7 +180,9 @@ def filon_kernel(
     """
     n_nodes = checks.integer("n_nodes", n_nodes, low=3)
     if n_nodes % 2 == 0:
-        raise checks.value_error("n_nodes", f"must be odd for Filon's rule, got {n_nodes}: use {n_nodes + 1}")
+        raise checks.value_error(
+            "n_nodes", f"must be odd for Filon's rule, got {n_nodes}: use {n_nodes + 1}"
+        )
     spectrum = stationary_kernel(kernel)
     lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
     if max_frequency is None:
@@ -168,6 +193,7 @@ def filon_kernel(
     if abs(at_zero - 1) > 0.01:
         warn(
             f"the rule gives k(0) = {at_zero:.3g} in place of 1: {n_nodes} nodes are "
-            f"{2 * end / (n_nodes - 1):.3g} apart: raise `n_nodes` or lower `max_frequency`, wide for heavy tails",
+            f"{2 * end / (n_nodes - 1):.3g} apart: raise `n_nodes` or lower `max_frequency`, wide "
+            "for heavy tails"
         )
     return filon(density, -end, end, checks.array("t", t, np.float64) / lengthscale)

@@ -1,4 +1,6 @@
-r"""Classification by kernel regression (Nadaraya-Watson), with the exact kernel or with random features."""
+r"""Classification by kernel regression (Nadaraya-Watson), with the exact kernel or with random
+features.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
-# Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB per feature.
+# Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB per
+# feature.
 _KERNEL_NUMBERS = 4_000_000
 _FEATURE_ROWS = 2_048
 
@@ -29,32 +32,34 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
               \approx \frac{\phi(x) \cdot s_c}{\sum_b \phi(x) \cdot s_b}, \qquad
               s_c = \sum_{i : y_i = c} \phi(x_i).
 
-    With features, only the sums s_c are stored, so data may come in batches (`partial_fit`) and a prediction does
-    not depend on the number of training points.
+    With features, only the sums s_c are stored, so data may come in batches (`partial_fit`) and a
+    prediction does not depend on the number of training points.
 
-    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has positive mass, as far
-    from all data, where positive features underflow, the probabilities are the classes' shares of the training
-    points. If all values of the exact kernel underflow, the nearest training points share the weight: the limit of
-    the Gaussian kernel.
+    Fourier features may estimate a negative kernel mass, which counts as 0. If no class has
+    positive mass, as far from all data, where positive features underflow, the probabilities are
+    the classes' shares of the training points. If all values of the exact kernel underflow, the
+    nearest training points share the weight: the limit of the Gaussian kernel.
 
-    Cost with features: n m operations to fit, besides computing the features, m C to predict one point, and m C
-    numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to predict one point. Rows are
-    processed in blocks, so memory stays bounded. Sums are in float64 for features of any type.
+    Cost with features: n m operations to fit, besides computing the features, m C to predict one
+    point, and m C numbers stored. With the exact kernel: n d numbers stored, O(n d) operations to
+    predict one point. Rows are processed in blocks, so memory stays bounded. Sums are in float64
+    for features of any type.
 
-    Source: Nadaraya 1964, "On estimating regression", Watson 1964, "Smooth regression analysis"; with random
-    features Reid et al. 2023, "Simplex random features", Sec. 5.3.
+    Source: Nadaraya 1964, "On estimating regression", Watson 1964, "Smooth regression analysis";
+    with random features Reid et al. 2023, "Simplex random features", Sec. 5.3.
 
     Parameters
     ----------
     features : transformer, optional
-        A map phi with phi(x) . phi(y) close to the kernel: `LaplaceFeatures`, `FourierFeatures`, or any
-        scikit-learn transformer or pipeline. It is cloned, and fitted on the data of `fit` or on the first batch
-        of `partial_fit`. None uses the exact kernel and stores the training points.
+        A map phi with phi(x) . phi(y) close to the kernel: `LaplaceFeatures`, `FourierFeatures`, or
+        any scikit-learn transformer or pipeline. It is cloned, and fitted on the data of `fit` or
+        on the first batch of `partial_fit`. None uses the exact kernel and stores the training
+        points.
     kernel : str or StationaryKernel
         The exact kernel: "gaussian", "matern12", "matern32", "matern52" or "laplace".
     lengthscale : float or array_like of shape (d,)
-        Of the exact kernel, l > 0 in the units of x. With `features` kernel and lengthscale keep their defaults,
-        since a feature map has its own (`features__lengthscale` in searches).
+        Of the exact kernel, l > 0 in the units of x. With `features` kernel and lengthscale keep
+        their defaults, since a feature map has its own (`features__lengthscale` in searches).
 
     Attributes
     ----------
@@ -71,13 +76,15 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     Raises
     ------
     TypeError, ValueError
-        In `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given together with a
-        kernel or a lengthscale, if shapes do not match, if an entry or a feature is not finite, or if a later
-        batch has an unknown label.
+        In `fit`, `partial_fit` and `predict`: if `features` is not a transformer, if it is given
+        together with a kernel or a lengthscale, if shapes do not match, if an entry or a feature is
+        not finite, or if a later batch has an unknown label.
 
     Examples
     --------
-    >>> classifier = KernelRegressionClassifier(lengthscale=0.5).fit([[0.0], [1.0], [1.2]], ["a", "b", "b"])
+    >>> classifier = KernelRegressionClassifier(lengthscale=0.5).fit(
+    ...     [[0.0], [1.0], [1.2]], ["a", "b", "b"]
+    ... )
     >>> classifier.predict([[0.1], [1.1]])
     array(['a', 'b'], dtype='<U1')
     >>> classifier.predict_proba([[0.5]]).round(3)
@@ -104,7 +111,9 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         self.lengthscale = lengthscale
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:
-        """Learn from points of shape (n, d) and labels of shape (n,), replacing earlier training data."""
+        """Learn from points of shape (n, d) and labels of shape (n,), replacing earlier training
+        data.
+        """
         return self._learn(X, y, classes=None, fresh=True)
 
     def partial_fit(
@@ -120,18 +129,23 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         X : array_like, shape (n, d)
         y : array_like, shape (n,)
         classes : array_like, optional
-            All labels that any batch may contain, for the first call. Default: those of its batch. A later call
-            may repeat them.
+            All labels that any batch may contain, for the first call. Default: those of its batch.
+            A later call may repeat them.
         """
         return self._learn(X, y, classes=classes, fresh=not hasattr(self, "classes_"))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in `classes_`."""
+        """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in
+        `classes_`.
+        """
         check_is_fitted(self, "classes_")
-        x = validate_data(self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32))
+        x = validate_data(
+            self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32)
+        )
         mass = np.concatenate([self._mass(block) for block in self._blocks(x)])
         np.maximum(mass, 0, out=mass)
-        # Scaling avoids overflow of sums of the largest doubles, and loss of digits of subnormal ones.
+        # Scaling avoids overflow of sums of the largest doubles, and loss of digits of subnormal
+        # ones.
         largest = mass.max(axis=1)
         empty = largest == 0
         mass[empty] = self.class_count_
@@ -139,7 +153,9 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return mass / mass.sum(axis=1, keepdims=True)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The label of the largest probability, for points of shape (n, d): shape (n,). Ties go to the first."""
+        """The label of the largest probability, for points of shape (n, d): shape (n,). Ties go to
+        the first.
+        """
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
@@ -161,7 +177,9 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             codes = _positions(labels, known)
             self.classes_, self.class_count_ = known, np.zeros(known.size, dtype=np.int64)
         else:
-            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            if classes is not None and not np.array_equal(
+                np.unique(np.asarray(classes)), self.classes_
+            ):
                 raise checks.value_error(
                     "classes",
                     f"must be those of the first batch, {self.classes_.tolist()}, got {classes!r}; "
@@ -189,16 +207,19 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         ):
             raise checks.type_error(
                 "features",
-                f"must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or None "
-                f"for the exact kernel, got {checks.describe(self.features)}",
+                "must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or "
+                f"None for the exact kernel, got {checks.describe(self.features)}",
             )
         if not (
-            isinstance(self.kernel, str) and self.kernel == "gaussian" and np.array_equal(self.lengthscale, 1.0)
+            isinstance(self.kernel, str)
+            and self.kernel == "gaussian"
+            and np.array_equal(self.lengthscale, 1.0)
         ):
             raise checks.value_error(
                 "kernel",
-                "and `lengthscale` belong to the exact kernel and must be left out where `features` is "
-                f"given, got kernel={self.kernel!r} and lengthscale={self.lengthscale!r}; set those of the map",
+                "and `lengthscale` belong to the exact kernel and must be left out where "
+                f"`features` is given, got kernel={self.kernel!r} and "
+                f"lengthscale={self.lengthscale!r}; set those of the map",
             )
 
     def _keep(self, x: np.ndarray, codes: np.ndarray) -> None:
@@ -240,10 +261,16 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
     def _indicators(self, codes: np.ndarray) -> sparse.csr_array:
         """[y_i = c] as a sparse matrix of shape (n, C), one entry per row."""
         pointers = np.arange(codes.size + 1)
-        return sparse.csr_array((np.ones(codes.size), codes, pointers), shape=(codes.size, self.classes_.size))
+        return sparse.csr_array(
+            (np.ones(codes.size), codes, pointers), shape=(codes.size, self.classes_.size)
+        )
 
     def _blocks(self, array: np.ndarray) -> Iterator[np.ndarray]:
-        rows = _FEATURE_ROWS if self.features is not None else max(1, _KERNEL_NUMBERS // self.X_.shape[0])
+        rows = (
+            _FEATURE_ROWS
+            if self.features is not None
+            else max(1, _KERNEL_NUMBERS // self.X_.shape[0])
+        )
         for start in range(0, array.shape[0], rows):
             yield array[start : start + rows]
 
@@ -261,7 +288,7 @@ def _positions(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     if unknown.any():
         raise checks.value_error(
             "y",
-            f"must hold the labels of `classes` only, got {labels[unknown][0]!r}; give all labels as "
-            "`classes` to the first call of `partial_fit`",
+            f"must hold the labels of `classes` only, got {labels[unknown][0]!r}; give all labels "
+            "as `classes` to the first call of `partial_fit`",
         )
     return positions

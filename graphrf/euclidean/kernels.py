@@ -1,4 +1,6 @@
-r"""Stationary kernels of R^d, their spectra, and the distribution of the norm of a random frequency."""
+r"""Stationary kernels of R^d, their spectra, and the distribution of the norm of a random
+frequency.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ KERNELS = ("gaussian", "matern12", "matern32", "matern52", "laplace")
 class StationaryKernel:
     """A kernel k(r) of the distance r = |x - y| / l, with k(0) = 1, and its spectral distribution.
 
-    Made by `stationary_kernel` from its name. Bochner's theorem writes k as the mean of cos(w . (x - y)) over a
-    random angular frequency w, whose direction is uniform on the sphere and independent of its norm.
+    Made by `stationary_kernel` from its name. Bochner's theorem writes k as the mean of cos(w . (x
+    - y)) over a random angular frequency w, whose direction is uniform on the sphere and
+    independent of its norm.
 
     ===========  ===================================  =======================  =====================
     name         k(r)                                 w in R^d                 norm of w
@@ -31,12 +34,12 @@ class StationaryKernel:
     laplace      exp(-r), another name of matern12    multivariate Cauchy      sqrt(d F(d, 1))
     ===========  ===================================  =======================  =====================
 
-    The Laplace kernel is the isotropic one, exp(-|x - y|_2 / l). A product of Cauchy distributions would give
-    exp(-|x - y|_1 / l) instead.
+    The Laplace kernel is the isotropic one, exp(-|x - y|_2 / l). A product of Cauchy distributions
+    would give exp(-|x - y|_1 / l) instead.
 
-    Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 4.2; Reid et al. 2024,
-    "Variance-reducing couplings for random features", App. G. Its Eq. 84 is over ordinary frequency; here w is
-    angular, 2 pi times it.
+    Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 4.2; Reid
+    et al. 2024, "Variance-reducing couplings for random features", App. G. Its Eq. 84 is over
+    ordinary frequency; here w is angular, 2 pi times it.
 
     Attributes
     ----------
@@ -73,7 +76,8 @@ class StationaryKernel:
         return (1 + a + a * a / 3) * np.exp(-a)
 
     def gram(self, x: Any, y: Any = None, *, lengthscale: Any = 1.0) -> np.ndarray:
-        """The exact kernel matrix of two sets of finite points, shape (n, m), float64: O(n m d) time.
+        """The exact kernel matrix of two sets of finite points, shape (n, m), float64: O(n m d)
+        time.
 
         Parameters
         ----------
@@ -91,15 +95,17 @@ class StationaryKernel:
         a = points("x", x)
         b = a if y is None else points("y", y)
         if a.shape[1] != b.shape[1]:
-            raise checks.value_error("y", f"must have {a.shape[1]} columns as `x` has, got {checks.describe(b)}")
+            raise checks.value_error(
+                "y", f"must have {a.shape[1]} columns as `x` has, got {checks.describe(b)}"
+            )
         scale = lengthscales(lengthscale, a.shape[1])
         return self(cdist(a / scale, b / scale))
 
     def norm_quantile(self, u: np.ndarray, dimension: int) -> np.ndarray:
         """Norms r of frequencies with P(|w| <= r) = u, for u in (0, 1) and lengthscale 1.
 
-        Quantiles of the F distribution follow from those of the beta distributions of w^2 / (w^2 + 2 nu) and of
-        its complement, so that neither tail loses digits.
+        Quantiles of the F distribution follow from those of the beta distributions of w^2 / (w^2 +
+        2 nu) and of its complement, so that neither tail loses digits.
         """
         half = dimension / 2
         if self.nu is None:
@@ -114,17 +120,23 @@ class StationaryKernel:
             return special.gammainc(dimension / 2, square / 2)
         total = square + 2 * self.nu
         low = special.betainc(dimension / 2, self.nu, square / total)
-        high = special.betaincc(self.nu, dimension / 2, 2 * self.nu / total)  # exact where the first share is 1
+        high = special.betaincc(
+            self.nu, dimension / 2, 2 * self.nu / total
+        )  # exact where the first share is 1
         return np.where(square < 2 * self.nu, low, high)
 
     def spectral_density(self, frequencies: Any) -> np.ndarray:
-        """Density of w at angular frequencies of shape (n, d), lengthscale 1; shape (n,). Its integral is 1."""
+        """Density of w at angular frequencies of shape (n, d), lengthscale 1; shape (n,). Its
+        integral is 1.
+        """
         w = np.atleast_2d(np.asarray(frequencies, dtype=np.float64))
         half, square = w.shape[1] / 2, np.sum(w * w, axis=1)
         if self.nu is None:
             return np.exp(-square / 2 - half * np.log(2 * np.pi))
         log_constant = (
-            special.gammaln(self.nu + half) - special.gammaln(self.nu) - half * np.log(2 * np.pi * self.nu)
+            special.gammaln(self.nu + half)
+            - special.gammaln(self.nu)
+            - half * np.log(2 * np.pi * self.nu)
         )
         return np.exp(log_constant - (self.nu + half) * np.log1p(square / (2 * self.nu)))
 
@@ -133,7 +145,8 @@ _NU = {"gaussian": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "lap
 
 
 def stationary_kernel(kernel: str | StationaryKernel) -> StationaryKernel:
-    """The kernel of a name: "gaussian", "matern12", "matern32", "matern52" or "laplace"; a kernel is returned.
+    """The kernel of a name: "gaussian", "matern12", "matern32", "matern52" or "laplace"; a kernel
+    is returned.
 
     TypeError or ValueError if it is neither.
 
@@ -155,12 +168,16 @@ def points(name: str, value: Any) -> np.ndarray:
         raise checks.type_error(name, f"must hold numbers, got {checks.describe(value)}")
     array = array.astype(np.float64, copy=False)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise checks.value_error(name, f"must have shape (n, d), one point per row, got {checks.describe(value)}")
+        raise checks.value_error(
+            name, f"must have shape (n, d), one point per row, got {checks.describe(value)}"
+        )
     return checks.finite(name, array)
 
 
 def lengthscales(value: Any, dimension: int) -> np.ndarray:
-    """`value` as positive lengthscales: a number, or one for each of the `dimension` coordinates."""
+    """`value` as positive lengthscales: a number, or one for each of the `dimension`
+    coordinates.
+    """
     array = checks.array("lengthscale", value)
     if array.dtype.kind not in "fiu":
         raise checks.type_error(
@@ -170,7 +187,8 @@ def lengthscales(value: Any, dimension: int) -> np.ndarray:
     if array.shape not in ((), (1,), (dimension,)):
         raise checks.value_error(
             "lengthscale",
-            f"must be one number or one for each of the {dimension} coordinates, got {checks.describe(array)}",
+            f"must be one number or one for each of the {dimension} coordinates, got "
+            f"{checks.describe(array)}",
         )
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise checks.value_error("lengthscale", f"must be finite and greater than 0, got {value}")

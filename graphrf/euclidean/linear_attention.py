@@ -1,21 +1,23 @@
 r"""Attention by features, in time linear in the length: the causal and the full product.
 
-A kernel written as a sum over m positive features, A_ij = sum_r p_ir g_jr, makes the output of attention a product
-of thin matrices, sum_j A_ij v_j / sum_j A_ij = p_i (g^T v) / p_i (g^T 1). Here only the logarithms of p and g are
-used, and no product of theirs leaves [0, 1]:
+A kernel written as a sum over m positive features, A_ij = sum_r p_ir g_jr, makes the output of
+attention a product of thin matrices, sum_j A_ij v_j / sum_j A_ij = p_i (g^T v) / p_i (g^T 1). Here
+only the logarithms of p and g are used, and no product of theirs leaves [0, 1]:
 
-- keys are divided by R_r = max_j g_jr, the largest value of their feature, and queries multiplied by it;
+- keys are divided by R_r = max_j g_jr, the largest value of their feature, and queries multiplied
+  by it;
 - each query is then divided by its largest feature, a_i = max_r p_ir R_r.
 
-Both factors cancel between numerator and denominator, so they are constants for the gradient. The feature with
-p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at least 1. (With a single maximum over all
-keys and features, as is usual, a denominator may underflow.)
+Both factors cancel between numerator and denominator, so they are constants for the gradient. The
+feature with p_ir R_r = a_i meets a key with g_jr = R_r, so every denominator is at least 1. (With a
+single maximum over all keys and features, as is usual, a denominator may underflow.)
 
-For the causal sum the maximum must run over past keys only. Positions are divided into chunks of `CHUNK`, each
-with a masked matrix of weights, and running sums over the earlier chunks. The maximum includes the whole chunk,
-which suffices unless a feature varies within a chunk by more than floating point can hold. In that case the
-positions of a chunk are halved repeatedly, every pair of halves is a full product (queries of the later half with
-keys of the earlier one), and the pieces of a query are merged by their a_i.
+For the causal sum the maximum must run over past keys only. Positions are divided into chunks of
+`CHUNK`, each with a masked matrix of weights, and running sums over the earlier chunks. The maximum
+includes the whole chunk, which suffices unless a feature varies within a chunk by more than
+floating point can hold. In that case the positions of a chunk are halved repeatedly, every pair of
+halves is a full product (queries of the later half with keys of the earlier one), and the pieces of
+a query are merged by their a_i.
 """
 
 from __future__ import annotations
@@ -32,9 +34,15 @@ Piece = tuple[Tensor, Tensor]
 
 
 def linear_attention(
-    log_query: Tensor, log_key: Tensor, value: Tensor, *, is_causal: bool = False, chunk: int = CHUNK
+    log_query: Tensor,
+    log_key: Tensor,
+    value: Tensor,
+    *,
+    is_causal: bool = False,
+    chunk: int = CHUNK,
 ) -> Tensor:
-    r"""Weighted means of values, with weights that are inner products of positive features, shape (..., L, d_v).
+    r"""Weighted means of values, with weights that are inner products of positive features, shape
+    (..., L, d_v).
 
     .. math::
         o_i = \frac{\sum_j A_{ij} v_j}{\sum_j A_{ij}}, \qquad
@@ -42,9 +50,9 @@ def linear_attention(
 
     the sums over all keys j, or over j <= i if causal; zero if all keys of a query are removed.
 
-    Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)), memory
-    O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and O(L m d_v / chunk) for the
-    running sums.
+    Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)),
+    memory O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and O(L m d_v
+    / chunk) for the running sums.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2.1 and App. B.1.
 
@@ -62,12 +70,16 @@ def linear_attention(
     Examples
     --------
     >>> log_query, log_key = torch.zeros(3, 2), torch.zeros(3, 2)
-    >>> linear_attention(log_query, log_key, torch.tensor([[1.0], [2.0], [6.0]]), is_causal=True).flatten()
+    >>> linear_attention(
+    ...     log_query, log_key, torch.tensor([[1.0], [2.0], [6.0]]), is_causal=True
+    ... ).flatten()
     tensor([1.0000, 1.5000, 3.0000])
     """
     # One more column gives the denominators.
     value = torch.cat([value, torch.ones_like(value[..., :1])], dim=-1)
-    total, _ = _causal(log_query, log_key, value, chunk) if is_causal else _full(log_query, log_key, value)
+    total, _ = (
+        _causal(log_query, log_key, value, chunk) if is_causal else _full(log_query, log_key, value)
+    )
     numerator, denominator = total[..., :-1], total[..., -1:]
     return numerator / denominator.where(denominator > 0, 1.0)
 
@@ -118,17 +130,21 @@ def _close(log_key: Tensor) -> bool:
 def _by_chunks(log_query: Tensor, log_key: Tensor, value: Tensor) -> Piece:
     """Queries with the keys that are not later; shapes (..., chunks, positions, columns).
 
-    Keys of a chunk are divided by the largest value so far of their feature, including this chunk. If that is an
-    earlier key's, all queries of the chunk see it; if it is the chunk's own, no key of it is far below.
+    Keys of a chunk are divided by the largest value so far of their feature, including this chunk.
+    If that is an earlier key's, all queries of the chunk see it; if it is the chunk's own, no key
+    of it is far below.
     """
     reached = _largest(log_key, -2).cummax(-3).values
     query, log_scale = _scaled(log_query + reached)
     key = (log_key - reached).exp_()
-    # Sums over earlier chunks at the scale of each; the last one has none after it. Indexing in place of `unbind`
-    # would make the gradient quadratic in the number of chunks, since each index fills a tensor of all of them.
+    # Sums over earlier chunks at the scale of each; the last one has none after it. Indexing in
+    # place of `unbind` would make the gradient quadratic in the number of chunks, since each index
+    # fills a tensor of all of them.
     kept = (reached[..., :-1, :, :] - reached[..., 1:, :, :]).exp_().mT
     sums = [torch.zeros_like(value[..., 0, :1, :]) * key[..., 0, :1, :].mT]
-    for own, factor in zip((key.mT @ value)[..., :-1, :, :].unbind(-3), kept.unbind(-3), strict=True):
+    for own, factor in zip(
+        (key.mT @ value)[..., :-1, :, :].unbind(-3), kept.unbind(-3), strict=True
+    ):
         sums.append(factor * (sums[-1] + own))
     return (query @ key.mT).tril() @ value + query @ torch.stack(sums, dim=-3), log_scale
 
@@ -139,7 +155,9 @@ def _by_halves(log_query: Tensor, log_key: Tensor, value: Tensor, size: int) -> 
     piece: Piece = weight.sum(-1, keepdim=True) * value, log_scale
     half = 1
     while half < size:
-        past = _block(_halves(log_query, half)[1], _halves(log_key, half)[0], _halves(value, half)[0])
+        past = _block(
+            _halves(log_query, half)[1], _halves(log_key, half)[0], _halves(value, half)[0]
+        )
         totals, scales = (_halves(part, half) for part in piece)
         later = _merged((totals[1], scales[1]), past)
         piece = _joined(totals[0], later[0]), _joined(scales[0], later[1])
@@ -175,7 +193,9 @@ def _merged(a: Piece, b: Piece) -> Piece:
 
 
 def _halves(x: Tensor, half: int) -> tuple[Tensor, ...]:
-    """Earlier and later halves of every 2 * half positions, each of shape (..., pairs, half, columns)."""
+    """Earlier and later halves of every 2 * half positions, each of shape (..., pairs, half,
+    columns).
+    """
     return x.unflatten(-2, (x.shape[-2] // (2 * half), 2, half)).unbind(-3)
 
 
@@ -189,7 +209,9 @@ def _filled(x: Tensor, length: int, fill: float) -> Tensor:
 
 
 def _largest(x: Tensor, dim: int) -> Tensor:
-    """Maxima as constants; finite if all keys are removed, so that no difference of infinities arises."""
+    """Maxima as constants; finite if all keys are removed, so that no difference of infinities
+    arises.
+    """
     return x.detach().amax(dim, keepdim=True).clamp(min=_lowest(x.dtype))
 
 

@@ -31,7 +31,8 @@ class _RandomFeatures(nn.Module):
         """Copy frequencies and lengthscale of fitted features."""
         if not isinstance(features, self._transformer):
             raise checks.type_error(
-                "features", f"must be fitted {self._transformer.__name__}, got {checks.describe(features)}"
+                "features",
+                f"must be fitted {self._transformer.__name__}, got {checks.describe(features)}",
             )
         if not hasattr(features, "frequencies_"):
             raise checks.value_error(
@@ -40,7 +41,9 @@ class _RandomFeatures(nn.Module):
         nn.Module.__init__(self)
         dtype = torch.get_default_dtype()
         matrix = torch.tensor(features.frequencies_.matrix, dtype=dtype)
-        self.log_lengthscale = nn.Parameter(torch.tensor(np.log(features.lengthscale_), dtype=dtype))
+        self.log_lengthscale = nn.Parameter(
+            torch.tensor(np.log(features.lengthscale_), dtype=dtype)
+        )
         if checks.flag("train_frequencies", train_frequencies):
             self.frequencies = nn.Parameter(matrix)
         else:
@@ -48,7 +51,8 @@ class _RandomFeatures(nn.Module):
 
     @classmethod
     def from_features(cls, features: Any, *, train_frequencies: bool = False) -> Self:
-        """The module of fitted features, with their frequencies, lengthscale and, if there are any, phases.
+        """The module of fitted features, with their frequencies, lengthscale and, if there are any,
+        phases.
 
         Examples
         --------
@@ -56,7 +60,11 @@ class _RandomFeatures(nn.Module):
         >>> from graphrf.euclidean.features import FourierFeatures
         >>> x = torch.linspace(0, 1, 6).reshape(3, 2)
         >>> features = FourierFeatures(16, seed=0).fit(x)
-        >>> bool(torch.allclose(FourierModule.from_features(features)(x), features.transform(x), atol=1e-5))
+        >>> bool(
+        ...     torch.allclose(
+        ...         FourierModule.from_features(features)(x), features.transform(x), atol=1e-5
+        ...     )
+        ... )
         True
         """
         module = cls.__new__(cls)
@@ -77,7 +85,9 @@ class _RandomFeatures(nn.Module):
             raise checks.value_error("x", f"must have shape (..., {d}), got {tuple(x.shape)}")
         if not x.is_floating_point() or torch.promote_types(x.dtype, dtype) != dtype:
             raise checks.type_error(
-                "x", f"must have the module's dtype, {dtype}, or a narrower one, got {x.dtype}: cast one of them"
+                "x",
+                f"must have the module's dtype, {dtype}, or a narrower one, got {x.dtype}: cast "
+                "one of them",
             )
         # A projection W x of three digits would leave its cosine, or exponential, none.
         working = torch.promote_types(dtype, torch.float32)
@@ -100,9 +110,10 @@ class FourierModule(_RandomFeatures):
     .. math:: \phi(x) = \frac{1}{\sqrt m} [\cos(W x / l), \sin(W x / l)] \quad \text{or} \quad
               \phi(x) = \sqrt{\frac 2 m} \cos(W x / l + b).
 
-    Features have the module's dtype: torch's default at construction; `.double()`, `.to(device)` as usual. Points
-    of a narrower type are widened, those of a wider one or of another dimension refused; computations use at least
-    float32, also under autocast. Cost: O(n m d) time for n points. Source: that of `FourierFeatures`.
+    Features have the module's dtype: torch's default at construction; `.double()`, `.to(device)` as
+    usual. Points of a narrower type are widened, those of a wider one or of another dimension
+    refused; computations use at least float32, also under autocast. Cost: O(n m d) time for n
+    points. Source: that of `FourierFeatures`.
 
     Parameters
     ----------
@@ -151,9 +162,14 @@ class FourierModule(_RandomFeatures):
         seed: int | None = None,
     ) -> None:
         features = FourierFeatures(
-            n_frequencies, kernel=kernel, directions=directions, norms=norms, readout=readout,
-            lengthscale=lengthscale, seed=seed,
-        )  # fmt: skip
+            n_frequencies,
+            kernel=kernel,
+            directions=directions,
+            norms=norms,
+            readout=readout,
+            lengthscale=lengthscale,
+            seed=seed,
+        )
         self._begin(_fitted(features, dimension), train_frequencies)
 
     def _begin(self, features: FourierFeatures, train_frequencies: bool) -> None:
@@ -170,12 +186,13 @@ class FourierModule(_RandomFeatures):
 
 
 class LaplaceModule(_RandomFeatures):
-    r"""Positive (random Laplace) features of the Gaussian kernel as a torch module, with a trained lengthscale.
+    r"""Positive (random Laplace) features of the Gaussian kernel as a torch module, with a trained
+    lengthscale.
 
     .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(W x / l - |x / l|^2).
 
-    Centre x: the variance grows with exp(|x + y|^2 / l^2). Source: that of `LaplaceFeatures`, and Choromanski et
-    al. 2020, "Rethinking attention with Performers".
+    Centre x: the variance grows with exp(|x + y|^2 / l^2). Source: that of `LaplaceFeatures`, and
+    Choromanski et al. 2020, "Rethinking attention with Performers".
 
     Parameters
     ----------
@@ -207,9 +224,13 @@ class LaplaceModule(_RandomFeatures):
         seed: int | None = None,
     ) -> None:
         features = LaplaceFeatures(
-            n_frequencies, directions=directions, norms=norms, antithetic=antithetic, lengthscale=lengthscale,
+            n_frequencies,
+            directions=directions,
+            norms=norms,
+            antithetic=antithetic,
+            lengthscale=lengthscale,
             seed=seed,
-        )  # fmt: skip
+        )
         self._begin(_fitted(features, dimension), train_frequencies)
 
     def _readout(self, x: Tensor, frequencies: Tensor) -> Tensor:

@@ -17,7 +17,8 @@ from graphrf.euclidean.tensors import is_tensor
 
 
 class QuadratureFeatures(FeatureMap):
-    r"""Fourier features at the nodes of a quadrature rule, each with the weight of its node (`spectral_rule`).
+    r"""Fourier features at the nodes of a quadrature rule, each with the weight of its node
+    (`spectral_rule`).
 
     .. math::
         \phi(x) = [\sqrt{a_i} \cos(w_i \cdot x / l), \; \sqrt{a_i} \sin(w_i \cdot x / l)]_i, \qquad
@@ -26,21 +27,22 @@ class QuadratureFeatures(FeatureMap):
     Parameters
     ----------
     n_nodes : int
-        Nodes for each dimension. There are n_nodes^d columns, less those whose weight underflows to 0.
+        Nodes for each dimension. There are n_nodes^d columns, less those whose weight underflows to
+        0.
     rule, kernel
         As for `spectral_rule`: "gauss-hermite", "gauss-legendre", "simpson" or a function, such as
         `functools.partial(simpson, max_frequency=6.0)`.
     lengthscale, n_threads
         As for `FourierFeatures`.
     normalize : bool
-        Divide the weights by their sum: rows then have norm 1, k(0) = 1. Without it Gauss-Legendre has
-        k(0) = 1.078 with 5 nodes and 1.0002 with 20 (Gaussian kernel, d = 1).
+        Divide the weights by their sum: rows then have norm 1, k(0) = 1. Without it Gauss-Legendre
+        has k(0) = 1.078 with 5 nodes and 1.0002 with 20 (Gaussian kernel, d = 1).
 
     Attributes
     ----------
     frequencies_ : Frequencies
-        w at lengthscale 1, shape (m, d): one of each pair +-w; if n_nodes is odd, first the origin, without a
-        sine.
+        w at lengthscale 1, shape (m, d): one of each pair +-w; if n_nodes is odd, first the origin,
+        without a sine.
     weights_ : ndarray, shape (m,)
         a.
     kernel_, lengthscale_, n_features_in_
@@ -49,8 +51,8 @@ class QuadratureFeatures(FeatureMap):
     Warns
     -----
     UserWarning
-        In `transform`, if the points reach over pi/h lengthscales in a coordinate for nodes at distances h, since
-        the approximation is periodic.
+        In `transform`, if the points reach over pi/h lengthscales in a coordinate for nodes at
+        distances h, since the approximation is periodic.
 
     Notes
     -----
@@ -68,14 +70,15 @@ class QuadratureFeatures(FeatureMap):
     matern12    gauss-legendre  3.4e-1  1.8e-1  1.2e-1  5.2e-2
     ==========  ==============  ======  ======  ======  ======
 
-    For a kernel that is not Gaussian, Gauss-Hermite weights carry the ratio of the two spectral densities, and
-    the error falls as a power of n_nodes instead of exponentially. Every error grows with distance;
-    `examples/fourier_decompositions.py` compares with `FourierFeatures` of as many columns.
+    For a kernel that is not Gaussian, Gauss-Hermite weights carry the ratio of the two spectral
+    densities, and the error falls as a power of n_nodes instead of exponentially. Every error grows
+    with distance; `examples/fourier_decompositions.py` compares with `FourierFeatures` of as many
+    columns.
 
     Cost of `transform`: O(n d n_nodes^d) time; memory n times the columns, and a block.
 
-    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3; Dao, De Sa
-    and Re 2017, "Gaussian quadrature for kernel features".
+    Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3;
+    Dao, De Sa and Re 2017, "Gaussian quadrature for kernel features".
 
     Examples
     --------
@@ -117,26 +120,33 @@ class QuadratureFeatures(FeatureMap):
         self.lengthscale_ = lengthscales(self.lengthscale, dimension)
         self._step = step(self.n_nodes, rule=self.rule, kernel=self.kernel)
         self._n_constant = 0 if frequencies[0].any() else 1
-        self._amplitudes = np.sqrt(np.concatenate([self.weights_, self.weights_[self._n_constant :]]))
+        self._amplitudes = np.sqrt(
+            np.concatenate([self.weights_, self.weights_[self._n_constant :]])
+        )
         self.frequencies_ = DenseFrequencies(frequencies)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> QuadratureFeatures:
-        """Compute the nodes for points with as many columns as `X`, and keep the range of `X` for the warning."""
+        """Compute the nodes for points with as many columns as `X`, and keep the range of `X` for
+        the warning.
+        """
         super().fit(X)
         self._seen = _range(X)
         return self
 
     def transform(self, X: ArrayLike) -> Any:
-        """Features of points, all cosines first; see `FourierFeatures.transform` for types, shapes and errors."""
+        """Features of points, all cosines first; see `FourierFeatures.transform` for types, shapes
+        and errors.
+        """
         features = super().transform(X)
         if self._step is not None:
             both = np.concatenate([self._seen, _range(X)])
             reach = (np.ptp(both, axis=0) / self.lengthscale_).max() if len(both) else 0.0
             if reach >= np.pi / self._step:
                 warn(
-                    f"points reach over {reach:.3g} lengthscales in one coordinate, but nodes {self._step:.3g} "
-                    f"apart repeat the kernel from pi/h = {np.pi / self._step:.3g} on: raise `n_nodes`, lower the "
-                    f"rule's max_frequency, or use a Gauss rule",
+                    f"points reach over {reach:.3g} lengthscales in one coordinate, but nodes "
+                    f"{self._step:.3g} apart repeat the kernel from pi/h = "
+                    f"{np.pi / self._step:.3g} on: raise `n_nodes`, lower the rule's "
+                    "max_frequency, or use a Gauss rule"
                 )
         return features
 
@@ -154,7 +164,10 @@ class QuadratureFeatures(FeatureMap):
 
         projected = self.frequencies_.project(x)
         amplitudes = torch.as_tensor(self._amplitudes, dtype=x.dtype, device=x.device)
-        return torch.cat([projected.cos(), projected[..., self._n_constant :].sin()], dim=-1) * amplitudes
+        return (
+            torch.cat([projected.cos(), projected[..., self._n_constant :].sin()], dim=-1)
+            * amplitudes
+        )
 
 
 def _range(points: Any) -> np.ndarray:

@@ -18,7 +18,9 @@ def is_tensor(value: Any) -> bool:
 
 
 def floating(name: str, value: Any, dimension: int | None = None) -> Any:
-    """Floating-point points of shape (..., d), as tensor or array; integers are widened, not validated."""
+    """Floating-point points of shape (..., d), as tensor or array; integers are widened, not
+    validated.
+    """
     if is_tensor(value):
         import torch
 
@@ -35,7 +37,9 @@ def floating(name: str, value: Any, dimension: int | None = None) -> Any:
     if value.ndim < 1 or value.shape[-1] == 0:
         raise checks.value_error(name, f"must have shape (..., d), got {checks.describe(value)}")
     if dimension is not None and value.shape[-1] != dimension:
-        raise checks.value_error(name, f"must have {dimension} columns, got {checks.describe(value)}")
+        raise checks.value_error(
+            name, f"must have {dimension} columns, got {checks.describe(value)}"
+        )
     return value
 
 
@@ -45,12 +49,16 @@ def finite_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
 
     value = floating(name, value, dimension)
     if not bool(torch.isfinite(value).all()):
-        raise checks.value_error(name, f"must be finite, got NaN or infinity in {checks.describe(value)}")
+        raise checks.value_error(
+            name, f"must be finite, got NaN or infinity in {checks.describe(value)}"
+        )
     return value
 
 
 def paired(projection: Any) -> Any:
-    """[cos p, sin p] / sqrt(m) of a tensor p of shape (..., m); shape (..., 2m), every row of norm 1."""
+    """[cos p, sin p] / sqrt(m) of a tensor p of shape (..., m); shape (..., 2m), every row of norm
+    1.
+    """
     import torch
 
     return torch.cat([projection.cos(), projection.sin()], -1) / math.sqrt(projection.shape[-1])

@@ -1,4 +1,6 @@
-"""Random features: the visits that `sampling` recorded, and matrices of them; it imports only `_base`."""
+"""Random features: the visits that `sampling` recorded, and matrices of them; it imports only
+`_base`.
+"""
 
 from __future__ import annotations
 

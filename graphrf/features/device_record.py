@@ -31,8 +31,8 @@ class RecordPart(NamedTuple):
 class DeviceRecord:
     """A `graphrf.features.record.Record` in tensors of one device.
 
-    Torch supports few operations on uint16, so `visits_per_entry`, `steps` and the counts of walks are kept as the
-    same bits in int16 (see `unsigned16`). `visit_ptr` is int64.
+    Torch supports few operations on uint16, so `visits_per_entry`, `steps` and the counts of walks
+    are kept as the same bits in int16 (see `unsigned16`). `visit_ptr` is int64.
     """
 
     indptr: Tensor
@@ -92,7 +92,9 @@ class DeviceRecord:
             first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
             first[:1] = 0  # rows without visits at the beginning
             first = torch.cat([torch.unique_consecutive(first), first.new_full((1,), self.n_rows)])
-            limits = torch.stack([first, self.indptr[first].long(), self.visit_ptr[first]], 1).tolist()
+            limits = torch.stack(
+                [first, self.indptr[first].long(), self.visit_ptr[first]], 1
+            ).tolist()
             self._parts[visits_at_once] = [
                 RecordPart(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
                 for here, there in pairwise(limits)
@@ -113,11 +115,16 @@ class DeviceRecord:
         return (counts if counts.is_floating_point() else unsigned16(counts)).double()
 
     def take(self, rows: Tensor | np.ndarray) -> DeviceRecord:
-        """Some of the rows, by numbers >= 0, in the order given; waits for the sizes of the result."""
+        """Some of the rows, by numbers >= 0, in the order given; waits for the sizes of
+        the result.
+        """
         if not isinstance(rows, Tensor):
             rows = torch.from_numpy(np.array(rows, dtype=np.int64))
         rows = rows.to(self.device)
-        indptr, visit_ptr = starts_of(self.indptr.diff()[rows]), starts_of(self.visit_ptr.diff()[rows])
+        indptr, visit_ptr = (
+            starts_of(self.indptr.diff()[rows]),
+            starts_of(self.visit_ptr.diff()[rows]),
+        )
         n_entries, n_visits = torch.stack([indptr[-1], visit_ptr[-1]]).tolist()
         # repeated rows may have more entries than the type of the whole record can count
         kind = torch.int64 if n_entries > _MOST_SHORT else self.indices.dtype
@@ -144,7 +151,9 @@ class DeviceRecord:
 
 def device_record(record: Record, device: torch.device) -> DeviceRecord:
     """The host's record as tensors on a device; on the CPU they share its memory."""
-    return DeviceRecord(**{name: shared(array).to(device) for name, array in record.arrays().items()})
+    return DeviceRecord(
+        **{name: shared(array).to(device) for name, array in record.arrays().items()}
+    )
 
 
 class _Writable:
@@ -158,11 +167,15 @@ class _Writable:
 
 def shared(array: np.ndarray) -> Tensor:
     """A read-only array as a tensor of the CPU in the same memory, uint16 as int16."""
-    return torch.from_numpy(np.asarray(_Writable(array.view(np.int16) if array.dtype == np.uint16 else array)))
+    return torch.from_numpy(
+        np.asarray(_Writable(array.view(np.int16) if array.dtype == np.uint16 else array))
+    )
 
 
 def host_array(tensor: Tensor) -> np.ndarray:
-    """A tensor of the record as a read-only array, 16-bit integers as uint16; a copy unless it is on the CPU."""
+    """A tensor of the record as a read-only array, 16-bit integers as uint16; a copy unless it is
+    on the CPU.
+    """
     array = tensor.cpu().numpy()
     array = array.view(np.uint16) if array.dtype == np.int16 else array.view()
     array.setflags(write=False)
@@ -175,7 +188,9 @@ def unsigned16(bits: Tensor) -> Tensor:
 
 
 def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
-    """`graphrf.features.rows.row_numbers` of int64 tensors on one device; ValueError if a node is missing."""
+    """`graphrf.features.rows.row_numbers` of int64 tensors on one device; ValueError if a node is
+    missing.
+    """
     if not wanted.numel() or not nodes.numel():
         found = torch.zeros_like(wanted)
         missing = torch.ones_like(wanted, dtype=torch.bool)
@@ -189,7 +204,9 @@ def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
 
 
 def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
-    """Row numbers as int64 on a device from a slice, an array or a tensor; negative ones count from the end."""
+    """Row numbers as int64 on a device from a slice, an array or a tensor; negative ones count from
+    the end.
+    """
     if isinstance(rows, slice):
         first, behind, step = rows.indices(n_rows)  # torch supports no negative steps
         return torch.arange(len(range(first, behind, step)), device=device).mul_(step).add_(first)

@@ -1,4 +1,6 @@
-r"""Error of the Gram matrix of features, measured by exact products with the kernel, and warnings about it."""
+r"""Error of the Gram matrix of features, measured by exact products with the kernel, and warnings
+about it.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ from graphrf._base.warn import warn
 MUCH = 0.25
 # or their largest diagonal entry above this multiple of K_ii, or of a bound on it.
 _MUCH_AT_NODE = 2.0
-# Columns of a block of random vectors: with at most as many nodes as four blocks have columns, the error is exact.
+# Columns of a block of random vectors: with at most as many nodes as four blocks have columns, the
+# error is exact.
 _BLOCK = 8
 # A warning needs the error up to a factor of two: a few columns, and products to a thousandth.
 _QUICK_BLOCK, _PLAIN = 3, 2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
-# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more if the call takes more.
+# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more if the call
+# takes more.
 FREE = 3e7
 # Approximate fraction of sum |f_k| after the end of the Chebyshev series of K.
 _TAIL = 1e-3
@@ -29,16 +33,18 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 class FeatureErrorWarning(UserWarning):
-    """The Gram matrix of features is off by a quarter of the kernel's norm, or its diagonal by a factor of two."""
+    """The Gram matrix of features is off by a quarter of the kernel's norm, or its diagonal by a
+    factor of two.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
     """Origin of features, kept as long as they stay in this process.
 
-    `apply(kernel, v, tol=...)` is K v on their graph, `edges` the multiply-adds of a product with its walk matrix;
-    `choice` records how the sampler was chosen for an error; `follow(features, graph, n_threads)` gives these
-    features on an edited graph.
+    `apply(kernel, v, tol=...)` is K v on their graph, `edges` the multiply-adds of a product with
+    its walk matrix; `choice` records how the sampler was chosen for an error; `follow(features,
+    graph, n_threads)` gives these features on an edited graph.
     """
 
     apply: Callable[..., np.ndarray]
@@ -49,7 +55,9 @@ class Origin:
 
 
 class MeasuredRows(NamedTuple):
-    """Nodes of rows, the product x -> G x with their Gram matrix G, and the diagonal of G, if known."""
+    """Nodes of rows, the product x -> G x with their Gram matrix G, and the diagonal of G, if
+    known.
+    """
 
     nodes: np.ndarray
     n_nodes: int
@@ -58,15 +66,20 @@ class MeasuredRows(NamedTuple):
 
 
 def measured(
-    rows: MeasuredRows, kernel: Any, apply: Callable[..., np.ndarray] | None, origin: Origin | None, seed: int
+    rows: MeasuredRows,
+    kernel: Any,
+    apply: Callable[..., np.ndarray] | None,
+    origin: Origin | None,
+    seed: int,
 ) -> float:
     """See `Features.relative_error`; without `apply` products are those of the origin."""
     if apply is None:
         if origin is None:
             raise checks.value_error(
                 "apply",
-                "must be given for features that do not hold their graph, since they come from a file or from "
-                "another process: pass apply=functools.partial(graphrf.apply_kernel, graph)",
+                "must be given for features that do not hold their graph, since they come from a "
+                "file or from another process: pass apply=functools.partial(graphrf.apply_kernel, "
+                "graph)",
             )
         apply = origin.apply
     exact = _restricted(rows, lambda v: apply(kernel, v, tol=_TOLERANCE))
@@ -74,14 +87,21 @@ def measured(
 
 
 class Watch:
-    """Warns of a large error, once for each kernel, if the estimate costs little beside the call."""
+    """Warns of a large error, once for each kernel, if the estimate costs little beside
+    the call.
+    """
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, bytes]] = set()
         self._warned: set[tuple[str, bytes]] = set()
 
     def check_diagonal(
-        self, nodes: np.ndarray, diagonal: Callable[[], np.ndarray], kernel: Any, f: np.ndarray, scale: float
+        self,
+        nodes: np.ndarray,
+        diagonal: Callable[[], np.ndarray],
+        kernel: Any,
+        f: np.ndarray,
+        scale: float,
     ) -> bool:
         """Warn if the diagonal is larger at a node than any entry of K can be; True if so."""
         key = repr(kernel), f.tobytes()
@@ -90,16 +110,25 @@ class Watch:
         return key in self._warned
 
     def check(
-        self, rows: MeasuredRows, kernel: Any, f: np.ndarray, scale: float, origin: Origin | None, call_work: float
+        self,
+        rows: MeasuredRows,
+        kernel: Any,
+        f: np.ndarray,
+        scale: float,
+        origin: Origin | None,
+        call_work: float,
     ) -> None:
-        """Warn of an error above a quarter, or of a diagonal that is much too large where it is largest.
+        """Warn of an error above a quarter, or of a diagonal that is much too large where it is
+        largest.
 
         `call_work` is the approximate number of multiply-adds of the call.
         """
         key = repr(kernel), f.tobytes()
         if key in self._seen:
             return
-        if rows.diagonal is not None and self.check_diagonal(rows.nodes, rows.diagonal, kernel, f, scale):
+        if rows.diagonal is not None and self.check_diagonal(
+            rows.nodes, rows.diagonal, kernel, f, scale
+        ):
             return
         if origin is None:
             return
@@ -120,17 +149,22 @@ class Watch:
             warn(_words(kernel, error), FeatureErrorWarning)
         elif largest > _MUCH_AT_NODE * own:
             warn(
-                _diagonal_words(kernel, rows.nodes[place], largest, f"that of K is {own:.3g}"), FeatureErrorWarning
+                _diagonal_words(kernel, rows.nodes[place], largest, f"that of K is {own:.3g}"),
+                FeatureErrorWarning,
             )
 
 
 def warn_of_diagonal(nodes: np.ndarray, diagonal: np.ndarray, kernel: Any, scale: float) -> bool:
-    """Warn if the diagonal exceeds twice (sum |f_k|)^2, the most that an entry of K can be; True if so."""
+    """Warn if the diagonal exceeds twice (sum |f_k|)^2, the most that an entry of K can be; True if
+    so.
+    """
     bound = kernel.modulation_tail(-1, scale=scale) ** 2
     place, largest = _largest(diagonal)
     wrong = largest > _MUCH_AT_NODE * bound
     if wrong:
-        words = _diagonal_words(kernel, nodes[place], largest, f"no entry of K is above {bound:.3g}")
+        words = _diagonal_words(
+            kernel, nodes[place], largest, f"no entry of K is above {bound:.3g}"
+        )
         warn(words, FeatureErrorWarning)
     return wrong
 
@@ -145,10 +179,11 @@ def _largest(diagonal: np.ndarray) -> tuple[int, float]:
 
 def _diagonal_words(kernel: Any, node: int, found: float, truth: str) -> str:
     return (
-        f"the Gram matrix of these features has {found:.3g} on the diagonal at node {node}, where {truth} for "
-        f"{kernel!r}: the variance of this row is added to the prior variance, since the rows are too short, or "
-        "the walks too few, for what the node reaches; take a larger `budget` or `n_walks`, or the kernel without "
-        "an error (graphrf.apply_kernel, graphrf.kernel_block, or method='series' of GraphGPRegressor)"
+        f"the Gram matrix of these features has {found:.3g} on the diagonal at node {node}, where "
+        f"{truth} for {kernel!r}: the variance of this row is added to the prior variance, since "
+        "the rows are too short, or the walks too few, for what the node reaches; take a larger "
+        "`budget` or `n_walks`, or the kernel without an error (graphrf.apply_kernel, "
+        "graphrf.kernel_block, or method='series' of GraphGPRegressor)"
     )
 
 
@@ -168,9 +203,9 @@ def _words(kernel: Any, error: float) -> str:
         written = f"graphrf.{written}"
     return (
         f"the Gram matrix of these features is off by about {error:.0%} of the norm of {kernel!r} "
-        f"(features.relative_error(kernel) measures it); graphrf.sample_features(graph, kernel={written}, "
-        "error=0.1) takes a sampler that suits it, and graphrf.apply_kernel multiplies by the kernel without an "
-        "error"
+        "(features.relative_error(kernel) measures it); graphrf.sample_features(graph, "
+        f"kernel={written}, error=0.1) takes a sampler that suits it, and graphrf.apply_kernel "
+        "multiplies by the kernel without an error"
     )
 
 
@@ -185,12 +220,14 @@ def _restricted(rows: MeasuredRows, whole: Product) -> Product:
     return exact
 
 
-def _sketched(estimate: Product, exact: Product, n: int, block: int, rng: np.random.Generator) -> float:
+def _sketched(
+    estimate: Product, exact: Product, n: int, block: int, rng: np.random.Generator
+) -> float:
     r"""|G - K|_F / |K|_F from products of the two symmetric matrices with 4 `block` vectors.
 
-    With orthonormal Q, |E|_F^2 = |E Q|_F^2 + |E (I - Q Q^T)|_F^2. Q spans (G - K) S and K S for random signs S, so
-    that the first term contains the dominant directions; the second is the mean of |E (I - Q Q^T) z|^2 over other
-    random signs z.
+    With orthonormal Q, |E|_F^2 = |E Q|_F^2 + |E (I - Q Q^T)|_F^2. Q spans (G - K) S and K S for
+    random signs S, so that the first term contains the dominant directions; the second is the mean
+    of |E (I - Q Q^T) z|^2 over other random signs z.
     """
     if n <= 4 * block:
         unit = np.eye(n)

@@ -24,12 +24,14 @@ from graphrf.features.sample_info import SampleInfo
 
 # Fewer multiply-adds are not worth starting a thread.
 _WORTH_THREAD = 25_000_000
-# Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of their columns.
+# Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of their
+# columns.
 _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
 # Blocks of rows of F x for each thread, to balance rows of unequal cost.
 _BLOCKS_PER_THREAD = 4
-# If N x p numbers take more bytes, scattered columns of the matrix are multiplied by panels of one cache line.
+# If N x p numbers take more bytes, scattered columns of the matrix are multiplied by panels of one
+# cache line.
 _CACHE = 8_000_000
 # Columns are scattered if nodes are reached from more than this number of runs on average.
 _SCATTERED = 4
@@ -56,14 +58,15 @@ class _Run(NamedTuple):
 
 
 class FeatureFactor:
-    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at step k.
+    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at
+    step k.
 
-    Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend on the number of
-    threads nor, except for `grad_f`, on the other columns.
+    Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend
+    on the number of threads nor, except for `grad_f`, on the other columns.
 
-    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p + visits) for
-    `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached nodes are scattered; and two
-    panels a thread in `apply_t`.
+    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p +
+    visits) for `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached
+    nodes are scattered; and two panels a thread in `apply_t`.
     """
 
     def __init__(
@@ -106,7 +109,9 @@ class FeatureFactor:
         f = checks.array("f", f, np.float64)
         last = self._last  # read once and replaced as a whole, for threads
         if last is None or not np.array_equal(last[0], f):
-            matrix = feature_matrix(self._info, self._nodes, self._record, f, n_threads=self._n_threads)
+            matrix = feature_matrix(
+                self._info, self._nodes, self._record, f, n_threads=self._n_threads
+            )
             last = f.copy(), matrix
             self._last = last
         return last[1]
@@ -136,7 +141,9 @@ class FeatureFactor:
         return result.reshape(n, *np.shape(x)[1:])
 
     def _aligned(self, columns: np.ndarray, part: slice) -> np.ndarray:
-        """All columns, or a copy of a part that begins at a cache line if the nodes are scattered."""
+        """All columns, or a copy of a part that begins at a cache line if the nodes are
+        scattered.
+        """
         width = part.stop - part.start
         if not self._scattered(columns) or (width == columns.shape[1] and begins_line(columns)):
             return columns
@@ -155,7 +162,9 @@ class FeatureFactor:
 
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
-        spare: list[np.ndarray] = []  # memory for panels is reused: allocation costs as much as filling
+        spare: list[
+            np.ndarray
+        ] = []  # memory for panels is reused: allocation costs as much as filling
 
         def scatter(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
             part, run = task
@@ -182,17 +191,29 @@ class FeatureFactor:
         x = checked_columns("x", x, self.shape[1], dtype)
         y = checked_columns("y", y, self.shape[0], dtype)
         if x.shape[1] != y.shape[1]:
-            raise checks.value_error("y", f"must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}")
+            raise checks.value_error(
+                "y", f"must have as many columns as `x`, got {y.shape[1]} for {x.shape[1]}"
+            )
         load = 1.0 / info.walkers
         root = info.degree_roots
 
         def of_block(rows: tuple[int, int]) -> np.ndarray:
             return np.asarray(
                 step_products(
-                    *rows, record.indptr, record.indices, record.visit_ptr, record.visits_per_entry,
-                    record.steps, record.counts, self._nodes, root, x, y, load.size,
+                    *rows,
+                    record.indptr,
+                    record.indices,
+                    record.visit_ptr,
+                    record.visits_per_entry,
+                    record.steps,
+                    record.counts,
+                    self._nodes,
+                    root,
+                    x,
+                    y,
+                    load.size,
                 )
-            )  # fmt: skip
+            )
 
         sums = np.zeros(load.size)
         for part in ordered_map(of_block, row_blocks(record.indptr), thread_count(self._n_threads)):
@@ -227,11 +248,16 @@ class FeatureFactor:
     def take(self, rows: np.ndarray) -> FeatureFactor:
         """The factor of some of the rows."""
         rows = np.asarray(rows)
-        return FeatureFactor(self._info, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads)
+        return FeatureFactor(
+            self._info, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads
+        )
 
     def _threads(self, n_columns: int) -> int:
         """Number of threads worth starting for a product with this many columns."""
-        return max(1, min(thread_count(self._n_threads), self._record.n_entries * n_columns // _WORTH_THREAD))
+        return max(
+            1,
+            min(thread_count(self._n_threads), self._record.n_entries * n_columns // _WORTH_THREAD),
+        )
 
     @cached_property
     def _spans(self) -> list[_Run]:
@@ -240,22 +266,30 @@ class FeatureFactor:
         runs = []
         for first, last in row_shares(indptr, _MOST_RUNS):
             reached = indices[indptr[first] : indptr[last]]
-            low, high = (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
+            low, high = (
+                (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
+            )
             runs.append(_Run(first, last, low, high))
         return runs
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """Runs of rows of F^T y with panels small beside the matrix, determined by its pattern alone."""
+        """Runs of rows of F^T y with panels small beside the matrix, determined by its pattern
+        alone.
+        """
         runs = self._spans
         while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache holds."""
+        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache
+        holds.
+        """
         numbers = self.shape[1] * columns.shape[1]
-        return numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
+        return (
+            numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
+        )
 
     def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:
         """Columns that are multiplied together: one cache line if nodes are scattered."""
@@ -272,17 +306,23 @@ def _reach(runs: list[_Run]) -> int:
 
 
 def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """x by rows, shape (n_rows, p), read-only, float32 or float64, as the compiled loops require."""
+    """x by rows, shape (n_rows, p), read-only, float32 or float64, as the compiled
+    loops require.
+    """
     x = checks.columns(argument, x, n_rows)
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
-    return _read_only(np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted))
+    return _read_only(
+        np.ascontiguousarray(x.reshape(n_rows, x.shape[1] if x.ndim == 2 else 1), dtype=wanted)
+    )
 
 
 def _require_product(n_rows: int, columns: np.ndarray) -> None:
     """Raise MemoryError if a product of n_rows rows with the columns does not fit."""
     shape = n_rows, columns.shape[1]
     require_memory(
-        float(n_rows) * shape[1] * columns.itemsize, f"a product of shape {shape}", "pass fewer columns at a time"
+        float(n_rows) * shape[1] * columns.itemsize,
+        f"a product of shape {shape}",
+        "pass fewer columns at a time",
     )
 
 

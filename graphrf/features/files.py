@@ -22,27 +22,34 @@ ARRAYS = (
     *("survival", "degrees", "work", "dropped"),
 )
 _OPTIONAL = ("degrees", "work", "dropped")
-# Largest value before the modulation, whose square float32 holds. Sampled features stay far below it: a walk moves
-# from i to v with a probability of at most d_v / d_i, and reaches step k with S(k).
+# Largest value before the modulation, whose square float32 holds. Sampled features stay far below
+# it: a walk moves from i to v with a probability of at most d_v / d_i, and reaches step k with
+# S(k).
 _LARGEST_VALUE = 1e18
 _SETTINGS = ("n_nodes", "n_walks", "laplacian", "scale", "complete", "seed", "dtype", "description")
 
 
-def write_features(path: str | os.PathLike[str], info: SampleInfo, nodes: np.ndarray, record: Record) -> None:
+def write_features(
+    path: str | os.PathLike[str], info: SampleInfo, nodes: np.ndarray, record: Record
+) -> None:
     """Write features as an .npz file."""
     arrays = named_arrays(info, nodes, record)
     write_record(path, {"format": _FORMAT, **settings_of(info)}, arrays)
 
 
 def read_features(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
-    """Read the parts of `Features` from a file; FileNotFoundError or ValueError if it is missing or damaged."""
+    """Read the parts of `Features` from a file; FileNotFoundError or ValueError if it is missing or
+    damaged.
+    """
     path = checks.path("path", path)
     with complete_file(path, "Features.save"):
         settings, stored = read_record(path, _FORMAT)
         if set(settings) != {"format", *_SETTINGS} or set(stored) - set(ARRAYS):
             raise ValueError("its contents are not those of features")
         arrays = {name: stored[name] for name in ARRAYS if name not in _OPTIONAL or name in stored}
-        info = sample_info(settings, arrays.pop("survival"), arrays.pop("degrees", None), "work" in arrays)
+        info = sample_info(
+            settings, arrays.pop("survival"), arrays.pop("degrees", None), "work" in arrays
+        )
         nodes = arrays.pop("nodes")
         record = Record(**arrays)
         if not fits(info, nodes, record):
@@ -71,11 +78,17 @@ def named_arrays(info: SampleInfo, nodes: np.ndarray, record: Record) -> dict[st
 
 
 def fits(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
-    """True if settings and arrays are valid for features: types are right, and no index is out of bounds.
+    """True if settings and arrays are valid for features: types are right, and no index is out of
+    bounds.
 
-    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would overflow.
+    ValueError if only magnitudes are wrong: degrees, counts and survival whose values would
+    overflow.
     """
-    return _are_settings(info) and _are_shaped(info, nodes, record) and _are_values(info, nodes, record)
+    return (
+        _are_settings(info)
+        and _are_shaped(info, nodes, record)
+        and _are_values(info, nodes, record)
+    )
 
 
 def _are_settings(info: SampleInfo) -> bool:
@@ -87,12 +100,17 @@ def _are_settings(info: SampleInfo) -> bool:
         and isinstance(info.complete, bool)
         and isinstance(info.description, dict)
         and info.dtype in (np.dtype(np.float32), np.dtype(np.float64))
-        and (info.laplacian == "combinatorial" or (info.laplacian == "normalized" and info.scale == 1))
+        and (
+            info.laplacian == "combinatorial"
+            or (info.laplacian == "normalized" and info.scale == 1)
+        )
     )
 
 
 def _are_shaped(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
-    """True if the required arrays are present, with the types that loops are compiled for and matching lengths."""
+    """True if the required arrays are present, with the types that loops are compiled for and
+    matching lengths.
+    """
     named = named_arrays(info, nodes, record)
     n, indptr, work = nodes.size, record.indptr, record.work
     n_entries, n_visits, length = record.indices.size, record.steps.size, info.survival.size
@@ -123,7 +141,9 @@ def _are_shaped(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
 
 
 def _are_values(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
-    """True if arrays of matching lengths hold valid values; rows are checked in blocks, to save memory."""
+    """True if arrays of matching lengths hold valid values; rows are checked in blocks, to save
+    memory.
+    """
     indptr, visit_ptr, work = record.indptr, record.visit_ptr, record.work
     survival = info.survival
     return (
@@ -140,14 +160,18 @@ def _are_values(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
 
 
 def _is_block(info: SampleInfo, nodes: np.ndarray, record: Record, first: int, last: int) -> bool:
-    """True if the entries and visits of rows first .. last - 1 are valid; ValueError if their values overflow."""
+    """True if the entries and visits of rows first .. last - 1 are valid; ValueError if their
+    values overflow.
+    """
     indptr, visit_ptr = record.indptr, record.visit_ptr
     entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))
     columns, sizes = record.indices[entries], record.visits_per_entry[entries]
     # The ends of each entry's visits; rows and entries must agree on their number.
     ends = visits.start + np.cumsum(sizes, dtype=np.int64)
     borders = indptr[first : last + 1] - indptr[first]
-    if not np.array_equal(np.concatenate([[visits.start], ends])[borders], visit_ptr[first : last + 1]):
+    if not np.array_equal(
+        np.concatenate([[visits.start], ends])[borders], visit_ptr[first : last + 1]
+    ):
         return False
     steps, counts = record.steps[visits], record.counts[visits]
     if not (
@@ -167,8 +191,8 @@ def _is_block(info: SampleInfo, nodes: np.ndarray, record: Record, first: int, l
         bound = float(values.max())
     if bound > _LARGEST_VALUE:
         raise ValueError(
-            f"its degrees, counts and survival must give values of at most {_LARGEST_VALUE:g}, whose squares "
-            f"float32 holds, got {bound:.3g}"
+            f"its degrees, counts and survival must give values of at most {_LARGEST_VALUE:g}, "
+            f"whose squares float32 holds, got {bound:.3g}"
         )
     return True
 
@@ -189,7 +213,11 @@ def _are_counts(info: SampleInfo, steps: np.ndarray, counts: np.ndarray, n_rows:
 
 
 def _are_pointers(pointer: np.ndarray, size: int) -> bool:
-    return int(pointer[0]) == 0 and int(pointer[-1]) == size and bool((pointer[1:] >= pointer[:-1]).all())
+    return (
+        int(pointer[0]) == 0
+        and int(pointer[-1]) == size
+        and bool((pointer[1:] >= pointer[:-1]).all())
+    )
 
 
 def _within(array: np.ndarray, end: int) -> bool:

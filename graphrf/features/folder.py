@@ -1,4 +1,6 @@
-"""A folder of blocks of features: a file of shared arrays, and a file for each block, written atomically."""
+"""A folder of blocks of features: a file of shared arrays, and a file for each block, written
+atomically.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,17 @@ BlockNodes = range | np.ndarray
 class FeatureFolder:
     """A folder with the blocks of one set of features.
 
-    `features.json` holds the settings and the identity of the features, `shared-KEY.npz` degrees, survival and,
-    unless they are all, the nodes, `rows-000000.npz` and so on the blocks. Every file has the key, a checksum of
-    the record.
+    `features.json` holds the settings and the identity of the features, `shared-KEY.npz` degrees,
+    survival and, unless they are all, the nodes, `rows-000000.npz` and so on the blocks. Every file
+    has the key, a checksum of the record.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         text = checks.path("path", path)
         if not text or "\0" in text:
-            raise checks.value_error("path", f"must be a folder, got {repr(text) if text else 'an empty path'}")
+            raise checks.value_error(
+                "path", f"must be a folder, got {repr(text) if text else 'an empty path'}"
+            )
         self.path: Path = Path(text).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise checks.value_error("path", f"must be a folder, got {text!r}, which is a file")
@@ -66,7 +70,9 @@ class FeatureFolder:
         return [number for number in range(n_blocks) if number not in present]
 
     def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[BlockNodes]:
-        """The nodes of every block, of `rows` rows each; ValueError unless all blocks have files."""
+        """The nodes of every block, of `rows` rows each; ValueError unless all blocks
+        have files.
+        """
         n_blocks = -(-n_rows // rows)
         # Counted, not listed: a forged record may ask for more blocks than there can be.
         n_missing = n_blocks - sum(number < n_blocks for number in self._present())
@@ -86,7 +92,9 @@ class FeatureFolder:
         return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
 
     def read(self, info: SampleInfo, parts: Sequence[BlockNodes], key: str) -> Record:
-        """The record of all blocks, which grows block by block: peak memory is the record and one block."""
+        """The record of all blocks, which grows block by block: peak memory is the record and one
+        block.
+        """
         n_rows = sum(map(len, parts))
         pointers = {name: np.zeros(n_rows + 1, np.int64) for name in _POINTERS}
         columns: dict[str, np.ndarray] = {}
@@ -97,13 +105,16 @@ class FeatureFolder:
             for name, pointer in pointers.items():
                 np.add(found.pop(name)[1:], pointer[start], out=pointer[start + 1 : end + 1])
             if not columns:
-                columns = {name: np.empty((0, *values.shape[1:]), values.dtype) for name, values in found.items()}
+                columns = {
+                    name: np.empty((0, *values.shape[1:]), values.dtype)
+                    for name, values in found.items()
+                }
             if found.keys() != columns.keys():
                 raise checks.value_error(
                     "path",
-                    f"must be a folder of one set of features, got {self.file(number)!r}, which has other "
-                    "arrays than the blocks before; remove it, or them, and sample_features with the same "
-                    "arguments makes them again",
+                    f"must be a folder of one set of features, got {self.file(number)!r}, which "
+                    "has other arrays than the blocks before; remove it, or them, and "
+                    "sample_features with the same arguments makes them again",
                 )
             for name, column in columns.items():
                 size = len(column)
@@ -138,34 +149,44 @@ class FeatureFolder:
     def begin(
         self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Create the record and the shared arrays if they are missing; rows of a block, and the key.
+        """Create the record and the shared arrays if they are missing; rows of a block, and the
+        key.
 
-        `nodes` None stands for all. ValueError if the folder holds anything else. Of several processes the first
-        decides.
+        `nodes` None stands for all. ValueError if the folder holds anything else. Of several
+        processes the first decides.
         """
         if not self.is_known:
             self._write(info, nodes, rows, identity)
         known, key = self._read()
-        differing = [name for name, value in identity.items() if known["identity"].get(name) != value]
+        differing = [
+            name for name, value in identity.items() if known["identity"].get(name) != value
+        ]
         if differing:
             raise checks.value_error(
                 "path",
-                f"must be a folder of these features, or a new one, got {str(self.path)!r}, whose features "
-                f"differ in {' and '.join(differing)}; pass another `path`",
+                f"must be a folder of these features, or a new one, got {str(self.path)!r}, whose "
+                f"features differ in {' and '.join(differing)}; pass another `path`",
             )
         return known["block_rows"], key
 
-    def _write(self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]) -> None:
+    def _write(
+        self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
+    ) -> None:
         # Names with a dot, and shared arrays without a record, are left over from killed processes.
         others = [name for name in os.listdir(self.path) if not name.startswith((".", "shared-"))]
         if others and not self.is_known:
             raise checks.value_error(
                 "path",
-                f"must be a folder of these features, or a new or empty one, got {str(self.path)!r}, which "
-                f"holds {others[0]!r}",
+                "must be a folder of these features, or a new or empty one, got "
+                f"{str(self.path)!r}, which holds {others[0]!r}",
             )
         settings = settings_of(info)
-        record = {"format": _FORMAT, "settings": settings, "block_rows": rows, "identity": dict(identity)}
+        record = {
+            "format": _FORMAT,
+            "settings": settings,
+            "block_rows": rows,
+            "identity": dict(identity),
+        }
         key = _key(record)
         shared = {"survival": info.survival, "degrees": info.degrees, "nodes": nodes}
         write_record(
@@ -190,13 +211,17 @@ class FeatureFolder:
         return int(self._read()[0]["settings"]["seed"])
 
     def info(self) -> tuple[SampleInfo, np.ndarray | None, int, str]:
-        """The information on the features, their nodes (None for all), rows of a block, and the key, checked."""
+        """The information on the features, their nodes (None for all), rows of a block, and the
+        key, checked.
+        """
         record, key = self._read()
         file = self._shared(key)
         with complete_file(file, _WRITER):
             facts, arrays = read_record(file, _SHARED)
             nodes, of_powers = arrays.get("nodes"), bool(facts["of_powers"])
-            info = sample_info(record["settings"], arrays["survival"], arrays.get("degrees"), of_powers)
+            info = sample_info(
+                record["settings"], arrays["survival"], arrays.get("degrees"), of_powers
+            )
             if (
                 facts["key"] != key
                 or not fits(info, np.zeros(0, np.int64), Record.empty(of_powers))
@@ -221,13 +246,17 @@ class FeatureFolder:
             if not is_integer(record["settings"]["seed"], low=0, high=2**63 - 1):
                 raise ValueError("it has no seed")
             identity = record["identity"]
-            if not isinstance(identity, dict) or not all(isinstance(value, str) for value in identity.values()):
+            if not isinstance(identity, dict) or not all(
+                isinstance(value, str) for value in identity.values()
+            ):
                 raise ValueError("it does not distinguish these features from others")
         return record, key
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
-    """Read the parts of `Features` from a folder with all blocks; see `graphrf.features.load_features`."""
+    """Read the parts of `Features` from a folder with all blocks; see
+    `graphrf.features.load_features`.
+    """
     folder = FeatureFolder(path)
     info, nodes, rows, key = folder.info()
     n_rows = info.n_nodes if nodes is None else int(nodes.size)
@@ -237,8 +266,8 @@ def read_folder(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, R
     if limit is not None and needed > limit:
         raise NoRoomError(
             f"the features in {str(folder.path)!r} need about {needed / 2**30:.3g} GiB, but "
-            f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares them out among "
-            "machines"
+            f"{limit / 2**30:.3g} GiB are available here; graphrf.distributed.load_features shares "
+            "them out among machines"
         )
     record = folder.read(info, parts, key)
     return info, np.arange(n_rows) if nodes is None else nodes, record
@@ -252,7 +281,9 @@ def write_rows(file: str, record: Record, key: str) -> None:
 
 
 def read_rows(file: str, info: SampleInfo, rows: BlockNodes, key: str) -> Record:
-    """The record of a block with these nodes; FileNotFoundError or ValueError if it is missing or damaged."""
+    """The record of a block with these nodes; FileNotFoundError or ValueError if it is missing or
+    damaged.
+    """
     try:
         with complete_file(file, _WRITER):
             if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
@@ -281,8 +312,12 @@ def node_array(rows: BlockNodes) -> np.ndarray:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def identity_of(graph_digest: str, nodes: np.ndarray | None, info: SampleInfo, pilot: Record) -> dict[str, str]:
-    """Entries that distinguish features from others, among them a digest of the rows of a few nodes."""
+def identity_of(
+    graph_digest: str, nodes: np.ndarray | None, info: SampleInfo, pilot: Record
+) -> dict[str, str]:
+    """Entries that distinguish features from others, among them a digest of the rows of a few
+    nodes.
+    """
     arrays = pilot.arrays()
     return {
         "graph": graph_digest,

@@ -1,4 +1,6 @@
-"""The compiled loops over the visits of features; `counts` are uint16 of walks, float32 of powers."""
+"""The compiled loops over the visits of features; `counts` are uint16 of walks, float32
+of powers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ from graphrf._base.compiled import njit
 
 @njit(nogil=True, cache=True)
 def fill_values(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, load, nodes, root, data
+    first,
+    last,
+    indptr,
+    indices,
+    visit_ptr,
+    visits_per_entry,
+    steps,
+    counts,
+    load,
+    nodes,
+    root,
+    data,
 ):
     """Values of the feature matrix for rows first .. last - 1."""
     for row in range(uint64(first), uint64(last)):
@@ -38,9 +51,23 @@ def _inner(y, row, x, column):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def step_products(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, visit_ptr, visits_per_entry, steps, counts, nodes, root, x, y, n_steps
+    first,
+    last,
+    indptr,
+    indices,
+    visit_ptr,
+    visits_per_entry,
+    steps,
+    counts,
+    nodes,
+    root,
+    x,
+    y,
+    n_steps,
 ):
-    """Sums over the visits at step k of rows first .. last - 1 of count * sqrt(d_i / d_v) * <y_i, x_v>."""
+    """Sums over the visits at step k of rows first .. last - 1 of count * sqrt(d_i / d_v) * <y_i,
+    x_v>.
+    """
     sums = np.zeros(n_steps)
     for row in range(uint64(first), uint64(last)):
         visit = uint64(visit_ptr[row])
@@ -59,12 +86,25 @@ def step_products(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def entry_values(  # type: ignore[no-untyped-def]
-    first, last, indptr, visit_ptr, visits_per_entry, steps, counts, ratios, loads, places, values, diagonals
+    first,
+    last,
+    indptr,
+    visit_ptr,
+    visits_per_entry,
+    steps,
+    counts,
+    ratios,
+    loads,
+    places,
+    values,
+    diagonals,
 ):
-    """Values of the entries of rows first .. last - 1 under two modulations (`loads`), and diagonals of products.
+    """Values of the entries of rows first .. last - 1 under two modulations (`loads`), and
+    diagonals of products.
 
-    `ratios` are sqrt(d_i / d_v) of each entry, empty if all are 1. places[i] is the index of entry i in `values`;
-    past its end nothing is stored. `diagonals` are those of R R^T and of R S^T + S R^T.
+    `ratios` are sqrt(d_i / d_v) of each entry, empty if all are 1. places[i] is the index of entry
+    i in `values`; past its end nothing is stored. `diagonals` are those of R R^T and of R S^T + S
+    R^T.
     """
     for row in range(uint64(first), uint64(last)):
         visit = uint64(visit_ptr[row])
@@ -90,10 +130,11 @@ def entry_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore[no-untyped-def]
-    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, optionally, of R S^T + S R^T.
+    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, optionally, of R S^T
+    + S R^T.
 
-    `indptr` and `rows` are the pattern of R and S by columns (CSC), rows ascending in each; `values`, shape (nnz,
-    2), those of R and of S; `products` has shape (m, m, 1) or (m, m, 2).
+    `indptr` and `rows` are the pattern of R and S by columns (CSC), rows ascending in each;
+    `values`, shape (nnz, 2), those of R and of S; `products` has shape (m, m, 1) or (m, m, 2).
     """
     both = products.shape[2] > 1
     for column in range(uint64(indptr.size - 1)):
@@ -117,7 +158,9 @@ def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore
 
 @njit(nogil=True, cache=True)
 def symmetric(products, number, diagonals):  # type: ignore[no-untyped-def]
-    """One of the `products` as a symmetric matrix with its diagonal, by tiles that fit into the cache."""
+    """One of the `products` as a symmetric matrix with its diagonal, by tiles that fit into the
+    cache.
+    """
     size, tile = products.shape[0], 32
     matrix = np.empty((size, size))
     for top in range(0, size, tile):

@@ -14,7 +14,12 @@ from graphrf.features.sample_info import SampleInfo
 
 
 def feature_matrix(
-    info: SampleInfo, nodes: np.ndarray, record: Record, f: np.ndarray, *, n_threads: int | None = None
+    info: SampleInfo,
+    nodes: np.ndarray,
+    record: Record,
+    f: np.ndarray,
+    *,
+    n_threads: int | None = None,
 ) -> sp.csr_array:
     """The feature matrix of a modulation, for the record of some nodes; see `Features.matrix`."""
     load = info.load(f)
@@ -28,9 +33,19 @@ def feature_matrix(
 
     def fill(rows: tuple[int, int]) -> None:
         fill_values(
-            rows[0], rows[1], record.indptr, record.indices, record.visit_ptr, record.visits_per_entry,
-            record.steps, record.counts, load, nodes, root, data,
-        )  # fmt: skip
+            rows[0],
+            rows[1],
+            record.indptr,
+            record.indices,
+            record.visit_ptr,
+            record.visits_per_entry,
+            record.steps,
+            record.counts,
+            load,
+            nodes,
+            root,
+            data,
+        )
 
     for _ in ordered_map(fill, row_blocks(record.indptr), thread_count(n_threads)):
         pass
@@ -38,12 +53,16 @@ def feature_matrix(
 
 
 def step_squares(info: SampleInfo, nodes: np.ndarray, record: Record) -> np.ndarray:
-    """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), float64: f^T M f is the mean diagonal entry of F F^T."""
+    """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), float64: f^T M f is the mean diagonal
+    entry of F F^T.
+    """
     load = 1.0 / info.walkers
     root = info.degree_roots
     sums = np.zeros((load.size, load.size))
     for first, last in row_blocks(record.indptr):
-        entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (record.indptr, record.visit_ptr))
+        entries, visits = (
+            slice(int(ends[first]), int(ends[last])) for ends in (record.indptr, record.visit_ptr)
+        )
         per_entry = record.visits_per_entry[entries].astype(np.int64)
         counts = record.counts[visits].astype(np.float64)
         if root.size:
@@ -51,7 +70,8 @@ def step_squares(info: SampleInfo, nodes: np.ndarray, record: Record) -> np.ndar
             counts *= np.repeat(own / root[record.indices[entries]], per_entry)
         pointer = np.concatenate([[0], np.cumsum(per_entry)])
         by_step = sp.csr_array(
-            (counts, record.steps[visits].astype(np.int64), pointer), shape=(per_entry.size, load.size)
+            (counts, record.steps[visits].astype(np.int64), pointer),
+            shape=(per_entry.size, load.size),
         )
         sums += (by_step.T @ by_step).toarray()
     return np.asarray(sums * np.outer(load, load) / nodes.size)

@@ -1,4 +1,6 @@
-"""F F^T of sampled rows for many modulations: what does not depend on the modulation is made once."""
+"""F F^T of sampled rows for many modulations: what does not depend on the modulation is
+made once.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from graphrf.features.record import Record
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.features.sample_info import SampleInfo
 
-# Entries, and pairs of them, from which on threads share them; pairs for each entry, as every thread reads all.
+# Entries, and pairs of them, from which on threads share them; pairs for each entry, as every
+# thread reads all.
 _WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 1_000_000, 4_000_000, 8
 # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
 _DENSE_SPEED = 8.0
@@ -23,13 +26,15 @@ _DENSE_SPEED = 8.0
 class RowPairs:
     """Products R R^T and S R^T + R S^T of rows R = F(f) and S = F(f') of one record.
 
-    The entries are sorted by columns once. A product is then one pass over the pairs of entries that share a
-    column, or a dense product over the columns that are not empty where that is less. Its bits do not depend on
-    the number of threads. Memory: 16 bytes an entry, and 40 while it works. Time of a product: O(visits + pairs +
-    m^2).
+    The entries are sorted by columns once. A product is then one pass over the pairs of entries
+    that share a column, or a dense product over the columns that are not empty where that is less.
+    Its bits do not depend on the number of threads. Memory: 16 bytes an entry, and 40 while it
+    works. Time of a product: O(visits + pairs + m^2).
     """
 
-    def __init__(self, info: SampleInfo, nodes: np.ndarray, record: Record, n_threads: int | None = None) -> None:
+    def __init__(
+        self, info: SampleInfo, nodes: np.ndarray, record: Record, n_threads: int | None = None
+    ) -> None:
         self._info, self._record = info, record
         self._n_rows = m = nodes.size
         order, counts = _by_columns(record, (m, info.n_nodes))
@@ -53,19 +58,29 @@ class RowPairs:
         counts = counts[counts > 1]
         self._indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
         self._threads, self._shares = 1, [(0, m)]
-        if not self._dense and threads > 1 and pairs > max(_WORTH_PAIRS, _PAIRS_PER_ENTRY * self._rows.size):
+        if (
+            not self._dense
+            and threads > 1
+            and pairs > max(_WORTH_PAIRS, _PAIRS_PER_ENTRY * self._rows.size)
+        ):
             before = np.arange(self._rows.size) - np.repeat(self._indptr[:-1], counts)
             work = np.cumsum(np.bincount(self._rows, before, minlength=m))
             self._threads = threads
             self._shares = row_shares(np.concatenate([[0], work]).astype(np.int64), threads)
 
-    def __call__(self, f: np.ndarray, slopes: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """R R^T for the modulation f, and R S^T + S R^T for each of the others, shape (m, m) each."""
+    def __call__(
+        self, f: np.ndarray, slopes: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """R R^T for the modulation f, and R S^T + S R^T for each of the others, shape
+        (m, m) each.
+        """
         matrix, change = self._products(f, slopes[0] if slopes else None)
         changes = [change, *(self._products(f, slope)[1] for slope in slopes[1:])]
         return matrix, [change for change in changes if change is not None]
 
-    def _products(self, f: np.ndarray, slope: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def _products(
+        self, f: np.ndarray, slope: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         loads = [self._info.load(f if each is None else each) for each in (f, slope)]
         values, diagonals = self._values(np.column_stack(loads))
         if self._dense:
@@ -77,24 +92,41 @@ class RowPairs:
 
         for _ in ordered_map(add, self._shares, self._threads):
             pass
-        return symmetric(products, 0, diagonals), None if slope is None else symmetric(products, 1, diagonals)
+        return symmetric(products, 0, diagonals), None if slope is None else symmetric(
+            products, 1, diagonals
+        )
 
     def _values(self, loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values of the entries, sorted by columns, under both modulations, and of the diagonals: (m, 2)."""
+        """Values of the entries, sorted by columns, under both modulations, and of the diagonals:
+        (m, 2).
+        """
         values, diagonals = np.empty((self._rows.size, 2)), np.empty((self._n_rows, 2))
         record = self._record
 
         def fill(rows: tuple[int, int]) -> None:
             entry_values(
-                *rows, record.indptr, record.visit_ptr, record.visits_per_entry, record.steps, record.counts,
-                self._ratios, loads, self._places, values, diagonals,
-            )  # fmt: skip
+                *rows,
+                record.indptr,
+                record.visit_ptr,
+                record.visits_per_entry,
+                record.steps,
+                record.counts,
+                self._ratios,
+                loads,
+                self._places,
+                values,
+                diagonals,
+            )
 
-        for _ in ordered_map(fill, row_shares(record.indptr, self._fill_threads), self._fill_threads):
+        for _ in ordered_map(
+            fill, row_shares(record.indptr, self._fill_threads), self._fill_threads
+        ):
             pass
         return values, diagonals
 
-    def _dense_products(self, values: np.ndarray, both: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    def _dense_products(
+        self, values: np.ndarray, both: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """The products by dense blocks of columns."""
         matrix, half = (np.zeros((self._n_rows, self._n_rows)) for _ in range(2))
         width = max(1, DENSE_NUMBERS // self._n_rows)

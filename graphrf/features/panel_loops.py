@@ -1,4 +1,6 @@
-"""The compiled loops of products with a few columns: of a sparse matrix by rows (CSR), and of its transpose."""
+"""The compiled loops of products with a few columns: of a sparse matrix by rows (CSR), and of its
+transpose.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from numba.extending import intrinsic
 from graphrf._base.compiled import njit
 from graphrf._base.intrinsics import VectorRegisters, unpacked
 
-# Sums of a row, which its entries take in turn: additions to a single one would wait for each other.
+# Sums of a row, which its entries take in turn: additions to a single one would wait for each
+# other.
 _SUMS = 2
 
 
@@ -20,7 +23,8 @@ _SUMS = 2
 def _gather(  # type: ignore[no-untyped-def]
     typingctx, width, indices, data, start, stop, panel, at, result, row, column
 ):
-    """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in registers.
+    """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in
+    registers.
 
     Entries at even and at odd places are added separately, in order, for every width.
     """
@@ -42,7 +46,9 @@ def _gather(  # type: ignore[no-untyped-def]
 
         rounds = builder.and_(builder.sub(stop, start), ir.Constant(start.type, -_SUMS))
         even = builder.add(start, rounds)
-        with cgutils.for_range_slice(builder, start, even, ir.Constant(start.type, _SUMS), start.type) as (i, _):
+        with cgutils.for_range_slice(
+            builder, start, even, ir.Constant(start.type, _SUMS), start.type
+        ) as (i, _):
             for turn, total in enumerate(sums):
                 add(builder.add(i, ir.Constant(start.type, turn)), total)
         with cgutils.for_range_slice(builder, even, stop, one, start.type) as (i, _):
@@ -63,7 +69,9 @@ def _scatter(  # type: ignore[no-untyped-def]
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, indices, data, start, stop, y, row, column, panel, at = unpacked(context, builder, signature, arguments)
+        _, indices, data, start, stop, y, row, column, panel, at = unpacked(
+            context, builder, signature, arguments
+        )
         vectors = VectorRegisters(context, builder, width.literal_value, signature.args[5].dtype)
         own = vectors.load(vectors.place(y, row, column))
         one = ir.Constant(start.type, 1)
@@ -78,10 +86,12 @@ def _scatter(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_rows(first, last, indptr, indices, data, panel, result, column):  # type: ignore[no-untyped-def]
-    """Rows first .. last - 1 of result[:, column : column + p] <- matrix (CSR) panel, of shape (N, p).
+    """Rows first .. last - 1 of result[:, column : column + p] <- matrix (CSR) panel, of shape (N,
+    p).
 
-    Every number is the sum over its row's entries at even places plus that over those at odd places, each in
-    order, so its bits depend neither on the rows and columns beside it nor on the threads.
+    Every number is the sum over its row's entries at even places plus that over those at odd
+    places, each in order, so its bits depend neither on the rows and columns beside it nor on the
+    threads.
     """
     p = uint64(panel.shape[1])
     to = uint64(column)
@@ -107,10 +117,11 @@ def multiply_rows(first, last, indptr, indices, data, panel, result, column):  #
 
 @njit(nogil=True, cache=True)
 def scatter_rows(first, last, indptr, indices, data, y, column, panel, low):  # type: ignore[no-untyped-def]
-    """panel <- panel + (matrix^T y[:, column : column + p])[low : low + h], of rows first .. last - 1 alone.
+    """panel <- panel + (matrix^T y[:, column : column + p])[low : low + h], of rows first .. last -
+    1 alone.
 
-    The columns of these rows are low .. low + h - 1, and the panel has shape (h, p). Every number is summed in the
-    order of the rows, independently of other columns.
+    The columns of these rows are low .. low + h - 1, and the panel has shape (h, p). Every number
+    is summed in the order of the rows, independently of other columns.
     """
     p = uint64(panel.shape[1])
     at = uint64(column)

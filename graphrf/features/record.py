@@ -1,4 +1,6 @@
-"""The record of features on the host: the nodes reached from each row, the steps, and the counts."""
+"""The record of features on the host: the nodes reached from each row, the steps, and
+the counts.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,12 @@ from graphrf.features.rows import gathered
 class Record:
     """Rows of entries (nodes reached), and entries of visits (steps); read-only.
 
-    `indptr` and `visit_ptr`, shape (n + 1,), are the starts of each row's entries and visits, int32 or int64;
-    `indices`, of the type of `indptr`, the nodes reached, ascending within a row; `visits_per_entry` and `steps`,
-    ascending within an entry, are uint16; `counts` uint16 of walks, float32 of powers. Powers have `work`, int64,
-    the multiply-adds of each row, and cut ones `dropped`, float32, shape (n, steps), the norms of the dropped part
-    of each row of W^k. `graphrf.features.device_record.DeviceRecord` is the same in tensors.
+    `indptr` and `visit_ptr`, shape (n + 1,), are the starts of each row's entries and visits, int32
+    or int64; `indices`, of the type of `indptr`, the nodes reached, ascending within a row;
+    `visits_per_entry` and `steps`, ascending within an entry, are uint16; `counts` uint16 of walks,
+    float32 of powers. Powers have `work`, int64, the multiply-adds of each row, and cut ones
+    `dropped`, float32, shape (n, steps), the norms of the dropped part of each row of W^k.
+    `graphrf.features.device_record.DeviceRecord` is the same in tensors.
     """
 
     indptr: np.ndarray
@@ -35,7 +38,9 @@ class Record:
             array.setflags(write=False)  # loops are compiled for read-only arrays alone
 
     def __reduce__(self) -> Any:
-        return Record, tuple(getattr(self, part.name) for part in fields(self))  # pickle drops read-only flags
+        return Record, tuple(
+            getattr(self, part.name) for part in fields(self)
+        )  # pickle drops read-only flags
 
     @classmethod
     def empty(cls, of_powers: bool) -> Record:

@@ -16,8 +16,8 @@ _MOST_SHORT = 2**31 - 1
 _BLOCK = 1_000_000
 # Entries of a block of a dense product.
 _PRODUCT_BLOCK = 4_000_000
-# A product of two sparse matrices is computed with dense ones above this fraction of non-zeros (measured on
-# 500 rows), and up to this number of entries.
+# A product of two sparse matrices is computed with dense ones above this fraction of non-zeros
+# (measured on 500 rows), and up to this number of entries.
 _DENSE_FRACTION = 0.02
 DENSE_NUMBERS = 40_000_000
 
@@ -29,8 +29,9 @@ def row_numbers(argument: str, wanted: Any, nodes: np.ndarray) -> np.ndarray:
     wanted = np.asarray(wanted)
     if wanted.dtype.kind not in "iu" or wanted.ndim > 1:
         raise TypeError(
-            f"`{argument}` must be integer node positions of shape (n,), got {checks.describe(wanted)}; "
-            "features hold no names: graph.index([...]) turns names into positions"
+            f"`{argument}` must be integer node positions of shape (n,), got "
+            f"{checks.describe(wanted)}; features hold no names: graph.index([...]) turns names "
+            "into positions"
         )
     wanted = np.atleast_1d(wanted).astype(np.int64)
     order = np.argsort(nodes, kind="stable")
@@ -48,7 +49,9 @@ def not_sampled(argument: str, node: int) -> ValueError:
 
 
 def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of CSR rows in the order given, and the row pointer of the result, int64 where it needs to be."""
+    """Entries of CSR rows in the order given, and the row pointer of the result, int64 where it
+    needs to be.
+    """
     sizes = np.diff(pointer)[rows].astype(np.int64)
     entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within(sizes)
     joined = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
@@ -67,8 +70,8 @@ def dense_product(
 ) -> np.ndarray:
     """left right^T, dense.
 
-    It is computed with dense rows if their fraction of non-zeros is above `filled` and they have at most `most`
-    numbers; else some rows at a time, to save memory.
+    It is computed with dense rows if their fraction of non-zeros is above `filled` and they have at
+    most `most` numbers; else some rows at a time, to save memory.
     """
     numbers = (left.shape[0] + right.shape[0]) * left.shape[1]
     if left.nnz + right.nnz > filled * numbers and (most is None or numbers <= most):

@@ -1,4 +1,6 @@
-"""Settings that all rows of a set of features share, and the factors that turn counts into values."""
+"""Settings that all rows of a set of features share, and the factors that turn counts
+into values.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,14 @@ class FeatureKernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SampleInfo:
-    """The settings of features and the properties of the graph that their rows need; the same for all rows.
+    """The settings of features and the properties of the graph that their rows need; the same for
+    all rows.
 
-    `n_walks` is m, by which counts are divided, 1 for powers, and `scale` the graph's scale of the Laplacian.
-    `survival` is S(k), shape (L + 1,), 1 for powers; it is `complete` if it reaches every step that matters,
-    without a fixed end. `degrees` is the load d of every node, None where all are 1 (combinatorial). `of_powers`
-    is True if records hold values of powers (float32), not visits of walks (uint16).
+    `n_walks` is m, by which counts are divided, 1 for powers, and `scale` the graph's scale of the
+    Laplacian. `survival` is S(k), shape (L + 1,), 1 for powers; it is `complete` if it reaches
+    every step that matters, without a fixed end. `degrees` is the load d of every node, None where
+    all are 1 (combinatorial). `of_powers` is True if records hold values of powers (float32), not
+    visits of walks (uint16).
     """
 
     n_nodes: int
@@ -52,7 +56,9 @@ class SampleInfo:
     of_powers: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        return {part.name: getattr(self, part.name) for part in fields(self)}  # without cached properties
+        return {
+            part.name: getattr(self, part.name) for part in fields(self)
+        }  # without cached properties
 
     @property
     def max_length(self) -> int:
@@ -82,7 +88,9 @@ class SampleInfo:
         return record.total_count() - self.n_walks * record.n_rows
 
     def load(self, f: np.ndarray) -> np.ndarray:
-        """f_k / (m S(k)) of every step, float64, shape (L + 1,); missing entries at the end of f count as zero."""
+        """f_k / (m S(k)) of every step, float64, shape (L + 1,); missing entries at the end of f
+        count as zero.
+        """
         f = np.asarray(f, dtype=np.float64)
         load = np.zeros(self.survival.size)
         used = min(load.size, f.size)
@@ -95,7 +103,9 @@ class SampleInfo:
         return np.zeros(0) if self.degrees is None else np.sqrt(self.degrees)
 
     def modulation(self, kernel: FeatureKernel) -> np.ndarray:
-        """f_0 .. f_L of a kernel; TypeError or ValueError if it is not one of these features' Laplacian."""
+        """f_0 .. f_L of a kernel; TypeError or ValueError if it is not one of these features'
+        Laplacian.
+        """
         for needed in ("laplacian", "modulation", "modulation_tail"):
             if not hasattr(kernel, needed):
                 raise checks.not_a_kernel(kernel)
@@ -103,26 +113,30 @@ class SampleInfo:
             raise checks.value_error(
                 "kernel",
                 f"must be of the {self.laplacian} Laplacian, whose "
-                f"{'powers' if self.of_powers else 'walks'} these are, got one of the {kernel.laplacian} "
-                f"Laplacian; sample with laplacian={kernel.laplacian!r}",
+                f"{'powers' if self.of_powers else 'walks'} these are, got one of the "
+                f"{kernel.laplacian} Laplacian; sample with laplacian={kernel.laplacian!r}",
             )
         if self.dtype == np.float32:
             total = kernel.modulation_tail(-1, scale=self.scale)
             if total and not 1 / _LARGEST_SINGLE < total < _LARGEST_SINGLE:
                 raise ValueError(
-                    f"entries of the Gram matrix of {kernel!r}, up to {total**2:.2g}, leave float32: sample with "
-                    "dtype=numpy.float64"
+                    f"entries of the Gram matrix of {kernel!r}, up to {total**2:.2g}, leave "
+                    "float32: sample with dtype=numpy.float64"
                 )
         return kernel.modulation(self.max_length + 1, scale=self.scale)
 
     def is_of_same_matrix(self, other: SampleInfo) -> bool:
-        """True if both have the same number of nodes, and the same Laplacian and scale of the walk matrix."""
+        """True if both have the same number of nodes, and the same Laplacian and scale of the walk
+        matrix.
+        """
         mine, its = ((one.n_nodes, one.laplacian, one.scale) for one in (self, other))
         return mine == its
 
     def settings_shown(self) -> list[tuple[str, Any]]:
         """The rows of a table for notebooks: the sampler and its settings."""
-        settings = [f"{name} {value}" for name, value in self.description.items() if name != "sampler"]
+        settings = [
+            f"{name} {value}" for name, value in self.description.items() if name != "sampler"
+        ]
         return [
             ("sampler", f"{self.description.get('sampler')}: {', '.join(settings)}"),
             ("highest power" if self.of_powers else "longest step", self.max_length),

@@ -74,16 +74,19 @@ class SampledRows(SampleProperties):
         return not isinstance(self._record, Record)
 
     def to(self, device: str | torch.device) -> Self:
-        """The same features with their record on a device; the features themselves if it is there already.
+        """The same features with their record on a device; the features themselves if it is there
+        already.
 
-        "cpu" stands for the host, with arrays of numpy. `nbytes` are copied, and take as much memory there; 16-bit
-        integers are kept as their bits in int16. ImportError or ValueError if torch is missing, or knows no such
-        device.
+        "cpu" stands for the host, with arrays of numpy. `nbytes` are copied, and take as much
+        memory there; 16-bit integers are kept as their bits in int16. ImportError or ValueError if
+        torch is missing, or knows no such device.
 
         Examples
         --------
         >>> import graphrf as grf
-        >>> features = grf.sample_features(grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0)
+        >>> features = grf.sample_features(
+        ...     grf.from_edges([0, 1], [1, 2]), grf.RandomWalks(n_walks=4), seed=0
+        ... )
         >>> features.to("cpu") is features  # to("cuda") copies them
         True
         """
@@ -91,7 +94,9 @@ class SampledRows(SampleProperties):
             return self
         place = torch_device(device, "Features.to")
         moved = self._fetched() if place.type == "cpu" else self._moved(place)
-        return self if moved is self._record else type(self)(self.info, self.nodes, moved, self.origin)
+        return (
+            self if moved is self._record else type(self)(self.info, self.nodes, moved, self.origin)
+        )
 
     def _moved(self, device: torch.device) -> DeviceRecord:
         """The record as tensors on a device; on the host's CPU they share the arrays' memory."""
@@ -141,7 +146,9 @@ class SampledRows(SampleProperties):
 
     @property
     def nbytes(self) -> int:
-        """Memory of the stored arrays in bytes (degrees, which belong to the graph, not counted)."""
+        """Memory of the stored arrays in bytes (degrees, which belong to the graph, not
+        counted).
+        """
         return self._record.nbytes + self.nodes.nbytes
 
     @property
@@ -173,12 +180,16 @@ class SampledRows(SampleProperties):
     # -- some of the rows, and files ---------------------------------------------------------------
 
     def take(self, nodes: NodesLike) -> Self:
-        """The features of some nodes (positions), in the order given, on the same device; repeats are allowed."""
+        """The features of some nodes (positions), in the order given, on the same device; repeats
+        are allowed.
+        """
         return self._take_rows(row_numbers("nodes", nodes, self.nodes))
 
     def _take_rows(self, rows: np.ndarray) -> Self:
         return type(self)(self.info, self.nodes[rows], self._record.take(rows), self.origin)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the features as an .npz file without pickle, atomically; it can be used without the graph."""
+        """Write the features as an .npz file without pickle, atomically; it can be used without the
+        graph.
+        """
         write_features(path, self.info, self.nodes, self._fetched())

@@ -18,8 +18,9 @@ from graphrf.features.sample_info import SampleInfo
 if TYPE_CHECKING:
     from graphrf.features.device_record import RecordPart
 
-# Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of warnings belong
-# to the process and are not safe to change in threads, so they are not changed at every tensor.
+# Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of
+# warnings belong to the process and are not safe to change in threads, so they are not changed at
+# every tensor.
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     torch.zeros((1, 1)).to_sparse_csr()
@@ -37,9 +38,15 @@ class DegreeRoots(NamedTuple):
 
 
 def entry_values(
-    record: DeviceRecord, roots: DegreeRoots | None, load: Tensor, dtype: torch.dtype, visits_at_once: int
+    record: DeviceRecord,
+    roots: DegreeRoots | None,
+    load: Tensor,
+    dtype: torch.dtype,
+    visits_at_once: int,
 ) -> Tensor:
-    """Values of the feature matrix, shape (entries,), with the bits of `fill_values` on every device."""
+    """Values of the feature matrix, shape (entries,), with the bits of `fill_values` on every
+    device.
+    """
     values = torch.zeros(record.indices.numel(), dtype=dtype, device=record.device)
     for part in record.parts(visits_at_once):
         terms = record.visit_counts(part).mul_(load.index_select(0, record.visit_steps(part)))
@@ -70,8 +77,12 @@ def step_products(
     return sums
 
 
-def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, visits_at_once: int) -> Tensor:
-    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps, n_steps)."""
+def step_squares(
+    record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, visits_at_once: int
+) -> Tensor:
+    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps,
+    n_steps).
+    """
     sums = torch.zeros(n_steps * n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
         weights, steps = record.visit_counts(part), record.visit_steps(part).long()
@@ -80,7 +91,9 @@ def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, 
         sums += _binned(steps * (n_steps + 1), weights.square(), n_steps**2)
         sizes = record.entry_sizes(part)
         place = torch.arange(weights.numel(), device=record.device)
-        after = _of_visits(torch.cumsum(sizes, 0), record, part) - place - 1  # visits of the entry that follow
+        after = (
+            _of_visits(torch.cumsum(sizes, 0), record, part) - place - 1
+        )  # visits of the entry that follow
         distance = 1
         first = place[after >= distance]
         while first.numel():
@@ -93,8 +106,12 @@ def step_squares(record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, 
     return sums.reshape(n_steps, n_steps)
 
 
-def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The pattern of the feature matrix by columns: pointer, rows (ascending), and the entry at each place."""
+def transposed_pattern(
+    record: DeviceRecord, n_nodes: int, visits_at_once: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The pattern of the feature matrix by columns: pointer, rows (ascending), and the entry at
+    each place.
+    """
     kind = record.indices.dtype
     pointer = starts_of(torch.bincount(record.indices, minlength=n_nodes))
     free = pointer[:-1].clone()
@@ -112,7 +129,9 @@ def transposed_pattern(record: DeviceRecord, n_nodes: int, visits_at_once: int) 
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each in order: without atomic additions, whose order CUDA leaves open."""
+    """Sums of consecutive runs of terms, each in order: without atomic additions, whose order CUDA
+    leaves open.
+    """
     first = torch.cumsum(sizes, 0) - sizes
     if not terms.numel():
         return terms.new_zeros(sizes.numel())
@@ -128,7 +147,9 @@ def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
-    """Sums of terms by bin, int64 below `n_bins`, in many copies of the bins, so that threads rarely collide."""
+    """Sums of terms by bin, int64 below `n_bins`, in many copies of the bins, so that threads
+    rarely collide.
+    """
     copies = max(1, min(_BINS, terms.numel()) // n_bins)
     lane = torch.arange(bins.numel(), device=bins.device) % copies
     sums = terms.new_zeros(copies * n_bins).index_add_(0, lane * n_bins + bins, terms)
@@ -144,17 +165,23 @@ def _ratios(record: DeviceRecord, roots: DegreeRoots, part: RecordPart) -> Tenso
 def _of_visits(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor:
     """The value of the entry of each visit."""
     sizes = record.entry_sizes(part)
-    return torch.repeat_interleave(values, sizes, 0, output_size=part.visits.stop - part.visits.start)
+    return torch.repeat_interleave(
+        values, sizes, 0, output_size=part.visits.stop - part.visits.start
+    )
 
 
 def _of_entries(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tensor:
     """The value of the row of each entry."""
     sizes = record.indptr[part.rows.start : part.rows.stop + 1].diff()
-    return torch.repeat_interleave(values, sizes, 0, output_size=part.entries.stop - part.entries.start)
+    return torch.repeat_interleave(
+        values, sizes, 0, output_size=part.entries.stop - part.entries.start
+    )
 
 
 class DeviceRows(NamedTuple):
-    """Rows on a device: their nodes (int64), record, and roots of loads, None if all loads are 1."""
+    """Rows on a device: their nodes (int64), record, and roots of loads, None if all
+    loads are 1.
+    """
 
     nodes: Tensor
     record: DeviceRecord
@@ -170,7 +197,9 @@ def device_rows(info: SampleInfo, nodes: np.ndarray, record: DeviceRecord) -> De
     return DeviceRows(there, record, DegreeRoots(every[there], every))
 
 
-def tensor_on_device(info: SampleInfo, rows: DeviceRows, f: np.ndarray, device: torch.device) -> Tensor:
+def tensor_on_device(
+    info: SampleInfo, rows: DeviceRows, f: np.ndarray, device: torch.device
+) -> Tensor:
     """See `Features.torch`, for rows on a device; f is the modulation."""
     record = rows.record
     load = torch.from_numpy(info.load(f)).to(record.device)
@@ -191,7 +220,9 @@ def tensor_from_host(
         'take some of the rows (Features.take), or sample with dtype="float32"',
     )
     matrix = feature_matrix(info, nodes, record, f)
-    pointer, index = (torch.from_numpy(np.array(part)).to(device) for part in (matrix.indptr, matrix.indices))
+    pointer, index = (
+        torch.from_numpy(np.array(part)).to(device) for part in (matrix.indptr, matrix.indices)
+    )
     return csr_tensor(pointer, index, torch.from_numpy(matrix.data).to(device), matrix.shape)
 
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from graphrf.gp.latent.model import LatentGaussianModel as LatentGaussianModel
     from graphrf.gp.likelihoods.counts import NegativeBinomial as NegativeBinomial
     from graphrf.gp.likelihoods.counts import Poisson as Poisson
-    from graphrf.gp.likelihoods.counts import ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial
+    from graphrf.gp.likelihoods.counts import (
+        ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial,
+    )
     from graphrf.gp.likelihoods.counts import ZeroInflatedPoisson as ZeroInflatedPoisson
     from graphrf.gp.likelihoods.likelihood import Likelihood as Likelihood
     from graphrf.gp.likelihoods.ordinal import Ordinal as Ordinal

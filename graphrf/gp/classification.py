@@ -27,7 +27,12 @@ from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.labels import Labels, checked_labels
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.progress import Step, step_bar
-from graphrf.gp.model.settings import HYPERPARAMETERS, check_latent_scale, checked_kernel, checked_method
+from graphrf.gp.model.settings import (
+    HYPERPARAMETERS,
+    check_latent_scale,
+    checked_kernel,
+    checked_method,
+)
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.classes import ClassPosterior
 from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
@@ -47,14 +52,15 @@ LARGEST_CURVATURE = 130_000_000
 
 
 class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
-    r"""Gaussian-process classification of the nodes of a graph: class probabilities from labels at some nodes.
+    r"""Gaussian-process classification of the nodes of a graph: class probabilities from labels at
+    some nodes.
 
     .. math:: p(\mathrm{class}\ c \mid f) = \frac{e^{f_c}}{\sum_b e^{f_b}}, \quad
               f_c \sim N\!\left(b_c, \; \sigma^2 K_{ij} / \sqrt{K_{ii} K_{jj}}\right),
 
-    independent latent functions that share the node kernel K and the output scale sigma^2, with means
-    b_c ~ N(0, 4). The posterior is Laplace's approximation; probabilities are averaged over the posterior of
-    lengthscale and output scale, which have weak priors: see "How a fit works".
+    independent latent functions that share the node kernel K and the output scale sigma^2, with
+    means b_c ~ N(0, 4). The posterior is Laplace's approximation; probabilities are averaged over
+    the posterior of lengthscale and output scale, which have weak priors: see "How a fit works".
 
     Examples
     --------
@@ -76,23 +82,25 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     kernel : Kernel or {"diffusion", "matern", "regularized_laplacian"}
         A name stands for its default smoothness; a `Kernel` is the starting point of training.
     method : {"auto", "series", "precision", "features"}
-        As in `GraphGPRegressor`; "auto" also takes "features" where the prior variances of all nodes would cost
-        more than 5e10 multiply-adds.
+        As in `GraphGPRegressor`; "auto" also takes "features" where the prior variances of all
+        nodes would cost more than 5e10 multiply-adds.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, chosen by the likelihood.
     normalize : bool
-        Whether K is scaled to variance 1 at every node, so that sigma^2 is the variance of latent functions.
+        Whether K is scaled to variance 1 at every node, so that sigma^2 is the variance of latent
+        functions.
     output_scale : float, optional
         Fixed sigma^2; None trains it.
     optimize : bool or sequence of str
         Hyperparameters of the kernel to train: all but `nu` and `power`, none, or those named.
     predictive : {"mode", "integrated"}
-        Probabilities are the softmax at the posterior mode, or its mean over the latent posterior; see Notes.
+        Probabilities are the softmax at the posterior mode, or its mean over the latent posterior;
+        see Notes.
     hyperparameters : {"average", "mode"}
         Predictions average over about eight sets, or use the most probable one.
     max_train : int
-        Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3 operations per
-        step.
+        Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3
+        operations per step.
     seed : int in [0, 2^63), optional
         None draws one, which `seed_` records.
     n_threads : int, optional
@@ -117,12 +125,13 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
     Notes
     -----
-    Repeated labels at a node may disagree. Isolated nodes and components without labels have the classes' shares
-    by b, which are less extreme than those of a few labels. With few labels the mode is better calibrated, since
-    Laplace's approximation makes the integral too cautious (`benchmarks/few_labels.py`); where labels are noisy
-    and many, they hardly differ.
+    Repeated labels at a node may disagree. Isolated nodes and components without labels have the
+    classes' shares by b, which are less extreme than those of a few labels. With few labels the
+    mode is better calibrated, since Laplace's approximation makes the integral too cautious
+    (`benchmarks/few_labels.py`); where labels are noisy and many, they hardly differ.
 
-    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and 5.5.1.
+    Sources: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 3.5 and
+    5.5.1.
     """
 
     class_bias_: np.ndarray
@@ -170,26 +179,31 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
     @needs_memory(_LESS_MEMORY)
     def fit(
-        self, nodes: SignalLike, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        nodes: SignalLike,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> GraphGPClassifier:
         """Train the hyperparameters and find the posterior mode.
 
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeats are repeated observations. Without `labels` a dictionary of nodes and labels, or a Series of
-            pandas, whose index holds the nodes: keys are names (`Graph.index`).
+            Repeats are repeated observations. Without `labels` a dictionary of nodes and labels, or
+            a Series of pandas, whose index holds the nodes: keys are names (`Graph.index`).
         labels : array_like, shape (n,), optional
-            Strings or integers, of two classes or more. Missing ones (None, NaN, empty text) and -1 mean that a
-            node has no label, as in scikit-learn, with a warning; of only two classes, -1 may be one.
+            Strings or integers, of two classes or more. Missing ones (None, NaN, empty text) and -1
+            mean that a node has no label, as in scikit-learn, with a warning; of only two classes,
+            -1 may be one.
         sample_weight : float or array_like, shape (n,), optional
             w >= 0: a label counts as w labels of its node, one of weight 0 is left out.
 
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes, labels of only one class or of the wrong length, a directed graph, settings out of
-            range; for predictive="integrated", if the latent covariance of the labels does not fit into memory.
+            For unknown nodes, labels of only one class or of the wrong length, a directed graph,
+            settings out of range; for predictive="integrated", if the latent covariance of the
+            labels does not fit into memory.
 
         Warns
         -----
@@ -200,11 +214,11 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         Notes
         -----
-        Time: training, the covariances and 5 C max_train^3 multiply-adds in each of some 25 steps, and of 10 to
-        130 more (the fewer labels, the more) to average; then some hundred products with K for the m labelled
-        nodes: C m^2 multiply-adds each up to 7,000 nodes (1,000 with a sparse precision), besides one pass over
-        the rows of its factor each, or C solves with the sparse factor. Memory: 4 C max_train^2 numbers; m^2
-        numbers up to as many nodes.
+        Time: training, the covariances and 5 C max_train^3 multiply-adds in each of some 25 steps,
+        and of 10 to 130 more (the fewer labels, the more) to average; then some hundred products
+        with K for the m labelled nodes: C m^2 multiply-adds each up to 7,000 nodes (1,000 with a
+        sparse precision), besides one pass over the rows of its factor each, or C solves with the
+        sparse factor. Memory: 4 C max_train^2 numbers; m^2 numbers up to as many nodes.
         predictive="integrated" takes 1.5 C m^3 multiply-adds and 2 C m^2 numbers besides.
         """
         forget(self, ("_posteriors", "_labels", "_titles"))
@@ -213,22 +227,28 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
-        n_points = POINTS if self.hyperparameters == "average" and (names or self.output_scale is None) else 1
+        n_points = (
+            POINTS
+            if self.hyperparameters == "average" and (names or self.output_scale is None)
+            else 1
+        )
         checks.flag("progress", self.progress)
         positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
         classes, labelled, codes = checked_labels(labels, positions.size, weights)
         positions = positions[labelled]
-        known = Labels.of(positions, codes, classes.size, None if weights is None else weights[labelled])
+        known = Labels.of(
+            positions, codes, classes.size, None if weights is None else weights[labelled]
+        )
         warn_of_no_edges(self.graph)
         warn_of_few(positions.size, bool(names) or self.output_scale is None)
         n_observed = known.nodes.size
         most = int((LARGEST_CURVATURE / (2 * classes.size * n_points)) ** 0.5)
         if self.predictive == "integrated" and n_observed > most:
             raise ValueError(
-                f"predictive='integrated' holds 2 x classes x nodes^2 numbers for each of {n_points} sets of "
-                f"hyperparameters: with {classes.size} classes at most {most} labelled nodes, got {n_observed}; "
-                "use predictive='mode', or fit on fewer"
+                "predictive='integrated' holds 2 x classes x nodes^2 numbers for each of "
+                f"{n_points} sets of hyperparameters: with {classes.size} classes at most {most} "
+                f"labelled nodes, got {n_observed}; use predictive='mode', or fit on fewer"
             )
         self.classes_ = classes
         self.seed_ = checks.seed(self.seed)
@@ -241,7 +261,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
         with linear_algebra(n_train, self.n_threads), step_bar("training", self.progress) as bar:
-            found, points, self.sampler_ = self._trained(plan.route, seen, kernel, names, n_points > 1, bar.update)
+            found, points, self.sampler_ = self._trained(
+                plan.route, seen, kernel, names, n_points > 1, bar.update
+            )
         self.kernel_ = found.model.kernel
         self.output_scale_ = found.amplitude
         density, _ = found.space.log_prior(found.space.vector(found.model))
@@ -255,8 +277,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         if not all(each.mode.converged for each in self._posteriors):
             worst = max((each.mode for each in self._posteriors), key=lambda mode: mode.residual)
             warn(
-                f"the posterior mode was not reached: after {worst.iterations} Newton steps the gradient is "
-                f"{self.residual_:.2g} of its first size; fix a smaller `output_scale`",
+                f"the posterior mode was not reached: after {worst.iterations} Newton steps the "
+                f"gradient is {self.residual_:.2g} of its first size; fix a smaller `output_scale`",
                 SolverWarning,
             )
         return self
@@ -267,25 +289,45 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return "features" if method == "auto" and self.sampler is not None else method
 
     def _plan(self, kernel: Kernel, names: tuple[str, ...], n_observed: int, n_points: int) -> Plan:
-        """The route; sampled features also where the prior variances of all nodes cost too much by the series."""
+        """The route; sampled features also where the prior variances of all nodes cost too much by
+        the series.
+        """
 
         def plan(method: str) -> Plan:
             return make_plan(
-                self.graph, [(kernel, names)], n_observed, method=method, automatic=False, sampler=self.sampler,
-                n_points=n_points, n_threads=self.n_threads,
-            )  # fmt: skip
+                self.graph,
+                [(kernel, names)],
+                n_observed,
+                method=method,
+                automatic=False,
+                sampler=self.sampler,
+                n_points=n_points,
+                n_threads=self.n_threads,
+            )
 
         asked = self._asked_method()
         made = plan(asked)
         variances = n_points * column_products(self.graph, self.graph.n_nodes)
-        if asked == "auto" and made.route.name == "series" and self.normalize and variances > SERIES_BUDGET:
+        if (
+            asked == "auto"
+            and made.route.name == "series"
+            and self.normalize
+            and variances > SERIES_BUDGET
+        ):
             return plan("features")
         return made
 
     def _trained(
-        self, route: Route, seen: Labels, kernel: Kernel, names: tuple[str, ...], averages: bool, step: Step
+        self,
+        route: Route,
+        seen: Labels,
+        kernel: Kernel,
+        names: tuple[str, ...],
+        averages: bool,
+        step: Step,
     ) -> tuple[LatentMode, list[Hyperparameters], Any]:
-        """The most probable hyperparameters, points of their posterior, and the sampler of the rows of all.
+        """The most probable hyperparameters, points of their posterior, and the sampler of the rows
+        of all.
 
         Rows are longer while they end too early.
         """
@@ -296,7 +338,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
             axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
             parameters = Parameters(kernel, names, axis.ranges)
-            space = LatentSpace(parameters, scale, Likelihood(), PRIOR, unit=UNIT, length_unit=axis.unit)
+            space = LatentSpace(
+                parameters, scale, Likelihood(), PRIOR, unit=UNIT, length_unit=axis.unit
+            )
             evidence = ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
             found = find_latent_mode(space, evidence, start)
             start = found.model
@@ -304,11 +348,16 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
                 break
         else:
-            warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
+            warn(
+                f"the data favour a lengthscale longer than {longest:.3g}, "
+                f"{route.limitation(kernel)}"
+            )
         if scale is None:
             n, factor = int(seen.counts.sum()), found.log_posterior - evidence.of_constants()
             warn_of_nothing(factor, n, "the labels")
-        points = evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
+        points = (
+            evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
+        )
         kernels = [found.model.kernel, *(point.kernel for point in points)]
         grams.check(found.model.kernel)
         return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
@@ -316,7 +365,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     def _trained_precisions(
         self, precision: KernelPrecision | None, points: Sequence[Hyperparameters]
     ) -> list[KernelPrecision] | None:
-        """Precisions of the points; if one is singular and was not asked for, None and the series."""
+        """Precisions of the points; if one is singular and was not asked for, None and
+        the series.
+        """
         if precision is None:
             return None
         try:
@@ -331,26 +382,44 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return trained
 
     def _condition(
-        self, labels: Labels, points: Sequence[Hyperparameters], precisions: Sequence[KernelPrecision] | None
+        self,
+        labels: Labels,
+        points: Sequence[Hyperparameters],
+        precisions: Sequence[KernelPrecision] | None,
     ) -> None:
         """The posterior mode at each point."""
         self._labels, self._points = labels, points
         sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
-        longest = max(points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0))
+        longest = max(
+            points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0)
+        )
         self._posteriors = []
         for point, precision in zip(points, precisions or len(points) * [None], strict=True):
             covariance = Covariance.of(
-                self.graph, point.kernel, point.amplitude, n_threads=self.n_threads, sampled=sampled,
-                normalize=self.normalize, warns=point is longest, precision=precision,
-            )  # fmt: skip
+                self.graph,
+                point.kernel,
+                point.amplitude,
+                n_threads=self.n_threads,
+                sampled=sampled,
+                normalize=self.normalize,
+                warns=point is longest,
+                precision=precision,
+            )
             self._posteriors.append(
                 ClassPosterior(
-                    self.graph, labels, covariance, method=self.method_, integrated=self.predictive == "integrated"
+                    self.graph,
+                    labels,
+                    covariance,
+                    method=self.method_,
+                    integrated=self.predictive == "integrated",
                 )
             )
         self.n_points_ = len(points)
         self.class_bias_ = np.array(
-            sum(point.weight * each.bias for point, each in zip(points, self._posteriors, strict=True))
+            sum(
+                point.weight * each.bias
+                for point, each in zip(points, self._posteriors, strict=True)
+            )
         )
         self.residual_ = max(each.mode.residual for each in self._posteriors)
 
@@ -373,9 +442,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         Notes
         -----
-        With a sparse precision all nodes take half a solve for each class, and at first a selected inversion; with
-        the series and `normalize=True` every node one product with F, for its prior variance. Integrated, every
-        node takes two such products and 2 C m^2 multiply-adds.
+        With a sparse precision all nodes take half a solve for each class, and at first a selected
+        inversion; with the series and `normalize=True` every node one product with F, for its prior
+        variance. Integrated, every node takes two such products and 2 C m^2 multiply-adds.
         """
         self._check_fitted()
         positions = self._queried(nodes)
@@ -390,7 +459,9 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return result
 
     def predict(self, nodes: NodesLike | None = None, *, as_frame: bool = False) -> Any:
-        """The most probable class of each node, shape (q,); as a data frame, with its probability."""
+        """The most probable class of each node, shape (q,); as a data frame, with its
+        probability.
+        """
         probabilities = self.predict_proba(nodes)
         best = self.classes_[probabilities.argmax(axis=1)]
         if not checks.flag("as_frame", as_frame):
@@ -398,7 +469,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return self._frame(nodes, {"class": best, "probability": probabilities.max(axis=1)})
 
     def score(
-        self, nodes: SignalLike, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self,
+        nodes: SignalLike,
+        labels: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """The fraction of nodes whose most probable class is their label; arguments as in `fit`."""
         self._check_fitted()
@@ -408,7 +482,11 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         from sklearn.metrics import accuracy_score  # which loads much of scipy
 
-        return float(accuracy_score(labels, self.predict(self.graph.positions(positions)), sample_weight=weights))
+        return float(
+            accuracy_score(
+                labels, self.predict(self.graph.positions(positions)), sample_weight=weights
+            )
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posteriors")

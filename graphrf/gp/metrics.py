@@ -1,4 +1,6 @@
-"""Scores of predictions with uncertainty: error, log density, coverage, divergence from the exact one."""
+"""Scores of predictions with uncertainty: error, log density, coverage, divergence from the exact
+one.
+"""
 
 from __future__ import annotations
 
@@ -63,13 +65,15 @@ def coverage(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, level: float = 0.
 def kl_divergence(
     mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike, *, jitter: float = 0.0
 ) -> float:
-    r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)) in nats, summed over the k dimensions.
+    r"""The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)) in nats, summed over
+    the k dimensions.
 
     .. math:: \mathrm{KL}(N_0 \| N_1) = \tfrac12 \Big( \mathrm{tr}(\Sigma_1^{-1} \Sigma_0)
-              + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) - k + \log \frac{|\Sigma_1|}{|\Sigma_0|} \Big)
+              + (\mu_1 - \mu_0)^\top \Sigma_1^{-1} (\mu_1 - \mu_0) - k + \log
+              \frac{|\Sigma_1|}{|\Sigma_0|} \Big)
 
-    For an approximate posterior (first) and the exact one (second) it is large where the approximation is
-    confident in values that are unlikely under the exact posterior.
+    For an approximate posterior (first) and the exact one (second) it is large where the
+    approximation is confident in values that are unlikely under the exact posterior.
 
     Parameters
     ----------
@@ -81,8 +85,8 @@ def kl_divergence(
     Raises
     ------
     ValueError
-        For shapes that differ, entries that are not finite, or a covariance that is not symmetric or not positive
-        definite to rounding.
+        For shapes that differ, entries that are not finite, or a covariance that is not symmetric
+        or not positive definite to rounding.
 
     Notes
     -----
@@ -95,15 +99,19 @@ def kl_divergence(
     0.4431
     """
     means = [
-        checks.finite(name, checks.array(name, m, np.float64)) for name, m in (("mean0", mean0), ("mean1", mean1))
+        checks.finite(name, checks.array(name, m, np.float64))
+        for name, m in (("mean0", mean0), ("mean1", mean1))
     ]
     size = means[0].size
     for name, array in zip(("mean0", "mean1"), means, strict=True):
         if array.ndim != 1 or array.size != size or size == 0:
-            raise checks.value_error(name, f"must be a vector, both of one size, got shape {array.shape}")
+            raise checks.value_error(
+                name, f"must be a vector, both of one size, got shape {array.shape}"
+            )
     jitter = checks.number("jitter", jitter, low=0)
     covariances = [
-        _covariance(name, c, size) + jitter * np.eye(size) for name, c in (("cov0", cov0), ("cov1", cov1))
+        _covariance(name, c, size) + jitter * np.eye(size)
+        for name, c in (("cov0", cov0), ("cov1", cov1))
     ]
     root0, root1 = _root("cov0", covariances[0]), _root("cov1", covariances[1])
     stretches = svdvals(solve_triangular(root1, root0, lower=True))
@@ -111,15 +119,20 @@ def kl_divergence(
         raise ValueError(_singular("cov0"))
     changes = (stretches - 1.0) * (stretches + 1.0)
     shift = solve_triangular(root1, means[1] - means[0], lower=True)
-    # Where the two are close, log(1 + d) from d; where they are far, from the stretches, which have all digits.
-    logs = np.where(np.abs(changes) < 0.5, np.log1p(np.maximum(changes, -0.5)), 2.0 * np.log(stretches))
+    # Where the two are close, log(1 + d) from d; where they are far, from the stretches, which have
+    # all digits.
+    logs = np.where(
+        np.abs(changes) < 0.5, np.log1p(np.maximum(changes, -0.5)), 2.0 * np.log(stretches)
+    )
     return float(0.5 * (np.sum(changes - logs) + shift @ shift))
 
 
 def _covariance(name: str, value: Any, size: int) -> np.ndarray:
     array = checks.finite(name, checks.array(name, value, np.float64))
     if array.shape != (size, size):
-        raise checks.value_error(name, f"must have shape {(size, size)}, as the means, got {array.shape}")
+        raise checks.value_error(
+            name, f"must have shape {(size, size)}, as the means, got {array.shape}"
+        )
     if np.abs(array - array.T).max() > 1e-8 * np.abs(array).max():
         raise checks.value_error(name, "must be symmetric, got one that differs from its transpose")
     return array
@@ -134,8 +147,8 @@ def _root(name: str, covariance: np.ndarray) -> np.ndarray:
 
 def _singular(name: str) -> str:
     return (
-        f"`{name}` must be positive definite, got one that is numerically singular; compare noisy values (add the "
-        "noise variance to both diagonals), or fewer of them"
+        f"`{name}` must be positive definite, got one that is numerically singular; compare noisy "
+        "values (add the noise variance to both diagonals), or fewer of them"
     )
 
 
@@ -147,7 +160,9 @@ def _arrays(y: Any, **others: Any) -> list[np.ndarray]:
     for name, value in others.items():
         array = checks.finite(name, checks.array(name, value, np.float64))
         if array.shape != truth.shape:
-            raise checks.value_error(name, f"must have the shape of `y`, {truth.shape}, got {array.shape}")
+            raise checks.value_error(
+                name, f"must have the shape of `y`, {truth.shape}, got {array.shape}"
+            )
         result.append(array)
     return result
 
@@ -156,7 +171,8 @@ def _positive(std: np.ndarray) -> None:
     if (std <= 0).any():
         raise checks.value_error(
             "std",
-            f"must be greater than 0, got {float(std.min()):g}; of noisy values it includes the noise "
+            f"must be greater than 0, got {float(std.min()):g}; of noisy values it includes the "
+            "noise "
             '(predict(..., return_std="observation"))',
         )
 
@@ -167,7 +183,8 @@ def log_loss(labels: ArrayLike, probabilities: ArrayLike) -> float:
     Parameters
     ----------
     labels : array_like of int, shape (n,)
-        Columns of `probabilities`: `np.searchsorted(gp.classes_, labels)` for the labels of a classifier.
+        Columns of `probabilities`: `np.searchsorted(gp.classes_, labels)` for the labels of a
+        classifier.
     probabilities : array_like, shape (n, C)
         Rows sum to 1. A true class of probability 0 gives infinity.
 
@@ -188,7 +205,8 @@ class Reliability(NamedTuple):
     Attributes
     ----------
     confidence, accuracy : ndarray, shape (b,)
-        The mean probability of the predicted class in each bin, and the fraction of correct predictions.
+        The mean probability of the predicted class in each bin, and the fraction of correct
+        predictions.
     weight : ndarray of int, shape (b,)
         Predictions in the bin.
     """
@@ -199,11 +217,14 @@ class Reliability(NamedTuple):
 
     def _repr_html_(self) -> str:
         """A table of the bins for notebooks."""
-        return html.table("Reliability", zip(*self, strict=True), ("confidence", "accuracy", "predictions"))
+        return html.table(
+            "Reliability", zip(*self, strict=True), ("confidence", "accuracy", "predictions")
+        )
 
 
 def reliability(labels: ArrayLike, probabilities: ArrayLike, *, n_bins: int = 15) -> Reliability:
-    """The reliability curve of the predicted (most probable) class, over bins of equal width of its probability.
+    """The reliability curve of the predicted (most probable) class, over bins of equal width of its
+    probability.
 
     Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", Sec. 2.
 
@@ -220,15 +241,21 @@ def reliability(labels: ArrayLike, probabilities: ArrayLike, *, n_bins: int = 15
     place = np.minimum((sure * n_bins).astype(np.int64), n_bins - 1)
     count = np.bincount(place, minlength=n_bins)
     kept = count > 0
-    means = [np.bincount(place, weights, minlength=n_bins)[kept] / count[kept] for weights in (sure, right)]
+    means = [
+        np.bincount(place, weights, minlength=n_bins)[kept] / count[kept]
+        for weights in (sure, right)
+    ]
     return Reliability(means[0], means[1], count[kept])
 
 
-def expected_calibration_error(labels: ArrayLike, probabilities: ArrayLike, *, n_bins: int = 15) -> float:
-    r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their sizes.
+def expected_calibration_error(
+    labels: ArrayLike, probabilities: ArrayLike, *, n_bins: int = 15
+) -> float:
+    r"""The mean of \|accuracy - confidence\| over the bins of `reliability`, weighted by their
+    sizes.
 
-    It depends on the bins, and is above 0 for perfect probabilities too, by some sqrt(n_bins / n): compare it at
-    equal n.
+    It depends on the bins, and is above 0 for perfect probabilities too, by some sqrt(n_bins / n):
+    compare it at equal n.
 
     Examples
     --------
@@ -251,11 +278,13 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
         )
     if codes.ndim != 1 or not codes.size or p.ndim != 2 or p.shape[0] != codes.size:
         raise checks.value_error(
-            "probabilities", f"must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}"
+            "probabilities",
+            f"must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}",
         )
     if codes.min() < 0 or codes.max() >= p.shape[1]:
         raise checks.value_error(
-            "labels", f"must be in [0, {p.shape[1] - 1}], got {int(codes.min())} to {int(codes.max())}"
+            "labels",
+            f"must be in [0, {p.shape[1] - 1}], got {int(codes.min())} to {int(codes.max())}",
         )
     if (p < 0).any() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-6):
         raise checks.value_error("probabilities", "must be at least 0 with rows that sum to 1")
@@ -263,14 +292,16 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def interval_score(y: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: float = 0.95) -> float:
-    r"""The mean interval score (Winkler's) of central intervals: their width, and a penalty for values outside.
+    r"""The mean interval score (Winkler's) of central intervals: their width, and a penalty for
+    values outside.
 
     .. math:: (u - l) + \tfrac{2}{\alpha} (l - y)_+ + \tfrac{2}{\alpha} (y - u)_+, \quad
               \alpha = 1 - \mathrm{level}.
 
     Smaller is better; the true quantiles minimise its expectation.
 
-    Source: Gneiting and Raftery 2007, "Strictly Proper Scoring Rules, Prediction, and Estimation", Sec. 6.2.
+    Source: Gneiting and Raftery 2007, "Strictly Proper Scoring Rules, Prediction, and Estimation",
+    Sec. 6.2.
 
     Examples
     --------
@@ -287,7 +318,8 @@ def interval_score(y: ArrayLike, low: ArrayLike, high: ArrayLike, *, level: floa
 
 
 def crps(y: ArrayLike, draws: ArrayLike) -> float:
-    r"""The mean continuous ranked probability score of predictions by draws, in units of y; smaller is better.
+    r"""The mean continuous ranked probability score of predictions by draws, in units of y; smaller
+    is better.
 
     .. math:: E|X - y| - \tfrac12 E|X - X'|
 
@@ -317,11 +349,12 @@ def crps(y: ArrayLike, draws: ArrayLike) -> float:
 
 
 def pit(y: ArrayLike, draws: ArrayLike, *, seed: int | None = None) -> np.ndarray:
-    """Probability integral transforms of y under predictions by draws, in [0, 1]: uniform if these are calibrated.
+    """Probability integral transforms of y under predictions by draws, in [0, 1]: uniform if these
+    are calibrated.
 
-    It is the fraction of draws below y, with ties broken at random, so that it is uniform for counts too. A
-    histogram (`numpy.histogram(u, 10, (0, 1))`) that is high at both ends shows overconfident predictions, one
-    that is high in the middle underconfident ones.
+    It is the fraction of draws below y, with ties broken at random, so that it is uniform for
+    counts too. A histogram (`numpy.histogram(u, 10, (0, 1))`) that is high at both ends shows
+    overconfident predictions, one that is high in the middle underconfident ones.
 
     Source: Czado, Gneiting and Held 2009, "Predictive Model Assessment for Count Data".
 
@@ -349,6 +382,7 @@ def _drawn(y: Any, draws: Any) -> tuple[np.ndarray, np.ndarray]:
     values = checks.finite("draws", checks.array("draws", draws, np.float64))
     if truth.ndim != 1 or values.ndim != 2 or values.shape[1] != truth.size or not values.shape[0]:
         raise checks.value_error(
-            "draws", f"must have shape (s, n) for the n values of `y`, got {values.shape} and {truth.shape}"
+            "draws",
+            f"must have shape (s, n) for the n values of `y`, got {values.shape} and {truth.shape}",
         )
     return truth, values

@@ -1,4 +1,6 @@
-"""Predictions of a fitted regressor on a graph: means, deviations, quantiles, probabilities and draws."""
+"""Predictions of a fitted regressor on a graph: means, deviations, quantiles, probabilities and
+draws.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.types import NodesLike, SignalLike
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels, columns_of, deviations_like
+from graphrf.gp.model.answers import (
+    check_deviations,
+    checked_bounds,
+    checked_levels,
+    columns_of,
+    deviations_like,
+)
 from graphrf.gp.model.estimator import NodeEstimator
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
@@ -73,31 +81,35 @@ class NodePredictor(NodeEstimator):
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior mean, and on request standard deviations or covariances of the noise-free function.
+        """The posterior mean, and on request standard deviations or covariances of the noise-free
+        function.
 
-        With a likelihood other than the Gaussian: the mean of the expected observation at exposure 1 (rate,
-        probability of success in one trial), over the posterior of f.
+        With a likelihood other than the Gaussian: the mean of the expected observation at exposure
+        1 (rate, probability of success in one trial), over the posterior of f.
 
         Parameters
         ----------
         nodes : nodes, as in `fit`; default all
         return_std : bool or "observation"
-            True: standard deviations of f, or with another likelihood those of the expected observation, the
-            uncertainty of the rate or probability. "observation": of a new observation, noise included.
+            True: standard deviations of f, or with another likelihood those of the expected
+            observation, the uncertainty of the rate or probability. "observation": of a new
+            observation, noise included.
         return_cov : bool
             The joint covariance of f at the nodes, at most 5,000 distinct ones.
         x : array_like, shape (q,) or (q, b), or data frame, optional
-            Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes are known.
+            Covariates of these nodes, one row each, if `fit` was given `x`; those of observed nodes
+            are known.
         quantiles : sequence of float, optional
-            Levels such as (0.025, 0.5, 0.975): quantiles of f, or with another likelihood of the expected
-            observation, are returned instead of mean and standard deviations; with return_std="observation" those
-            of a new observation, whose intervals hold observations.
+            Levels such as (0.025, 0.5, 0.975): quantiles of f, or with another likelihood of the
+            expected observation, are returned instead of mean and standard deviations; with
+            return_std="observation" those of a new observation, whose intervals hold observations.
         latent : bool
-            With a likelihood other than the Gaussian: mean, standard deviations, covariance or quantiles of the
-            latent function (log rate, log odds), including the constant and trend.
+            With a likelihood other than the Gaussian: mean, standard deviations, covariance or
+            quantiles of the latent function (log rate, log odds), including the constant and trend.
         as_frame : bool
-            Return a pandas data frame with a row for each node, by name, and the columns "mean" and "std", or the
-            levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and so on.
+            Return a pandas data frame with a row for each node, by name, and the columns "mean" and
+            "std", or the levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and
+            so on.
 
         Returns
         -------
@@ -110,13 +122,16 @@ class NodePredictor(NodeEstimator):
 
         Notes
         -----
-        Cost for each of `n_points_` sets of hyperparameters: one product with F for the means of all nodes; for
-        standard deviations (`Numerics.std_method`) with Cholesky m^3 / 6 multiply-adds once, and m^2 / 2 and a
-        product with K for each node that is not observed; with conjugate gradients a solve for each node. Memory:
-        blocks of about 64 MB; m^2 numbers for observed nodes with Cholesky; 3 N x 16 numbers for draws.
+        Cost for each of `n_points_` sets of hyperparameters: one product with F for the means of
+        all nodes; for standard deviations (`Numerics.std_method`) with Cholesky m^3 / 6
+        multiply-adds once, and m^2 / 2 and a product with K for each node that is not observed;
+        with conjugate gradients a solve for each node. Memory: blocks of about 64 MB; m^2 numbers
+        for observed nodes with Cholesky; 3 N x 16 numbers for draws.
         """
         if checks.flag("as_frame", as_frame):
-            answer = self.predict(nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent)
+            answer = self.predict(
+                nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent
+            )
             return self._frame(nodes, columns_of(answer, return_std, return_cov, quantiles))
         self._check_fitted()
         if x is not None:
@@ -138,8 +153,12 @@ class NodePredictor(NodeEstimator):
             variance = variance + self._posterior.noise
         return self._shaped(mean), self._shaped(deviations_like(mean, variance))
 
-    def _is_response(self, return_std: bool | str, return_cov: bool, quantiles: Any, latent: bool) -> bool:
-        """True for predictions of the expected observation, and not of f; raises unless they can be made."""
+    def _is_response(
+        self, return_std: bool | str, return_cov: bool, quantiles: Any, latent: bool
+    ) -> bool:
+        """True for predictions of the expected observation, and not of f; raises unless they can be
+        made.
+        """
         check_deviations(return_std, return_cov)
         if quantiles is not None:
             checked_levels(quantiles, return_std, return_cov)
@@ -148,8 +167,9 @@ class NodePredictor(NodeEstimator):
             if return_std == "observation" and np.ndim(self.noise_):
                 raise checks.value_error(
                     "return_std",
-                    "= 'observation' needs one noise variance, but `noise` has one for each observation: add that "
-                    "of the new observation to the square of `return_std=True`",
+                    "= 'observation' needs one noise variance, but `noise` has one for each "
+                    "observation: add that of the new observation to the square of "
+                    "`return_std=True`",
                 )
             return False
         if latent and return_std == "observation":
@@ -182,15 +202,20 @@ class NodePredictor(NodeEstimator):
         if not self._exact_deviations(n_nodes):
             return node_bar(self.graph.n_nodes, self.n_points_, self.progress, by_draws=True)
         return node_bar(
-            n_nodes, self.n_points_, self.progress, way_out=_LESS_EXACT if self.method_ != "precision" else "",
+            n_nodes,
+            self.n_points_,
+            self.progress,
+            way_out=_LESS_EXACT if self.method_ != "precision" else "",
             expected=exact_products(self.graph, *self._asked(n_nodes)) / SERIES_SPEED,
-        )  # fmt: skip
+        )
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
         """Variances of f at distinct nodes, exact or sampled."""
         if self._exact_deviations(distinct.size):
             return self._posterior.variances(distinct, bar)
-        return self._posterior.sampled_variances(np.random.default_rng([self.seed_, 2]), bar)[distinct]
+        return self._posterior.sampled_variances(np.random.default_rng([self.seed_, 2]), bar)[
+            distinct
+        ]
 
     def _marginals(self, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
         """The distribution of f at distinct nodes, for one output."""
@@ -207,18 +232,31 @@ class NodePredictor(NodeEstimator):
         return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
 
     def _predict_marginals(
-        self, distinct: np.ndarray, return_std: bool | str, quantiles: Any, response: bool, inverse: np.ndarray
+        self,
+        distinct: np.ndarray,
+        return_std: bool | str,
+        quantiles: Any,
+        response: bool,
+        inverse: np.ndarray,
     ) -> Any:
-        """Predictions from the distribution of f at each node alone: of f, or of the expected observation."""
+        """Predictions from the distribution of f at each node alone: of f, or of the expected
+        observation.
+        """
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None and not self._fitted.single:
-            raise checks.value_error("quantiles", "are those of one output; fit outputs one at a time")
+            raise checks.value_error(
+                "quantiles", "are those of one output; fit outputs one at a time"
+            )
         with self._bar(distinct.size) as bar, self._linear_algebra():
             law = self._marginals(distinct, bar)
         if levels is not None:
             if return_std and not response:
-                law = law.with_noise([point.noise for point in self._fitted.points] or [self._posterior.noise])
-            return quantiles_of(law, levels, self.likelihood_ if response else None, return_std)[inverse]
+                law = law.with_noise(
+                    [point.noise for point in self._fitted.points] or [self._posterior.noise]
+                )
+            return quantiles_of(law, levels, self.likelihood_ if response else None, return_std)[
+                inverse
+            ]
         mean, variance = law.response()
         if self.likelihood_.log_link:
             names = [self.graph.nodes[node] for node in distinct.tolist()]
@@ -240,15 +278,22 @@ class NodePredictor(NodeEstimator):
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The probability that f, or the expected observation, exceeds a threshold (exceedance), or is below one.
+        """The probability that f, or the expected observation, exceeds a threshold (exceedance), or
+        is below one.
 
-        Exact for the normal distribution of f, or the mixture of them; it costs as much as standard deviations.
+        Exact for the normal distribution of f, or the mixture of them; it costs as much as standard
+        deviations.
 
         Examples
         --------
         >>> import graphrf as grf
         >>> line = grf.from_edges(range(4), range(1, 5))
-        >>> known = {"kernel": grf.Diffusion(1.0), "output_scale": 1.0, "noise": 0.01, "optimize": False}
+        >>> known = {
+        ...     "kernel": grf.Diffusion(1.0),
+        ...     "output_scale": 1.0,
+        ...     "noise": 0.01,
+        ...     "optimize": False,
+        ... }
         >>> gp = grf.GraphGPRegressor(line, **known)
         >>> gp.fit([0, 4], [2.0, -2.0]).probability([0, 2, 4], above=0.0).round(2)
         array([1. , 0.5, 0. ])
@@ -261,8 +306,8 @@ class NodePredictor(NodeEstimator):
         x
             Covariates, as in `predict`.
         latent : bool
-            With a likelihood other than the Gaussian, of f (log rate, log odds) and not of the expected
-            observation at exposure 1 (rate, probability).
+            With a likelihood other than the Gaussian, of f (log rate, log odds) and not of the
+            expected observation at exposure 1 (rate, probability).
         as_frame : bool
             As in `predict`, with the column "probability".
 
@@ -289,7 +334,11 @@ class NodePredictor(NodeEstimator):
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
         with self._bar(distinct.size) as bar, self._linear_algebra():
             result = self._marginals(distinct, bar).probability(low, high, like)[inverse]
-        return self._frame(nodes, {"probability": result}) if checks.flag("as_frame", as_frame) else result
+        return (
+            self._frame(nodes, {"probability": result})
+            if checks.flag("as_frame", as_frame)
+            else result
+        )
 
     @needs_memory(LESS_MEMORY)
     def sample(
@@ -301,23 +350,26 @@ class NodePredictor(NodeEstimator):
         x: ArrayLike | None = None,
         observations: bool = False,
     ) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior; `sample(n_samples=3)` makes three.
+        """Joint draws of the noise-free function from the posterior; `sample(n_samples=3)` makes
+        three.
 
-        With a likelihood other than the Gaussian these are draws of the latent function. A draw is one function on
-        the whole graph, fixed by the seed and its number, for any nodes. Thompson sampling chooses b nodes to
-        observe next as `sample(n_samples=b, seed=seed).argmax(axis=1)`.
+        With a likelihood other than the Gaussian these are draws of the latent function. A draw is
+        one function on the whole graph, fixed by the seed and its number, for any nodes. Thompson
+        sampling chooses b nodes to observe next as `sample(n_samples=b, seed=seed).argmax(axis=1)`.
 
         Parameters
         ----------
         nodes : nodes, as in `fit`; default all
-            The first argument: `sample(3)` is one draw at node 3, `sample(n_samples=3)` three draws at all nodes.
+            The first argument: `sample(3)` is one draw at node 3, `sample(n_samples=3)` three draws
+            at all nodes.
         n_samples : int
         seed : int in [0, 2^63), optional
             None draws one.
         x
             Covariates, as in `predict`.
         observations : bool
-            New observations at these nodes (at exposure 1, of one trial), given each draw of f, in place of f.
+            New observations at these nodes (at exposure 1, of one trial), given each draw of f, in
+            place of f.
 
         Returns
         -------
@@ -326,17 +378,21 @@ class NodePredictor(NodeEstimator):
         Warns
         -----
         SolverWarning
-            If conjugate gradients stop before their tolerance; `posterior_draws` bounds the effect on draws.
+            If conjugate gradients stop before their tolerance; `posterior_draws` bounds the effect
+            on draws.
 
         Notes
         -----
-        By Matheron's rule (Wilson et al. 2021): a draw from the prior, conditioned by a solve; exact for the
-        covariance in use, to the tolerance of the solve. Cost of a draw: m^2 multiply-adds by Cholesky, and by the
-        series three products with F, by features one. Memory: the result, and 8 N p numbers for each of 16 draws.
+        By Matheron's rule (Wilson et al. 2021): a draw from the prior, conditioned by a solve;
+        exact for the covariance in use, to the tolerance of the solve. Cost of a draw: m^2
+        multiply-adds by Cholesky, and by the series three products with F, by features one. Memory:
+        the result, and 8 N p numbers for each of 16 draws.
         """
         self._check_fitted()
         if x is not None:
-            return self._with_covariates(nodes, x).sample(nodes, n_samples, seed, observations=observations)
+            return self._with_covariates(nodes, x).sample(
+                nodes, n_samples, seed, observations=observations
+            )
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
@@ -346,8 +402,12 @@ class NodePredictor(NodeEstimator):
             draws = self._observed(draws, rng.spawn(1)[0], parts)
         return self._shaped(draws, axis=2)
 
-    def _observed(self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None) -> np.ndarray:
-        """Observations in place of draws of f, one for each node; `parts` has the point of each draw."""
+    def _observed(
+        self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None
+    ) -> np.ndarray:
+        """Observations in place of draws of f, one for each node; `parts` has the point of each
+        draw.
+        """
         own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
         if hasattr(self, "likelihood_"):
             models = [point.likelihood for point in self._fitted.points] or [self.likelihood_]
@@ -373,9 +433,11 @@ class NodePredictor(NodeEstimator):
         exposure: ArrayLike | None = None,
         trials: ArrayLike | None = None,
     ) -> np.ndarray:
-        """Log predictive densities (for counts, probabilities) of single observations at nodes, shape (n,).
+        """Log predictive densities (for counts, probabilities) of single observations at nodes,
+        shape (n,).
 
-        Their negative mean over held-out observations is the log score: the smaller, the better the predictions.
+        Their negative mean over held-out observations is the log score: the smaller, the better the
+        predictions.
 
         Parameters
         ----------
@@ -386,16 +448,20 @@ class NodePredictor(NodeEstimator):
 
         Notes
         -----
-        The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is refined at the
-        largest values; with normal noise a normal density.
+        The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is
+        refined at the largest values; with normal noise a normal density.
         """
         self._check_fitted()
         if x is not None:
-            return self._with_covariates(nodes, x).log_density(nodes, y, exposure=exposure, trials=trials)
+            return self._with_covariates(nodes, x).log_density(
+                nodes, y, exposure=exposure, trials=trials
+            )
         positions, y, rows = self._observed_rows(nodes, y)
         exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
         if hasattr(self, "likelihood_"):
-            values, offset = checked_responses(self.likelihood_, positions.size, y, exposure, trials)
+            values, offset = checked_responses(
+                self.likelihood_, positions.size, y, exposure, trials
+            )
             distinct, inverse = np.unique(positions, return_inverse=True)
             with self._linear_algebra():
                 law = self._marginals(distinct)
@@ -415,7 +481,8 @@ class NodePredictor(NodeEstimator):
 
     @needs_memory(LESS_MEMORY)
     def prior_covariance(self, nodes: NodesLike | None = None) -> np.ndarray:
-        """The prior covariance output_scale_ K / mean_variance_ without noise, (q, q), by the series.
+        """The prior covariance output_scale_ K / mean_variance_ without noise, (q, q), by the
+        series.
 
         Parameters
         ----------
@@ -432,7 +499,9 @@ class NodePredictor(NodeEstimator):
         positions = super()._queried(nodes)
         other, before = copy.copy(self), self._fitted.covariates
         rows = rows_of(self.graph, nodes, positions)
-        other._posterior = self._posterior.with_basis(self._mean_function.with_rows(positions, x, rows))
+        other._posterior = self._posterior.with_basis(
+            self._mean_function.with_rows(positions, x, rows)
+        )
         if before is not None:
             known = before.known.copy()
             known[positions] = True
@@ -447,9 +516,9 @@ class NodePredictor(NodeEstimator):
             if unknown.size:
                 raise checks.value_error(
                     "x",
-                    f"must be given: `fit` was given no covariates of {np.unique(unknown).size} of these nodes, "
-                    f"such as node {self.graph.nodes[unknown[0]]!r}; pass a row for each node, or ask for "
-                    "observed nodes only",
+                    f"must be given: `fit` was given no covariates of {np.unique(unknown).size} of "
+                    f"these nodes, such as node {self.graph.nodes[unknown[0]]!r}; pass a row for "
+                    "each node, or ask for observed nodes only",
                 )
         return positions
 
@@ -459,8 +528,9 @@ class NodePredictor(NodeEstimator):
         if n > LARGEST_JOINT:
             raise checks.value_error(
                 "nodes",
-                f"must hold at most {LARGEST_JOINT} distinct nodes for a joint covariance, got {n}: ask "
-                "for fewer, or for deviations only (predict(..., return_std=True)), which have no such limit",
+                f"must hold at most {LARGEST_JOINT} distinct nodes for a joint covariance, got "
+                f"{n}: ask for fewer, or for deviations only (predict(..., return_std=True)), "
+                "which have no such limit",
             )
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -479,7 +549,10 @@ class NodePredictor(NodeEstimator):
             return self.numerics.std_method == "exact"
         if n_nodes <= 64:  # about as many solves by conjugate gradients as draws would take
             return True
-        return self.solver_ == "cholesky" and choose_deviations(self.graph, *self._asked(n_nodes)) == "exact"
+        return (
+            self.solver_ == "cholesky"
+            and choose_deviations(self.graph, *self._asked(n_nodes)) == "exact"
+        )
 
     def _asked(self, n_nodes: int) -> tuple[str, int, int, int]:
         """The arguments on which the costs of deviations at so many nodes depend."""

@@ -25,7 +25,13 @@ from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import for_each
-from graphrf.gp.model.settings import AUTO, KERNELS, checked_method, checked_settings, checked_targets
+from graphrf.gp.model.settings import (
+    AUTO,
+    KERNELS,
+    checked_method,
+    checked_settings,
+    checked_targets,
+)
 from graphrf.gp.posterior.condition import FittedModel, condition, fitted_model, known
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
@@ -44,10 +50,12 @@ _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows
 class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePredictor):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
-    .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K), \quad
+    .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K),
+        \quad
               \varepsilon \sim N(0, s),
 
-    averaged over the posterior of the kernel K, output scale sigma^2 and noise variance s: see "How a fit works".
+    averaged over the posterior of the kernel K, output scale sigma^2 and noise variance s: see "How
+    a fit works".
 
     Examples
     --------
@@ -56,7 +64,9 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
     >>> rng = np.random.default_rng(0)
     >>> signal = 3 * grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(900))
     >>> nodes = rng.choice(900, 300, replace=False)
-    >>> gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, signal[nodes] + 0.1 * rng.standard_normal(300))
+    >>> gp = grf.GraphGPRegressor(graph, seed=0).fit(
+    ...     nodes, signal[nodes] + 0.1 * rng.standard_normal(300)
+    ... )
     >>> mean, std = gp.predict(return_std=True)
     >>> print(f"{np.mean(np.abs(mean - signal) < 1.96 * std):.2f}")  # coverage of 95 % intervals
     0.97
@@ -66,29 +76,31 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
     graph : Graph
         Undirected, N nodes.
     kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
-        "auto" compares Matern kernels of four degrees of smoothness for both Laplacians. The lengthscale of any
-        other is trained, its smoothness is kept. The last four are areal kernels.
+        "auto" compares Matern kernels of four degrees of smoothness for both Laplacians. The
+        lengthscale of any other is trained, its smoothness is kept. The last four are areal
+        kernels.
     likelihood : str or Likelihood
-        "gaussian", "student_t"; for counts "poisson", "negative_binomial", "binomial", "bernoulli"; for positive
-        values "gamma"; or an object such as `gp.NegativeBinomial()`.
+        "gaussian", "student_t"; for counts "poisson", "negative_binomial", "binomial", "bernoulli";
+        for positive values "gamma"; or an object such as `gp.NegativeBinomial()`.
     noise : float or array_like, shape (n,), optional
         Fixed noise variances. None trains a common one.
     mean : {"constant", "zero"} or array_like, shape (N,) or (N, b)
-        An array or data frame holds covariates of all nodes; those of observed nodes only are passed to `fit`.
+        An array or data frame holds covariates of all nodes; those of observed nodes only are
+        passed to `fit`.
     method : {"auto", "series", "precision", "features"}
-        "series": products with the exact K. "precision": a sparse inverse of K, for areal kernels, and others on
-        roads and meshes. "features": graph random features, for huge graphs. "auto": the cheapest, an exact one
-        wherever it is affordable.
+        "series": products with the exact K. "precision": a sparse inverse of K, for areal kernels,
+        and others on roads and meshes. "features": graph random features, for huge graphs. "auto":
+        the cheapest, an exact one wherever it is affordable.
     output_scale : float, optional
         Fixed sigma^2; None trains it.
     optimize : bool or sequence of str
         Hyperparameters of the kernel to train: all but `nu` and `power`, none, or those named.
     prior : "weak", None, mapping or HyperparameterPrior
-        A mapping changes some of the weak priors: `{"noise": (0.01, 3.0)}`. With None, few observations often give
-        zero noise and intervals that are far too narrow.
+        A mapping changes some of the weak priors: `{"noise": (0.01, 3.0)}`. With None, few
+        observations often give zero noise and intervals that are far too narrow.
     hyperparameters : {"average", "mode"}
-        Predictions average over about eight sets, or use the most probable one (maximum likelihood with
-        `prior=None`).
+        Predictions average over about eight sets, or use the most probable one (maximum likelihood
+        with `prior=None`).
     seed : int in [0, 2^63), optional
         None draws one.
     progress : bool
@@ -99,7 +111,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
     Attributes
     ----------
     kernel_, output_scale_, noise_, likelihood_
-        The most probable kernel; means of the variances; the likelihood, if it is not the Gaussian one.
+        The most probable kernel; means of the variances; the likelihood, if it is not the Gaussian
+        one.
     mean_, coefficients_
         c; c and b with standard errors, printed as a table.
     candidates_, n_points_
@@ -113,7 +126,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
 
     References
     ----------
-    Rasmussen and Williams 2006, Ch. 2 and 5; Miller and Dunson 2019; Rue and Held 2005, Ch. 2; Reid et al. 2024.
+    Rasmussen and Williams 2006, Ch. 2 and 5; Miller and Dunson 2019; Rue and Held 2005, Ch. 2; Reid
+    et al. 2024.
     """
 
     noise_: Any
@@ -170,18 +184,21 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         Parameters
         ----------
         nodes : nodes by position, shape (n,) or (n, 1), or by string name
-            Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values, or a Series or
-            data frame of pandas, whose index holds the names of nodes. Arguments with labels are aligned by the
-            index that they share with `nodes` or `y`, or by the names of nodes; other labels are refused.
+            Repeated nodes are repeated observations. Without `y`, a dictionary of nodes and values,
+            or a Series or data frame of pandas, whose index holds the names of nodes. Arguments
+            with labels are aligned by the index that they share with `nodes` or `y`, or by the
+            names of nodes; other labels are refused.
         y : array_like, shape (n,) or (n, p), optional
-            Several outputs share all hyperparameters but the mean: scale them to similar units first. Other
-            likelihoods accept a single output.
+            Several outputs share all hyperparameters but the mean: scale them to similar units
+            first. Other likelihoods accept a single output.
         sample_weight : float or array_like, shape (n,), optional
-            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, and one of weight 0 is
-            left out. Unlike an array in `noise` they are split with the nodes by cross-validation.
+            w >= 0 for Gaussian noise: the noise variance of an observation is `noise` / w, and one
+            of weight 0 is left out. Unlike an array in `noise` they are split with the nodes by
+            cross-validation.
         x : array_like, shape (n,) or (n, b), or data frame, optional
-            Covariates, a row for each observation, the same for all observations of a node: the mean is c + x b.
-            The columns of a data frame name the coefficients. Those of all nodes may be given as `mean` instead.
+            Covariates, a row for each observation, the same for all observations of a node: the
+            mean is c + x b. The columns of a data frame name the coefficients. Those of all nodes
+            may be given as `mean` instead.
         exposure : float or array_like, shape (n,), optional
             Positive factors of the mean, for likelihoods of rates: person-years, areas, hours.
         trials : int or array_like, shape (n,), optional
@@ -190,35 +207,44 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         Raises
         ------
         ValueError, TypeError
-            For unknown nodes; y that is not finite, has the wrong length or overflows when squared; covariates
-            that are collinear at the observed nodes; a directed graph; settings out of range; a lengthscale that
-            is too long for the series. The regressor is then not fitted, even if it was before.
+            For unknown nodes; y that is not finite, has the wrong length or overflows when squared;
+            covariates that are collinear at the observed nodes; a directed graph; settings out of
+            range; a lengthscale that is too long for the series. The regressor is then not fitted,
+            even if it was before.
         MemoryError
-            If the sparse factors of method="precision", or the covariances of the observed nodes, do not fit.
+            If the sparse factors of method="precision", or the covariances of the observed nodes,
+            do not fit.
 
         Warns
         -----
         SolverWarning
             If conjugate gradients stop before their tolerance.
         UserWarning
-            If y is constant (about the mean), so that no variance can be learned; if the graph explains y hardly
-            better than noise does, as where nodes and y are in different orders; if the data favour a longer
-            lengthscale than the route serves (at most 100, combinatorial: over the root of the weights' geometric
-            mean); with `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
+            If y is constant (about the mean), so that no variance can be learned; if the graph
+            explains y hardly better than noise does, as where nodes and y are in different orders;
+            if the data favour a longer lengthscale than the route serves (at most 100,
+            combinatorial: over the root of the weights' geometric mean); with
+            `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
             series had to be truncated at a visible error.
 
         Notes
         -----
-        Time: K among at most 500 nodes, and some 100 reductions of matrices of 250 rows to tridiagonal form for
-        each block; then eight posteriors: sparse factors, or Cholesky, m^3 / 6 for m observed nodes, or conjugate
-        gradients (one product with K a step). Memory: m^2 numbers for each Cholesky factor; up to 512 MB for
-        training by the series.
+        Time: K among at most 500 nodes, and some 100 reductions of matrices of 250 rows to
+        tridiagonal form for each block; then eight posteriors: sparse factors, or Cholesky, m^3 / 6
+        for m observed nodes, or conjugate gradients (one product with K a step). Memory: m^2
+        numbers for each Cholesky factor; up to 512 MB for training by the series.
         """
         forget(self, ("_posterior", "_fitted", "_mean_function", "_titles", "_coefficients"))
         problem = make_problem(
-            self, checked_settings(self), nodes, y, x=x, sample_weight=sample_weight, exposure=exposure,
+            self,
+            checked_settings(self),
+            nodes,
+            y,
+            x=x,
+            sample_weight=sample_weight,
+            exposure=exposure,
             trials=trials,
-        )  # fmt: skip
+        )
         warn_of_no_edges(self.graph)
         warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
@@ -226,16 +252,23 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             warn_of_placeholders("y", problem.values + problem.offset, _LEFT_OUT)
         numerics = self.numerics
         plan = make_plan(
-            self.graph, problem.kernels, problem.nodes.size, method=self._asked_method(),
+            self.graph,
+            problem.kernels,
+            problem.nodes.size,
+            method=self._asked_method(),
             automatic=isinstance(self.kernel, str) and self.kernel == AUTO and problem.trained,
-            sampler=numerics.sampler, n_points=POINTS if problem.averages else 1, n_threads=numerics.n_threads,
+            sampler=numerics.sampler,
+            n_points=POINTS if problem.averages else 1,
+            n_threads=numerics.n_threads,
             remote=numerics.feature_sampler is not None,
-        )  # fmt: skip
+        )
         problem, route = replace(problem, kernels=plan.kernels), plan.route
         with kept_matrices():
             found = self._explored(problem, route)
             if isinstance(problem, LatentProblem):
-                given = approximated(problem, route, found, numerics.solver, numerics.feature_sampler)
+                given = approximated(
+                    problem, route, found, numerics.solver, numerics.feature_sampler
+                )
             else:
                 given = fitted_model(problem, route, found, problem.observations)
             self._condition(given, problem.mean, route.precision)
@@ -252,15 +285,26 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
                 return explore_latent(problem, route, bar.update)
             return explore(problem, route, bar.update)
 
-    def _condition(self, given: FittedModel, mean: MeanFunction, precision: KernelPrecision | None = None) -> Self:
-        """The posterior for known hyperparameters, and all fitted attributes; none is set before all is made."""
+    def _condition(
+        self, given: FittedModel, mean: MeanFunction, precision: KernelPrecision | None = None
+    ) -> Self:
+        """The posterior for known hyperparameters, and all fitted attributes; none is set before
+        all is made.
+        """
         numerics = self.numerics
         with step_bar("solving", self.progress) as bar:
             posterior, truncation_error = condition(
-                self.graph, given, mean.basis, solver=numerics.solver, tol=float(numerics.tol),
-                max_iterations=int(numerics.max_iterations), n_threads=numerics.n_threads,
-                feature_sampler=numerics.feature_sampler, step=bar.update, precision=precision,
-            )  # fmt: skip
+                self.graph,
+                given,
+                mean.basis,
+                solver=numerics.solver,
+                tol=float(numerics.tol),
+                max_iterations=int(numerics.max_iterations),
+                n_threads=numerics.n_threads,
+                feature_sampler=numerics.feature_sampler,
+                step=bar.update,
+                precision=precision,
+            )
         constant, _ = mean.parts(posterior.coefficients)
 
         self._posterior, self._fitted, self._mean_function = posterior, given, mean
@@ -268,14 +312,20 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         self.output_scale_ = given.output_scale
         if given.likelihood is None:
             own = reordered(self.noise, None)
-            self.noise_ = given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64).ravel()
+            self.noise_ = (
+                given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64).ravel()
+            )
         else:
             self.likelihood_ = given.likelihood
         self.mean_variance_ = given.mean_variance
         constant = constant + given.offset
         self.mean_ = float(constant[0]) if given.single else constant
         self._coefficients = Coefficients.of(
-            mean, posterior.coefficients, posterior.coefficients_covariance, given.offset, given.single
+            mean,
+            posterior.coefficients,
+            posterior.coefficients_covariance,
+            given.offset,
+            given.single,
         )
         self.candidates_ = list(given.candidates)
         self.n_points_ = max(len(given.points), 1)
@@ -303,7 +353,9 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
     def log_marginal_likelihood_(self) -> float:
         """See Attributes."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError("log_marginal_likelihood_ is an attribute of fitted regressors: call `fit` first")
+            raise AttributeError(
+                "log_marginal_likelihood_ is an attribute of fitted regressors: call `fit` first"
+            )
         known = self._fitted.log_marginal_likelihood
         return float(self._posterior.log_likelihood if known is None else known)
 
@@ -317,7 +369,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         exposure: ArrayLike | None = None,
         trials: ArrayLike | None = None,
     ) -> float:
-        """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
+        """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1
+        is best.
 
         The arguments are those of `fit`, and `x` that of `predict`.
         """

@@ -1,4 +1,6 @@
-"""Values for the rows of a call, aligned by labels: the index of a Series or data frame, keys of a dictionary."""
+"""Values for the rows of a call, aligned by labels: the index of a Series or data frame, keys of a
+dictionary.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,10 @@ _SHOWN = 2  # labels of each side in a message
 class Rows:
     """The rows of a call, one for each observation or query, and the labels that they have.
 
-    `labels` are the index of the table that the rows come from, which only numbers them if they are `numbered` (a
-    RangeIndex). `keys` makes other labels: the names of their nodes, and nodes as they were given. By `positions`,
-    of their nodes, values in the order of all `n_nodes` nodes are found.
+    `labels` are the index of the table that the rows come from, which only numbers them if they are
+    `numbered` (a RangeIndex). `keys` makes other labels: the names of their nodes, and nodes as
+    they were given. By `positions`, of their nodes, values in the order of all `n_nodes` nodes are
+    found.
     """
 
     n: int
@@ -38,11 +41,12 @@ class Rows:
         return self.labels is not None and not self.numbered
 
     def taken(self, name: str, values: Any, *, all_of_them: bool = False) -> Any:
-        """The argument `name`, with an entry for each row in their order; what has no labels stays as it is.
+        """The argument `name`, with an entry for each row in their order; what has no labels stays
+        as it is.
 
-        Values are found by the index of the rows, by the names of nodes, by nodes as they were given, or, where
-        labels only number them, in their order. ValueError if two of these differ, or none serves; with
-        `all_of_them` also if there are values for other rows.
+        Values are found by the index of the rows, by the names of nodes, by nodes as they were
+        given, or, where labels only number them, in their order. ValueError if two of these differ,
+        or none serves; with `all_of_them` also if there are values for other rows.
         """
         values = checks.to_array_like(name, as_pandas(values))
         labels, numbered = labels_of(values)
@@ -59,13 +63,15 @@ class Rows:
             known = set(found[0].tolist())
             others = [label for place, label in enumerate(labels) if place not in known]
             raise checks.value_error(
-                name, f"must have values for the given nodes only, got some for {shown(others)} as well"
+                name,
+                f"must have values for the given nodes only, got some for {shown(others)} as well",
             )
         return reordered(values, found[0])
 
     def numbers(self, name: str, values: Any) -> Any:
-        """The argument `name` of one number a row, as `taken` reads it; a data frame of one column is that
-        column."""
+        """The argument `name` of one number a row, as `taken` reads it; a data frame of one column
+        is that column.
+        """
         values = self.taken(name, values)
         one = hasattr(values, "iloc") and hasattr(values, "columns") and values.shape[1] == 1
         return values.iloc[:, 0] if one else values
@@ -83,7 +89,9 @@ class Rows:
         return replace(self, labels=labels, numbered=True) if len(labels) == self.n else self
 
     def _readings(self, labels: Sequence[Hashable], numbered: bool) -> list[np.ndarray]:
-        """The places of all rows among labels, in every way that serves or, beside it, could be meant."""
+        """The places of all rows among labels, in every way that serves or, beside it, could be
+        meant.
+        """
         in_order = [np.arange(self.n)] if numbered and len(labels) == self.n else []
         table = {label: place for place, label in enumerate(labels) if not is_rounded(label)}
         if len(table) < len(labels):  # repeated labels name no row
@@ -99,37 +107,51 @@ class Rows:
     def _mismatch(self, labels: Sequence[Hashable]) -> str:
         """The account of labels by which no rows are found."""
         ways = self.keys()
-        own = self.labels if self.labels is not None and (not self.numbered or not ways) else ways[0]
+        own = (
+            self.labels if self.labels is not None and (not self.numbered or not ways) else ways[0]
+        )
         if len(set(labels)) < len(labels):
             counted = Counter(labels)
             return (
-                f"has repeated labels, such as {shown([label for label in counted if counted[label] > 1])}, "
-                "so values cannot be found by them: give it the index of the observations, or pass its to_numpy() "
-                "to have its own order"
+                "has repeated labels, such as "
+                f"{shown([label for label in counted if counted[label] > 1])}, so values cannot be "
+                "found by them: give it the index of the observations, or pass its to_numpy() to "
+                "have its own order"
             )
         known = set(labels)
         lacking = [key for key in own if key not in known]
         return (
-            f"has the labels {shown(labels)}, and the rows have {shown(own)}: there is no value for "
-            f"{shown(lacking or own)}. Give it the labels of the observations or of their nodes, or pass its "
-            "to_numpy() to have its own order"
+            f"has the labels {shown(labels)}, and the rows have {shown(own)}: there is no value "
+            f"for {shown(lacking or own)}. Give it the labels of the observations or of their "
+            "nodes, or pass its to_numpy() to have its own order"
         )
 
 
 def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
     """The rows of nodes that a user gave, with their positions; None stands for all nodes."""
-    labels, numbered = (None, False) if nodes is None or isinstance(nodes, Mapping) else labels_of(nodes)
+    labels, numbered = (
+        (None, False) if nodes is None or isinstance(nodes, Mapping) else labels_of(nodes)
+    )
 
     def keys() -> list[Sequence[Hashable]]:
-        names: Sequence[Hashable] = [graph.nodes[position] for position in np.asarray(positions).tolist()]
+        names: Sequence[Hashable] = [
+            graph.nodes[position] for position in np.asarray(positions).tolist()
+        ]
         given = nodes.tolist() if hasattr(nodes, "tolist") else nodes
-        return [names, given] if isinstance(given, list | tuple) and len(given) == len(names) else [names]
+        return (
+            [names, given]
+            if isinstance(given, list | tuple) and len(given) == len(names)
+            else [names]
+        )
 
     return Rows(positions.size, labels, numbered, keys, positions, graph.n_nodes)
 
 
-def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tuple[np.ndarray, Any, Rows]:
-    """Positions of the observed nodes, what was observed there, and the rows by which other arguments are aligned.
+def observed_rows(
+    graph: Graph, nodes: Any, y: Any, argument: str = "y"
+) -> tuple[np.ndarray, Any, Rows]:
+    """Positions of the observed nodes, what was observed there, and the rows by which other
+    arguments are aligned.
 
     Without `y`, `nodes` is a dictionary, Series or data frame, whose keys or index are names.
     """
@@ -143,7 +165,8 @@ def observed_rows(graph: Graph, nodes: Any, y: Any, argument: str = "y") -> tupl
     if labels is None:
         raise checks.type_error(
             argument,
-            f"must be given, unless `nodes` is a dictionary or a Series of pandas, got {checks.describe(nodes)}",
+            "must be given, unless `nodes` is a dictionary or a Series of pandas, got "
+            f"{checks.describe(nodes)}",
         )
     what = "keys" if isinstance(nodes, Mapping) else "index"
     named: np.ndarray = graph.index(labels, argument=f"{what} of {argument}")
@@ -184,8 +207,12 @@ def same_labels(a: Sequence[Hashable], b: Sequence[Hashable]) -> bool:
 
 
 def as_pandas(values: Any) -> Any:
-    """An array of xarray with one or two named axes as a Series or data frame; anything else as it is."""
-    return values.to_pandas() if hasattr(values, "dims") and hasattr(values, "to_pandas") else values
+    """An array of xarray with one or two named axes as a Series or data frame; anything else as it
+    is.
+    """
+    return (
+        values.to_pandas() if hasattr(values, "dims") and hasattr(values, "to_pandas") else values
+    )
 
 
 def reordered(values: Any, order: np.ndarray | None) -> Any:
@@ -199,8 +226,9 @@ def reordered(values: Any, order: np.ndarray | None) -> Any:
 def two_orders(name: str, labels: Sequence[Hashable]) -> str:
     """The account of numbers of rows that are names of nodes in another order."""
     return (
-        f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, in other orders: pass "
-        f"{name}.to_numpy() to have its own order, or name its rows by nodes, as with {name}.set_axis([...])"
+        f"has labels, {shown(labels)}, that can be names of nodes or numbers of rows, in other "
+        f"orders: pass {name}.to_numpy() to have its own order, or name its rows by nodes, as with "
+        f"{name}.set_axis([...])"
     )
 
 

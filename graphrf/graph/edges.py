@@ -11,12 +11,15 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 
-# The lengths of the two directions of a street agree to this, which leaves room for rounding to decimetres.
+# The lengths of the two directions of a street agree to this, which leaves room for rounding to
+# decimetres.
 SAME_LENGTH = 1e-3
 
 
 class Weights(NamedTuple):
-    """Arguments about weights: their attribute or column (None: not given; False: to use none), and their kind."""
+    """Arguments about weights: their attribute or column (None: not given; False: to use none), and
+    their kind.
+    """
 
     given: str | int | None
     stated: str | None
@@ -35,7 +38,9 @@ class Weights(NamedTuple):
         """Raise `ValueError` for distances that no attribute or column holds."""
         if self.name is None and self.kind == "distance":
             raise checks.value_error(
-                "weight", "must name the attribute or column of the distances, got None; e.g. weight='length'"
+                "weight",
+                "must name the attribute or column of the distances, got None; e.g. "
+                "weight='length'",
             )
 
 
@@ -47,7 +52,9 @@ def host_array(tensor: Any) -> np.ndarray:
 
 
 def positions_of_names(names: Sequence[Hashable]) -> tuple[np.ndarray, list[Hashable]]:
-    """Position of every name among the distinct ones, which are listed in the order of first appearance."""
+    """Position of every name among the distinct ones, which are listed in the order of first
+    appearance.
+    """
     table: dict[Hashable, int] = {}
     positions = np.fromiter(
         (table.setdefault(name, len(table)) for name in names), dtype=np.int64, count=len(names)
@@ -80,26 +87,32 @@ def ends_of_edges(name: str, values: Any) -> Any:
 
 
 def _listed(name: str, values: list[Any]) -> Any:
-    """Listed integers as an array that holds them, other names as they are; an error for floats and booleans."""
+    """Listed integers as an array that holds them, other names as they are; an error for floats and
+    booleans.
+    """
     odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
     if odd:
-        raise checks.type_error(name, f"must hold integer positions or names, got {checks.describe(odd[0])}")
+        raise checks.type_error(
+            name, f"must hold integer positions or names, got {checks.describe(odd[0])}"
+        )
     if not all(isinstance(value, int | np.integer) for value in values):
         return values
     return np.array(values, dtype=np.uint64 if max(values, default=0) >= 2**63 else np.int64)
 
 
 def refuse_values(ends: Sequence[Any], titles: Sequence[str]) -> None:
-    """ValueError for values of nodes in the place of edges: one end holds text only, and the other integers."""
+    """ValueError for values of nodes in the place of edges: one end holds text only, and the other
+    integers.
+    """
     kinds = [_kind_of(end) for end in ends]
     if sorted(kinds) != ["numbers", "text"]:
         return
     text, numbers = titles[kinds.index("text")], titles[kinds.index("numbers")]
     raise checks.value_error(
         "source",
-        f"must hold the two ends of every edge, got text in {text} and numbers in {numbers}, which name no node "
-        "in common, as values of nodes do: pass the edges or the adjacency matrix, or columns=(0, 1) if these are "
-        "ends",
+        f"must hold the two ends of every edge, got text in {text} and numbers in {numbers}, which "
+        "name no node in common, as values of nodes do: pass the edges or the adjacency matrix, or "
+        "columns=(0, 1) if these are ends",
     )
 
 
@@ -113,12 +126,16 @@ def _kind_of(end: Any) -> str:
 
 
 def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.ndarray:
-    """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size, if None)."""
+    """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size,
+    if None).
+    """
     if ends.size and (ends.min() < 0 or (n_nodes is not None and ends.max() >= n_nodes)):
         bad = (ends < 0) | (ends >= n_nodes) if n_nodes is not None else ends < 0
         edge = int(np.flatnonzero(bad)[0])
         wanted = "at least 0" if n_nodes is None else f"in [0, {n_nodes - 1}]"
-        raise checks.value_error(name, f"must hold positions {wanted}, got {int(ends[edge])} at edge {edge}")
+        raise checks.value_error(
+            name, f"must hold positions {wanted}, got {int(ends[edge])} at edge {edge}"
+        )
     if ends.size and int(ends.max()) >= 2**32 - 1:
         raise checks.value_error(
             name,
@@ -131,7 +148,9 @@ def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.nd
 def positions_of_ends(
     ends: list[list[Hashable]], names: list[Hashable] | None
 ) -> tuple[list[np.ndarray], list[Hashable]]:
-    """Positions of names; without a list of them, the distinct ones in the order of first appearance."""
+    """Positions of names; without a list of them, the distinct ones in the order of first
+    appearance.
+    """
     flat: list[Hashable] = [None] * (2 * len(ends[0]))
     flat[0::2], flat[1::2] = ends
     try:
@@ -141,31 +160,42 @@ def positions_of_ends(
             table = {name: position for position, name in enumerate(names)}
             positions = np.fromiter((table[name] for name in flat), dtype=np.int64, count=len(flat))
     except TypeError as error:
-        raise checks.type_error("src", f"and `dst` must hold integers or hashable names: {error}") from None
+        raise checks.type_error(
+            "src", f"and `dst` must hold integers or hashable names: {error}"
+        ) from None
     except KeyError as error:
         edge, end = divmod(flat.index(error.args[0]), 2)
         raise ValueError(
-            f"`{('src', 'dst')[end]}` must hold names from `nodes`, got {error.args[0]!r} at edge {edge}"
+            f"`{('src', 'dst')[end]}` must hold names from `nodes`, got {error.args[0]!r} at edge "
+            f"{edge}"
         ) from None
     return [positions[0::2], positions[1::2]], names
 
 
-def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[int], str]) -> np.ndarray:
+def checked_weights(
+    weight: Any, n_edges: int, weight_is: str, place: Callable[[int], str]
+) -> np.ndarray:
     """Weights as checked float64; `place` says where an edge stands, for the message."""
     values = checks.array("weight", weight)
     if values.dtype.kind not in "biuf":
         raise checks.type_error("weight", f"must hold numbers, got {checks.describe(values)}")
     if values.shape != (n_edges,):
-        raise checks.value_error("weight", f"must have shape ({n_edges},), one for each edge, got {values.shape}")
+        raise checks.value_error(
+            "weight", f"must have shape ({n_edges},), one for each edge, got {values.shape}"
+        )
     values = values.astype(np.float64)
     allowed = values > 0 if weight_is == "distance" else values >= 0
     bad = ~(allowed & np.isfinite(values))
     if bad.any():
         edge = int(np.flatnonzero(bad)[0])
-        wanted = "finite distances above 0" if weight_is == "distance" else "finite similarities of at least 0"
+        wanted = (
+            "finite distances above 0"
+            if weight_is == "distance"
+            else "finite similarities of at least 0"
+        )
         raise ValueError(
-            f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such edges); "
-            "drop or correct them first"
+            f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such "
+            "edges); drop or correct them first"
         )
     return values
 
@@ -173,7 +203,9 @@ def checked_weights(weight: Any, n_edges: int, weight_is: str, place: Callable[[
 def _first_directions(
     n_nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray, loops_twice: bool
 ) -> np.ndarray | slice:
-    """The edges without the second of two loops of one node and weight, where loops are listed twice."""
+    """The edges without the second of two loops of one node and weight, where loops are listed
+    twice.
+    """
     loops = np.flatnonzero(src == dst)
     loops = loops[np.lexsort((weight[loops], src[loops]))]
     node, value = src[loops], weight[loops]
@@ -202,7 +234,8 @@ def _inverses(distances: np.ndarray) -> np.ndarray:
         values = 1.0 / distances
     if not np.isfinite(values).all():
         raise checks.value_error(
-            "weight", f"must be distances with finite inverses, got {distances.min():g}; use a smaller unit"
+            "weight",
+            f"must be distances with finite inverses, got {distances.min():g}; use a smaller unit",
         )
     return np.asarray(values)
 
@@ -218,7 +251,8 @@ def merged_adjacency(
 ) -> sp.csr_array:
     """The adjacency matrix of a list of edges, by the rules in the notes of `load_graph`.
 
-    `loops_twice` says whether loops are listed once in each direction; by default they are if some edges are.
+    `loops_twice` says whether loops are listed once in each direction; by default they are if some
+    edges are.
     """
     if weight is not None and not directed and loops_twice is not False:
         first = _first_directions(n_nodes, src, dst, weight, bool(loops_twice))
@@ -226,7 +260,8 @@ def merged_adjacency(
     require_memory(
         32.0 * n_nodes + 24.0 * len(src),
         f"a graph of {n_nodes} nodes",
-        "all nodes up to the largest position count: pass identifiers as strings, or lower `n_nodes`",
+        "all nodes up to the largest position count: pass identifiers as strings, or lower "
+        "`n_nodes`",
     )
     if n_nodes < 2**31 and len(src) < 2**31:
         src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)

@@ -1,4 +1,6 @@
-"""Graphs from the graphs and matrices of other libraries: networkx, scipy.sparse, PyG, igraph and others."""
+"""Graphs from the graphs and matrices of other libraries: networkx, scipy.sparse, PyG, igraph and
+others.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,16 @@ from graphrf.graph.other_graphs import (
 )
 
 _LOST_DIRECTIONS = (
-    "this MultiDiGraph is read as a road graph, without the directions of its edges: pass directed=True to keep "
-    "them, or directed=False to drop them without this warning"
+    "this MultiDiGraph is read as a road graph, without the directions of its edges: pass "
+    "directed=True to keep them, or directed=False to drop them without this warning"
 )
 
 
 def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     """The graph of a networkx graph."""
     weights.check()
-    # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as DiGraph.
+    # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as
+    # DiGraph.
     streets = "crs" in graph.graph
     roads = graph.is_multigraph() or streets
     keep = bool(directed) if directed is not None else graph.is_directed() and not roads
@@ -38,7 +41,9 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
         return with_directions(from_networkx(graph, weights, False))
     nodes, pairs = list(graph), list(graph.edges())
     if not nodes:
-        raise checks.value_error("source", "must have at least one node, got an empty networkx graph")
+        raise checks.value_error(
+            "source", "must have at least one node, got an empty networkx graph"
+        )
     src, dst = _ends(graph, nodes, pairs)
     name = weights.name
     values = None if name is None else _values(graph, name, pairs, weights)
@@ -47,18 +52,24 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     if graph.is_multigraph() and (keep or not streets):
         lengths = np.ones(len(pairs)) if values is None else values
         arcs = sp.csr_array((lengths, (src, dst)), (len(nodes),) * 2)
-        remarks += _of_parallel_roads(arcs, len(pairs), weights, directed is None and graph.is_directed())
+        remarks += _of_parallel_roads(
+            arcs, len(pairs), weights, directed is None and graph.is_directed()
+        )
     notices.warn_together(remarks)
     if graph.is_directed() and not keep:
         src, dst, values = _loops_once(graph, src, dst, values)
-    adjacency = merged_adjacency(len(nodes), src, dst, values, weights.kind, keep, loops_twice=False)
+    adjacency = merged_adjacency(
+        len(nodes), src, dst, values, weights.kind, keep, loops_twice=False
+    )
     return Graph(adjacency, nodes=nodes, directed=keep)
 
 
 def _values(graph: Any, name: str | int, pairs: list[Any], weights: Weights) -> np.ndarray:
     """The weights or distances of all edges."""
     numbers = numbers_of_edges(graph, name)
-    return checked_weights(numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}")
+    return checked_weights(
+        numbers, len(pairs), weights.kind, lambda edge: f"edge {short(pairs[edge])}"
+    )
 
 
 def _loops_once(
@@ -71,9 +82,13 @@ def _loops_once(
     return src[first], dst[first], values[first]
 
 
-def _of_parallel_roads(arcs: sp.csr_array, n_edges: int, weights: Weights, loses_directions: bool) -> list[str]:
+def _of_parallel_roads(
+    arcs: sp.csr_array, n_edges: int, weights: Weights, loses_directions: bool
+) -> list[str]:
     """Remarks on parallel edges that count once, and on directions that are dropped."""
-    remarks = [notices.of_parallel_edges(n_edges - arcs.nnz, n_edges)] if weights.given is None else []
+    remarks = (
+        [notices.of_parallel_edges(n_edges - arcs.nnz, n_edges)] if weights.given is None else []
+    )
     return [*remarks, _LOST_DIRECTIONS] if loses_directions and (arcs != arcs.T).nnz else remarks
 
 
@@ -93,7 +108,13 @@ def from_other(graph: OtherGraph, weights: Weights, directed: bool | None) -> Gr
     if values is not None:
         values = checked_weights(values, len(graph.src), weights.kind, lambda edge: f"edge {edge}")
     adjacency = merged_adjacency(
-        graph.n_nodes, graph.src, graph.dst, values, weights.kind, keep and graph.directed, graph.directed
+        graph.n_nodes,
+        graph.src,
+        graph.dst,
+        values,
+        weights.kind,
+        keep and graph.directed,
+        graph.directed,
     )
     remarks = notices.of_weights(weights.name, graph.attributes, weights)
     if weights.given is None:
@@ -107,7 +128,10 @@ def from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
     """The graph of an adjacency matrix, or of a matrix of distances."""
     if weights.given is not None:
         refuse_weights(weights, "a matrix, whose entries are the weights")
-    if weights.kind == "similarity" or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf":
+    if (
+        weights.kind == "similarity"
+        or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf"
+    ):
         return Graph(matrix, directed=bool(directed))
     lengths = sp.coo_array(matrix)
     lengths.sum_duplicates()
@@ -118,7 +142,9 @@ def from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
     values = checked_weights(lengths.data, lengths.nnz, "distance", place)
     # An undirected matrix lists every edge but the self-loops twice; each counts once in the mean.
     share = np.where((lengths.row == lengths.col) | bool(directed), 1.0, 0.5)
-    relative = np.ldexp(values, -_exponent(values))  # exact; the mean of large distances would overflow
+    relative = np.ldexp(
+        values, -_exponent(values)
+    )  # exact; the mean of large distances would overflow
     mean = float(np.average(relative, weights=share)) if values.size else 1.0
     with np.errstate(over="ignore", divide="ignore"):  # what is infinite is refused by Graph
         adjacency = sp.coo_array((mean / relative, (lengths.row, lengths.col)), shape=lengths.shape)
@@ -141,7 +167,12 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     notices.warn_together(notices.of_weights(weights.name, attributes, weights))
     if directed is None:
         both = from_edges(
-            src, dst, False if values is None else values, n_nodes=n_nodes, directed=True, weight_is=weights.kind
+            src,
+            dst,
+            False if values is None else values,
+            n_nodes=n_nodes,
+            directed=True,
+            weight_is=weights.kind,
         ).adjacency
         # Weights computed in float32 for each direction may differ by rounding.
         if both.nnz and abs(both - both.T).max() > 1e-6 * both.max():
@@ -152,7 +183,9 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
             )
     if weights.given is False:
         values = False
-    return from_edges(src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weights.kind)
+    return from_edges(
+        src, dst, values, n_nodes=n_nodes, directed=bool(directed), weight_is=weights.kind
+    )
 
 
 def _pyg_weights(data: Any, name: str | int | None) -> Any:
@@ -161,7 +194,9 @@ def _pyg_weights(data: Any, name: str | int | None) -> Any:
         return None
     attribute = getattr(data, str(name), None)
     if attribute is None:
-        raise checks.value_error("weight", f"must be an attribute of the Data, which has no {name!r}")
+        raise checks.value_error(
+            "weight", f"must be an attribute of the Data, which has no {name!r}"
+        )
     values = host_array(attribute)
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
@@ -169,7 +204,9 @@ def _pyg_weights(data: Any, name: str | int | None) -> Any:
 def refuse_weights(weights: Weights, what: str) -> None:
     """Options of weights are refused, not ignored, where they mean nothing."""
     if weights.given is not None or weights.kind != "similarity":
-        given = f"weight_is={weights.kind!r}" if weights.given is None else f"weight={weights.given!r}"
+        given = (
+            f"weight_is={weights.kind!r}" if weights.given is None else f"weight={weights.given!r}"
+        )
         raise checks.value_error(
             "weight", f"and `weight_is` belong to edges with attributes, got {given} for {what}"
         )

@@ -21,7 +21,9 @@ from graphrf.graph.other_graphs import Attributes, lengths_in_degrees, numbers_o
 
 
 class _Ends(NamedTuple):
-    """E edges by their ends: a pair for each end of an edge, of which parts of lines may have several."""
+    """E edges by their ends: a pair for each end of an edge, of which parts of lines may have
+    several.
+    """
 
     edge: np.ndarray
     junction: np.ndarray
@@ -39,21 +41,29 @@ class _Ends(NamedTuple):
 def line_graph(
     source: Any, weights: Weights, columns: tuple[str | int, str | int] | None, tolerance: Any
 ) -> Graph:
-    """The graph of the edges of a data frame, a map of lines, or a graph of networkx or another library."""
+    """The graph of the edges of a data frame, a map of lines, or a graph of networkx or another
+    library.
+    """
     as_table = tables.is_table(source)
     if columns is not None and not as_table:
-        raise checks.value_error("columns", f"belong to tables and files of edges, got a {type(source).__name__}")
+        raise checks.value_error(
+            "columns", f"belong to tables and files of edges, got a {type(source).__name__}"
+        )
     if columns is None and maps.is_map(source) and not tables.names_ends(source):
         lines = maps.lines_of_map(source, tolerance)
         values, attributes, remark = maps.weights_of_lines(source, weights.name)
         remarks = ". ".join(filter(None, [remark, *lines.remarks]))
-        of_lines = _Ends(np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks)
+        of_lines = _Ends(
+            np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks
+        )
         return _joined(of_lines, weights, lambda edge: f"row {edge}")
     if tolerance is not None:
         raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r}")
     if as_table:
         _require_ends(source, columns)
-        return of_edge_list("row", tables.edges_of_table(source, columns, weights.name), weights, _rows(source))
+        return of_edge_list(
+            "row", tables.edges_of_table(source, columns, weights.name), weights, _rows(source)
+        )
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _of_networkx(source, weights)
@@ -61,9 +71,9 @@ def line_graph(
     if other is None:
         raise checks.type_error(
             "source",
-            "must list its edges for on='edges': a data frame, a map of lines, a file of edges, or a graph of "
-            f"networkx, igraph, rustworkx, networkit or DGL, got {checks.describe(source)}; graph.to_networkx() "
-            "makes one of a Graph",
+            "must list its edges for on='edges': a data frame, a map of lines, a file of edges, or "
+            "a graph of networkx, igraph, rustworkx, networkit or DGL, got "
+            f"{checks.describe(source)}; graph.to_networkx() makes one of a Graph",
         )
     of_edges = range(len(other.src)), other.values(weights.name), other.attributes
     return _joined(_Ends.of(other.src, other.dst, *of_edges), weights, lambda edge: f"edge {edge}")
@@ -75,13 +85,15 @@ def _require_ends(table: Any, columns: Any) -> None:
     if columns is None and len(levels) > 1 and not tables.names_ends(table):
         raise checks.value_error(
             "source",
-            f"must say which columns or levels hold the ends of edges, got columns {listed(table.columns)} "
-            f"and an index of levels {listed(map(str, levels))}: name levels u and v (frame.rename_axis), "
-            "or pass columns=",
+            "must say which columns or levels hold the ends of edges, got columns "
+            f"{listed(table.columns)} and an index of levels {listed(map(str, levels))}: name "
+            "levels u and v (frame.rename_axis), or pass columns=",
         )
 
 
-def of_edge_list(place: str, edges: EdgeList, weights: Weights, names: Sequence[Hashable] | None) -> Graph:
+def of_edge_list(
+    place: str, edges: EdgeList, weights: Weights, names: Sequence[Hashable] | None
+) -> Graph:
     """The graph of the edges of a list, named by their positions if not by `names`."""
     named = range(len(edges.src)) if names is None else names
     ends = _Ends.of(edges.src, edges.dst, named, edges.weight, edges.others)
@@ -91,7 +103,9 @@ def of_edge_list(place: str, edges: EdgeList, weights: Weights, names: Sequence[
 def _of_networkx(graph: Any, weights: Weights) -> Graph:
     names = list(graph.edges)  # (u, v), or (u, v, key) in a multigraph
     if not names:
-        raise checks.value_error("source", "must have at least one edge, got a networkx graph without one")
+        raise checks.value_error(
+            "source", "must have at least one edge, got a networkx graph without one"
+        )
     positions = {node: position for position, node in enumerate(graph)}
     values = None if weights.name is None else numbers_of_edges(graph, weights.name)
     src, dst = (np.array([positions[name[end]] for name in names]) for end in (0, 1))
@@ -109,8 +123,8 @@ def _rows(frame: Any) -> Sequence[Hashable]:
         again = index[index.duplicated()][0]
         raise checks.value_error(
             "source",
-            f"must have an index without repetitions, which names the edges, got {again!r} more than once; "
-            "frame.reset_index(drop=True) numbers the rows",
+            f"must have an index without repetitions, which names the edges, got {again!r} more "
+            "than once; frame.reset_index(drop=True) numbers the rows",
         )
     return list(index)
 
@@ -138,16 +152,18 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     alone = n - np.unique(one).size
     if n > 1 and 2 * alone > n:
         remarks.append(
-            f"{alone} of the {n} edges share an end with no other, so nothing is learned about them from the "
-            "others: edges meet where their ends have the same name, and lines of a map where they end within the "
-            "tolerance of each other"
+            f"{alone} of the {n} edges share an end with no other, so nothing is learned about "
+            "them from the others: edges meet where their ends have the same name, and lines of a "
+            "map where they end within the tolerance of each other"
         )
     notices.warn_together(remarks)
     return Graph(adjacency, nodes=ends.names)
 
 
 def _of_pairs(values: np.ndarray | None, kind: str, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """The weights of joined pairs: from the distance between midpoints, or the harmonic mean of similarities."""
+    """The weights of joined pairs: from the distance between midpoints, or the harmonic mean of
+    similarities.
+    """
     if values is None or not one.size:
         return np.ones(one.size)
     relative = values / (values.max() or 1.0)

@@ -55,23 +55,25 @@ def load_graph(
 ) -> Graph:
     r"""A `Graph` from a file, a table, a map, or the graph or matrix of another library.
 
-    - A path: networkx's graph of a `.gml` or `.graphml` file; the edges, one per line, of `.csv`, `.tsv`, `.txt`,
-      `.edges`, `.edgelist`, `.cites`, and `.mtx` without a banner; the matrix of `.mtx` (MatrixMarket) or `.npz`
-      (`scipy.sparse.save_npz`); the face graph of `.stl`, `.ply`, `.off` or `.obj`. Each may also end in `.gz`.
-      For other formats the error names a reader.
+    - A path: networkx's graph of a `.gml` or `.graphml` file; the edges, one per line, of `.csv`,
+      `.tsv`, `.txt`, `.edges`, `.edgelist`, `.cites`, and `.mtx` without a banner; the matrix of
+      `.mtx` (MatrixMarket) or `.npz` (`scipy.sparse.save_npz`); the face graph of `.stl`, `.ply`,
+      `.off` or `.obj`. Each may also end in `.gz`. For other formats the error names a reader.
     - A data frame (pandas, polars): an edge per row; integers are names of nodes.
-    - A GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends, named by their
-      coordinates; polygons that share a border, or of which one lies within the other, are joined, and named by
-      the index.
-    - A dictionary of the neighbours of each node, {"a": ["b", "c"]}, also with weights, {"a": {"b": 2.0}}, or
-      attributes; a list of pairs of nodes, or of longer tuples. An edge listed at one of its nodes joins both,
-      unless `directed=True`.
-    - A graph of networkx (such as OSMnx's roads), igraph, rustworkx, networkit or DGL; the `edge_index` of a PyG
-      `Data`.
-    - An adjacency matrix: scipy.sparse, NumPy, a torch tensor, or that of PyGSP, libpysal or scikit-network.
+    - A GeoDataFrame or GeoSeries without columns such as source and target: lines join their ends,
+      named by their coordinates; polygons that share a border, or of which one lies within the
+      other, are joined, and named by the index.
+    - A dictionary of the neighbours of each node, {"a": ["b", "c"]}, also with weights, {"a": {"b":
+      2.0}}, or attributes; a list of pairs of nodes, or of longer tuples. An edge listed at one of
+      its nodes joins both, unless `directed=True`.
+    - A graph of networkx (such as OSMnx's roads), igraph, rustworkx, networkit or DGL; the
+      `edge_index` of a PyG `Data`.
+    - An adjacency matrix: scipy.sparse, NumPy, a torch tensor, or that of PyGSP, libpysal or
+      scikit-network.
     - A trimesh.Trimesh: its face graph, as from `from_mesh`; a `Graph`: itself.
 
-    Source of the weights of roads: V. Borovitskiy et al., Matern Gaussian processes on graphs, AISTATS 2021.
+    Source of the weights of roads: V. Borovitskiy et al., Matern Gaussian processes on graphs,
+    AISTATS 2021.
 
     Parameters
     ----------
@@ -79,96 +81,103 @@ def load_graph(
     on : {"nodes", "edges"}
         "edges": the line graph, for values on edges, such as the speeds of streets (notes).
     weight : str, int or False, optional
-        The attribute or column (by name, or by position from 0) of the weights; "weight" for the numbers of a
-        dictionary, "length" for the lengths of lines of a map. By default the graph is unweighted: every joined
-        pair has weight 1 however often it is listed; False does the same without a warning. The entries of a
-        matrix are always weights.
+        The attribute or column (by name, or by position from 0) of the weights; "weight" for the
+        numbers of a dictionary, "length" for the lengths of lines of a map. By default the graph is
+        unweighted: every joined pair has weight 1 however often it is listed; False does the same
+        without a warning. The entries of a matrix are always weights.
     weight_is : "similarity" or "distance", optional
-        Distances d > 0 become weights mean(d) / d, with the mean over the edges kept. Default: similarity, with a
-        warning if the name of the weights suggests lengths, times or costs.
+        Distances d > 0 become weights mean(d) / d, with the mean over the edges kept. Default:
+        similarity, with a warning if the name of the weights suggests lengths, times or costs.
     directed : bool, optional
-        By default the directed graphs of other libraries, GML and GraphML keep their directions, unless they are
-        road graphs: a `MultiDiGraph`, or a graph with the attribute `crs`. Lists of edges ignore them; matrices
-        and `edge_index` must be symmetric.
+        By default the directed graphs of other libraries, GML and GraphML keep their directions,
+        unless they are road graphs: a `MultiDiGraph`, or a graph with the attribute `crs`. Lists of
+        edges ignore them; matrices and `edge_index` must be symmetric.
     columns : pair of str or int
-        The columns of a list of edges that hold the two ends. Default: the first two, unless titles name others,
-        or the table seems to be an adjacency matrix or a list of neighbours, which is refused.
+        The columns of a list of edges that hold the two ends. Default: the first two, unless titles
+        name others, or the table seems to be an adjacency matrix or a list of neighbours, which is
+        refused.
     header : bool, optional
-        Whether the first line of a file of edges has titles. By default it has if a column is asked for by name,
-        if the ends are words such as source, target or id_1, id_2 or stand above columns of numbers, or if another
-        column of numbers has a title such as weight; what may be titles or an edge is refused.
+        Whether the first line of a file of edges has titles. By default it has if a column is asked
+        for by name, if the ends are words such as source, target or id_1, id_2 or stand above
+        columns of numbers, or if another column of numbers has a title such as weight; what may be
+        titles or an edge is refused.
     tolerance : float, optional
-        The distance within which ends of lines, borders of polygons or vertices of meshes are the same, in the
-        unit of the coordinates. Default: 1e-4 of the median length of lines, outlines or sides; 0: coordinates
-        must be equal.
+        The distance within which ends of lines, borders of polygons or vertices of meshes are the
+        same, in the unit of the coordinates. Default: 1e-4 of the median length of lines, outlines
+        or sides; 0: coordinates must be equal.
     memory_limit : int, optional
-        Maximum number of bytes for reading a file. Default: the available memory; a matrix in a file must then
-        have at most 10^6 rows, or 100 per entry, because one with more is considered damaged. A row takes up to 48
-        bytes.
+        Maximum number of bytes for reading a file. Default: the available memory; a matrix in a
+        file must then have at most 10^6 rows, or 100 per entry, because one with more is considered
+        damaged. A row takes up to 48 bytes.
 
     Returns
     -------
     Graph
-        Nodes of a list of edges that are all integers are named by these, in ascending order; other nodes by
-        strings, in the order of their first appearance.
+        Nodes of a list of edges that are all integers are named by these, in ascending order; other
+        nodes by strings, in the order of their first appearance.
 
     Raises
     ------
     FileNotFoundError, ImportError
         If the file does not exist, or trimesh, for STL and PLY, is missing.
     MemoryError
-        If reading a file would exceed `memory_limit`, before it is parsed; `.gz` files are decompressed only up to
-        it.
+        If reading a file would exceed `memory_limit`, before it is parsed; `.gz` files are
+        decompressed only up to it.
     TypeError, ValueError
-        If the source is of none of these kinds, or seems to hold values of nodes; if a file is empty, damaged,
-        ragged or of unknown format (with its line); if a weight is missing, NaN, infinite or negative (with its
-        edge); if names of polygons repeat; if `tolerance` is a quarter of the median length or more.
+        If the source is of none of these kinds, or seems to hold values of nodes; if a file is
+        empty, damaged, ragged or of unknown format (with its line); if a weight is missing, NaN,
+        infinite or negative (with its edge); if names of polygons repeat; if `tolerance` is a
+        quarter of the median length or more.
 
     Warns
     -----
     UserWarning
-        Once per call, if weights called `weight` (or `weights`, `edge_weight`) are not used; if weights named like
-        distances are taken for similarities; if parallel edges are counted once, or a `MultiDiGraph` without `crs`
-        loses its directions, and no argument says so; if most areas of a map have no neighbour, or its lines fall
-        into many parts; if borders overlap or have many gaps; if more than a tenth of the ends of lines are joined
-        by the default tolerance; if lines have several parts; if lengths seem to be in degrees.
+        Once per call, if weights called `weight` (or `weights`, `edge_weight`) are not used; if
+        weights named like distances are taken for similarities; if parallel edges are counted once,
+        or a `MultiDiGraph` without `crs` loses its directions, and no argument says so; if most
+        areas of a map have no neighbour, or its lines fall into many parts; if borders overlap or
+        have many gaps; if more than a tenth of the ends of lines are joined by the default
+        tolerance; if lines have several parts; if lengths seem to be in degrees.
 
     Notes
     -----
-    **Parallel edges.** Similarities and the conductances 1/d of distances add over parallel edges of one
-    direction. An undirected graph takes, for every pair of nodes, the direction with the larger sum, so a road
-    that is listed once in each direction counts once; parallel edges of an undirected `MultiGraph` all add. In a
-    directed source, and in a list with edges in both directions, two loops of a node and of one weight (to 0.1 %)
-    are the two directions of one, unless OSMnx's attributes say that they are two one-way roads or ways.
-    Without weights they count once, where `networkx.pagerank` counts each.
+    **Parallel edges.** Similarities and the conductances 1/d of distances add over parallel edges
+    of one direction. An undirected graph takes, for every pair of nodes, the direction with the
+    larger sum, so a road that is listed once in each direction counts once; parallel edges of an
+    undirected `MultiGraph` all add. In a directed source, and in a list with edges in both
+    directions, two loops of a node and of one weight (to 0.1 %) are the two directions of one,
+    unless OSMnx's attributes say that they are two one-way roads or ways. Without weights they
+    count once, where `networkx.pagerank` counts each.
 
-    **Values on edges.** With on="edges", nodes are named as the source names its edges, and in its order: (u, v,
-    key) in multigraphs, (u, v) in other graphs of networkx, the index of a frame, else positions. Edges are joined
-    where they share an end: the two directions of a street are two nodes, unless the source is made undirected
-    first (`osmnx.convert.to_undirected(G)`). A joined pair has the weight 1; for distances, that of the distance
-    (d_a + d_b) / 2 between midpoints; for similarities, their harmonic mean. A node with k edges joins all k (k -
-    1) / 2 pairs of them, about 200 bytes each.
+    **Values on edges.** With on="edges", nodes are named as the source names its edges, and in its
+    order: (u, v, key) in multigraphs, (u, v) in other graphs of networkx, the index of a frame,
+    else positions. Edges are joined where they share an end: the two directions of a street are two
+    nodes, unless the source is made undirected first (`osmnx.convert.to_undirected(G)`). A joined
+    pair has the weight 1; for distances, that of the distance (d_a + d_b) / 2 between midpoints;
+    for similarities, their harmonic mean. A node with k edges joins all k (k - 1) / 2 pairs of
+    them, about 200 bytes each.
 
-    **Maps.** Areas are neighbours if they have a border longer than the default tolerance in common, or if their
-    borders run along each other within the tolerance for more than four times its length, and, with a warning, if
-    they overlap by more; not if they touch at a corner. Lines meet at their ends, and not where they cross; the
-    tolerance is smaller where lines are shorter than four times it. Parts of a MultiLineString share its length,
-    time or cost by their lengths; other weights are those of the whole line. A map of 10,000 areas takes a few
-    seconds.
+    **Maps.** Areas are neighbours if they have a border longer than the default tolerance in
+    common, or if their borders run along each other within the tolerance for more than four times
+    its length, and, with a warning, if they overlap by more; not if they touch at a corner. Lines
+    meet at their ends, and not where they cross; the tolerance is smaller where lines are shorter
+    than four times it. Parts of a MultiLineString share its length, time or cost by their lengths;
+    other weights are those of the whole line. A map of 10,000 areas takes a few seconds.
 
-    **Edge lists** are UTF-8 text. Lines that begin with `#` or `%` and white space are comments, and so are those
-    above the first edge that begin with one of the two, unless their nodes come again. One separator serves the
-    whole file: tabs, commas, semicolons or white space, by which all lines have the same number of cells; if
-    several do, the one that cuts both ends alike, else the comma in `.csv`. Cells in quotation marks may hold a
-    separator, and so may names that are tuples, (0, 1). What may be read in two ways, or seems to be of another
-    format, is refused with the name of what reads it.
+    **Edge lists** are UTF-8 text. Lines that begin with `#` or `%` and white space are comments,
+    and so are those above the first edge that begin with one of the two, unless their nodes come
+    again. One separator serves the whole file: tabs, commas, semicolons or white space, by which
+    all lines have the same number of cells; if several do, the one that cuts both ends alike, else
+    the comma in `.csv`. Cells in quotation marks may hold a separator, and so may names that are
+    tuples, (0, 1). What may be read in two ways, or seems to be of another format, is refused with
+    the name of what reads it.
 
-    **Untrusted files.** Nothing is unpickled, no other file is opened, and XML with a document type or entities is
-    refused; of npz files only the arrays of the matrix are read. GML, GraphML, STL and PLY are read by networkx
-    and trimesh, whose faults only the bound on the size contains.
+    **Untrusted files.** Nothing is unpickled, no other file is opened, and XML with a document type
+    or entities is refused; of npz files only the arrays of the matrix are read. GML, GraphML, STL
+    and PLY are read by networkx and trimesh, whose faults only the bound on the size contains.
 
-    Cost: linear in the size of the source; a million lines of an edge list take about 2 s and 500 MB, or 0.4 s if
-    all nodes are integers and there are no weights. Self-loops are kept.
+    Cost: linear in the size of the source; a million lines of an edge list take about 2 s and 500
+    MB, or 0.4 s if all nodes are integers and there are no weights. Self-loops are kept.
 
     Examples
     --------
@@ -178,7 +187,9 @@ def load_graph(
     >>> roads = nx.MultiDiGraph(crs="epsg:4326")                # as OSMnx makes them
     >>> lengths = [("a", "b", 100.0), ("b", "a", 100.0), ("b", "c", 300.0)]
     >>> roads.add_weighted_edges_from(lengths, weight="length")
-    >>> grf.load_graph(roads, weight="length", weight_is="distance").adjacency.toarray()    # mean length 200
+    >>> grf.load_graph(
+    ...     roads, weight="length", weight_is="distance"
+    ... ).adjacency.toarray()  # mean length 200
     array([[0.        , 2.        , 0.        ],
            [2.        , 0.        , 0.66666667],
            [0.        , 0.66666667, 0.        ]])
@@ -208,7 +219,7 @@ def load_graph(
     return _from_object(source, options)
 
 
-# -- sources of load_graph -----------------------------------------------------------------------------
+# -- sources of load_graph -------------------------------------------------------------------------
 
 
 def _from_object(source: Any, options: _Options) -> Graph:
@@ -249,8 +260,9 @@ def _from_library(source: Any, weights: Weights, directed: bool | None) -> Graph
         if directed not in (None, source.directed):
             raise checks.value_error(
                 "directed",
-                f"must be that of the Graph, {source.directed}, got {directed}; graph.to_undirected() "
-                "drops directions, Graph(graph.adjacency, directed=True) gives every edge both",
+                f"must be that of the Graph, {source.directed}, got {directed}; "
+                "graph.to_undirected() drops directions, Graph(graph.adjacency, directed=True) "
+                "gives every edge both",
             )
         return source
     return _from_another_library(source, weights, directed)
@@ -267,7 +279,9 @@ def _from_file(path: Path, options: _Options) -> Graph:
         as_edges = not matrix_files.is_matrix_market(path)
     if as_edges:
         weights.check()
-        return _from_edge_list(f"{path}, line", _edges_of_file(path, options), weights, bool(directed))
+        return _from_edge_list(
+            f"{path}, line", _edges_of_file(path, options), weights, bool(directed)
+        )
     if options.header is not None or options.columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
@@ -279,8 +293,8 @@ def _from_file(path: Path, options: _Options) -> Graph:
         return from_matrix(matrix(path, memory_limit), weights, directed)
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
-        f"({', '.join(text_files.EDGE_LIST_SUFFIXES)}) or a mesh ({', '.join(meshes.MESH_SUFFIXES)}), "
-        f"each also with .gz{reader_of(path)}"
+        f"({', '.join(text_files.EDGE_LIST_SUFFIXES)}) or a mesh "
+        f"({', '.join(meshes.MESH_SUFFIXES)}), each also with .gz{reader_of(path)}"
     )
 
 
@@ -318,22 +332,32 @@ def _line_graph(source: Any, options: _Options) -> Graph:
         checked_size(path)
         kind = text_files.suffix(path)
         if kind in (".gml", ".graphml"):
-            return line_graphs.line_graph(_network(path, options.memory_limit), weights, options.columns, None)
+            return line_graphs.line_graph(
+                _network(path, options.memory_limit), weights, options.columns, None
+            )
         if kind not in text_files.EDGE_LIST_SUFFIXES:
-            raise checks.value_error("on", f"= 'edges' needs a list of edges, GML or GraphML, got {path.name}")
-        return line_graphs.of_edge_list(f"{path}, line", _edges_of_file(path, options), weights, None)
+            raise checks.value_error(
+                "on", f"= 'edges' needs a list of edges, GML or GraphML, got {path.name}"
+            )
+        return line_graphs.of_edge_list(
+            f"{path}, line", _edges_of_file(path, options), weights, None
+        )
 
 
 def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     if columns is None:
         return None
     ok = isinstance(columns, tuple | list) and len(columns) == 2
-    if not ok or not all(isinstance(column, str | int) and not isinstance(column, bool) for column in columns):
+    if not ok or not all(
+        isinstance(column, str | int) and not isinstance(column, bool) for column in columns
+    ):
         raise checks.type_error(
             "columns", f"must be two names or positions of columns, got {checks.describe(columns)}"
         )
     if columns[0] == columns[1]:
-        raise checks.value_error("columns", f"must be two different columns, got {columns[0]!r} twice")
+        raise checks.value_error(
+            "columns", f"must be two different columns, got {columns[0]!r} twice"
+        )
     return columns[0], columns[1]
 
 
@@ -344,25 +368,40 @@ def _from_another_library(source: Any, weights: Weights, directed: bool | None) 
     matrix = other_matrix(source)
     if matrix is not None:
         made = from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
-        return made if matrix[2] is None else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
+        return (
+            made
+            if matrix[2] is None
+            else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
+        )
     raise checks.type_error(
         "source",
-        "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of networkx, igraph, "
-        "rustworkx, networkit, DGL, PyGSP or libpysal, a matrix of scipy.sparse, NumPy or torch, a PyG Data, a "
-        f"trimesh.Trimesh or a Graph, got {checks.describe(source)}; graphrf.from_edges takes arrays of edges",
+        "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of "
+        "networkx, igraph, rustworkx, networkit, DGL, PyGSP or libpysal, a matrix of scipy.sparse, "
+        f"NumPy or torch, a PyG Data, a trimesh.Trimesh or a Graph, got {checks.describe(source)}; "
+        "graphrf.from_edges takes arrays of edges",
     )
 
 
 def _from_edge_list(
-    place: str, edges: text_files.EdgeList, weights: Weights, directed: bool, found: maps.MapEdges | None = None
+    place: str,
+    edges: text_files.EdgeList,
+    weights: Weights,
+    directed: bool,
+    found: maps.MapEdges | None = None,
 ) -> Graph:
     n_edges, values = len(edges.src), None
     if edges.weight is not None:
-        values = checked_weights(edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}")
-    adjacency = merged_adjacency(len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed)
+        values = checked_weights(
+            edges.weight, n_edges, weights.kind, lambda edge: f"{place} {edges.lines[edge]}"
+        )
+    adjacency = merged_adjacency(
+        len(edges.nodes), edges.src, edges.dst, values, weights.kind, directed
+    )
     remarks = notices.of_weights(edges.weight_title, edges.others, weights)
     if weights.given is None:
-        remarks.append(notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges))
+        remarks.append(
+            notices.of_parallel_edges(n_edges - adjacency.nnz if directed else 0, n_edges)
+        )
     graph = Graph(adjacency, nodes=edges.nodes, directed=directed)
     if found is not None:
         remarks += found.notices(graph)
@@ -378,4 +417,6 @@ def _from_plain_mesh(mesh: Any, options: _Options) -> Graph:
 
 def _refuse_tolerance(tolerance: Any, what: str) -> None:
     if tolerance is not None:
-        raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r} for {what}")
+        raise checks.value_error(
+            "tolerance", f"belongs to maps and meshes, got {tolerance!r} for {what}"
+        )

@@ -12,8 +12,8 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
 
-# Names like an unknown one are sought among at most so many, which takes up to half a second, and not if it is
-# longer.
+# Names like an unknown one are sought among at most so many, which takes up to half a second, and
+# not if it is longer.
 _MOST_COMPARED = 10_000
 _LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
@@ -24,7 +24,9 @@ _EXACT = 2.0**53
 
 
 class NodeNames:
-    """The names of N nodes, by which their positions are found; None stands for the positions themselves."""
+    """The names of N nodes, by which their positions are found; None stands for the positions
+    themselves.
+    """
 
     def __init__(self, names: tuple[Hashable, ...] | None, n_nodes: int) -> None:
         self._named = names is not None
@@ -46,7 +48,9 @@ class NodeNames:
         """True if some name is a number, or text that looks like an integer."""
         if any(issubclass(kind, numbers.Real) for kind in self._kinds):
             return True
-        return self._named and any(isinstance(name, str) and name.isdecimal() for name in self._nodes)
+        return self._named and any(
+            isinstance(name, str) and name.isdecimal() for name in self._nodes
+        )
 
     @cached_property
     def _has_tuples(self) -> bool:
@@ -82,7 +86,9 @@ class NodeNames:
         return positions.view(_Positions) if self._may_be_positions else positions
 
     def positions(self, nodes: Any, argument: str, *, as_positions: bool) -> np.ndarray:
-        """See `Graph.positions`; integers that could be names too are refused, unless `as_positions`."""
+        """See `Graph.positions`; integers that could be names too are refused, unless
+        `as_positions`.
+        """
         if nodes is None:
             return np.arange(self._n_nodes, dtype=np.int64)
         if self.is_one(nodes):
@@ -112,15 +118,19 @@ class NodeNames:
         return self._found(content.tolist(), argument, low)
 
     def _found(self, names: Sequence[Any], argument: str, exact: float = _EXACT) -> np.ndarray:
-        """Positions of `names`, shape (n,), int64; floats that may be rounded integers are refused."""
+        """Positions of `names`, shape (n,), int64; floats that may be rounded integers
+        are refused.
+        """
         table = self._table
         if self.has_integers:
-            rounded = next((name for name in names if is_rounded(name, exact) and name in table), None)
+            rounded = next(
+                (name for name in names if is_rounded(name, exact) and name in table), None
+            )
             if rounded is not None and is_integer(self._nodes[table[rounded]]):
                 raise checks.type_error(
                     argument,
-                    f"must be integers or other exact names of nodes, got the float {rounded:.0f}, which may be "
-                    f"rounded: {_KEEP_INTEGERS}, or as text in the graph and here",
+                    f"must be integers or other exact names of nodes, got the float {rounded:.0f}, "
+                    f"which may be rounded: {_KEEP_INTEGERS}, or as text in the graph and here",
                 )
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
@@ -130,20 +140,29 @@ class NodeNames:
             raise checks.type_error(argument, f"must be hashable names of nodes: {error}") from None
         place = f" at position {at}" if is_missing(unknown) else ""
         raise checks.value_error(
-            argument, f"must be nodes of the graph, got {short(unknown)}{place}; {self._hint(unknown, names)}"
+            argument,
+            f"must be nodes of the graph, got {short(unknown)}{place}; "
+            f"{self._hint(unknown, names)}",
         )
 
     def _of_names(self, names: list[Any], argument: str) -> np.ndarray:
         """Positions of nodes that are not all numbers."""
         if all(isinstance(name, tuple) for name in names) and not self._has_tuples:
             widths = {len(name) for name in names}
-            shape = (len(names), widths.pop()) if len(widths) == 1 else f"rows of {min(widths)} to {max(widths)}"
+            shape = (
+                (len(names), widths.pop())
+                if len(widths) == 1
+                else f"rows of {min(widths)} to {max(widths)}"
+            )
             look = f"; {self._look}" if self._named else ""
             raise checks.value_error(
-                argument, f"must have shape (n,) or (n, 1), got {shape}{_of_coordinates(names) or look}"
+                argument,
+                f"must have shape (n,) or (n, 1), got {shape}{_of_coordinates(names) or look}",
             )
         if not self._named:
-            other = next(((at, name) for at, name in enumerate(names) if not isinstance(name, str)), None)
+            other = next(
+                ((at, name) for at, name in enumerate(names) if not isinstance(name, str)), None
+            )
             if other is not None:
                 raise checks.type_error(
                     argument,
@@ -168,14 +187,20 @@ class NodeNames:
             return f"{self._look}{_of_coordinates(asked)}"
         if other_kind := self._name_of_another_kind(unknown):
             return other_kind
-        if isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED and self._n_nodes <= _MOST_COMPARED:
+        if (
+            isinstance(unknown, str)
+            and len(unknown) <= _LONGEST_COMPARED
+            and self._n_nodes <= _MOST_COMPARED
+        ):
             words = [name for name in self._nodes if isinstance(name, str)]
             if like := checks.did_you_mean(unknown, words):
                 return like
         return self._look
 
     def _name_of_another_kind(self, unknown: Any) -> str:
-        """A hint where text was asked for and integers are names, or the other way round; or nothing."""
+        """A hint where text was asked for and integers are names, or the other way round; or
+        nothing.
+        """
         if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
             return f"its nodes are named by integers such as {int(unknown)}, and not by text: make them integers"
         if are_integers(type(unknown)) and self._holds(str(unknown)):
@@ -183,7 +208,9 @@ class NodeNames:
         return ""
 
     def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
-        """A question for nodes that are counted from 1 where those here are from 0, or the other way round."""
+        """A question for nodes that are counted from 1 where those here are from 0, or the other
+        way round.
+        """
         if self._named and not all(map(are_integers, self._kinds)):
             return ""
         nodes: Any = self._nodes
@@ -202,11 +229,13 @@ class NodeNames:
     def _refuse_lists(self, nodes: Iterable[Any], argument: str) -> None:
         """ValueError for a tuple that is a name, and could be a list of nodes as well."""
         parts = list(nodes)
-        if isinstance(nodes, tuple) and (self._are_positions(parts) or all(map(self._holds, parts))):
+        if isinstance(nodes, tuple) and (
+            self._are_positions(parts) or all(map(self._holds, parts))
+        ):
             raise checks.value_error(
                 argument,
-                f"must say what {short(nodes)} is, the name of a node or a list of {len(parts)} nodes: pass "
-                f"[{short(nodes)}] for the one, {short(parts)} for the other",
+                f"must say what {short(nodes)} is, the name of a node or a list of {len(parts)} "
+                f"nodes: pass [{short(nodes)}] for the one, {short(parts)} for the other",
             )
 
     # -- numbers ---------------------------------------------------------------------------------
@@ -228,11 +257,15 @@ class NodeNames:
                 if not good.any() and self._named and all(map(self._holds, array.tolist())):
                     return self._found_of(array, argument)
                 first = array[~good][0]
-                way_out = f"; larger ones may be rounded: {_KEEP_INTEGERS}" if first == np.floor(first) else ""
+                way_out = (
+                    f"; larger ones may be rounded: {_KEEP_INTEGERS}"
+                    if first == np.floor(first)
+                    else ""
+                )
                 raise checks.type_error(
                     argument,
-                    f"must be integer positions or names of nodes, got the float {first} (integral floats are "
-                    f"accepted below 2^24{way_out})",
+                    f"must be integer positions or names of nodes, got the float {first} (integral "
+                    f"floats are accepted below 2^24{way_out})",
                 )
             array = array.astype(np.int64)
         bad = np.asarray((array < 0) | (array >= self._n_nodes), dtype=bool)
@@ -242,13 +275,19 @@ class NodeNames:
             self._refuse_names(array, argument)
         return array.astype(np.int64)
 
-    def _outside(self, asked: list[int], first: int, argument: str, as_positions: bool) -> np.ndarray:
+    def _outside(
+        self, asked: list[int], first: int, argument: str, as_positions: bool
+    ) -> np.ndarray:
         """Positions of integers that are not all positions, of which `first` is none."""
         if self._named and not as_positions:
             unknown = next((node for node in asked if not self._holds(node)), None)
             if unknown is None:
                 return self._found(asked, argument)
-            came = f"got {first}" if first == unknown else f"got {first} beside {unknown}, which is no name"
+            came = (
+                f"got {first}"
+                if first == unknown
+                else f"got {first} beside {unknown}, which is no name"
+            )
             raise checks.value_error(
                 argument,
                 f"must be positions in [0, {self._n_nodes - 1}] or names of nodes, {came}; "
@@ -257,16 +296,20 @@ class NodeNames:
         way_out = "graph.index(...) turns names of nodes into positions" if self._named else ""
         question = "" if self._named else self._question_of_first(first, asked)
         way_out = f"; {way_out or question}" if way_out or question else ""
-        raise checks.value_error(argument, f"must be positions in [0, {self._n_nodes - 1}], got {first}{way_out}")
+        raise checks.value_error(
+            argument, f"must be positions in [0, {self._n_nodes - 1}], got {first}{way_out}"
+        )
 
     def _refuse_names(self, array: np.ndarray, argument: str) -> None:
-        """ValueError for integers that are names as well as positions, and as names stand for other nodes."""
+        """ValueError for integers that are names as well as positions, and as names stand for other
+        nodes.
+        """
         table, listed = self._table, array.tolist()
         named = [table.get(node, table.get(str(node))) for node in listed]
         if named == listed:
             return
-        # An integer below all names can only be a position; one among them may be the name of a node that was left
-        # out, such as a vertex of a mesh at the place of another.
+        # An integer below all names can only be a position; one among them may be the name of a
+        # node that was left out, such as a vertex of a mesh at the place of another.
         if None in named and (not self.has_integers or min(listed) < self._lowest):
             return
         name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
@@ -275,9 +318,9 @@ class NodeNames:
             place = f"the node named {short(self._nodes[position])} is at position {position}"
         raise checks.value_error(
             argument,
-            "must say whether integers are names or positions, because in this graph they can be both: "
-            f"{place}, and the node at position {name} is named {short(self._nodes[name])}; graph.index(...) "
-            "takes names, graph.positions(...) takes positions",
+            "must say whether integers are names or positions, because in this graph they can be "
+            f"both: {place}, and the node at position {name} is named {short(self._nodes[name])}; "
+            "graph.index(...) takes names, graph.positions(...) takes positions",
         )
 
 
@@ -299,10 +342,13 @@ class _Position(int):
 
 
 class _Positions(np.ndarray):
-    """Integers from `Graph.index` and `Graph.positions`, known to be positions, like their slices, but not
-    results."""
+    """Integers from `Graph.index` and `Graph.positions`, known to be positions, like their slices,
+    but not results.
+    """
 
-    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(
+        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
+    ) -> Any:
         return np.asarray(array)[()]  # of results without axes the number, also before numpy 2
 
     def __repr__(self) -> str:
@@ -321,11 +367,13 @@ def known_positions(positions: np.ndarray) -> np.ndarray:
     return positions.view(_Positions)
 
 
-# -- nodes in whatever holds them ------------------------------------------------------------------------
+# -- nodes in whatever holds them ------------------------------------------------------------------
 
 
 def _is_one(nodes: Any) -> bool:
-    """True for what holds no others: a number, a text, an array without axes, or an object of another kind."""
+    """True for what holds no others: a number, a text, an array without axes, or an object of
+    another kind.
+    """
     if isinstance(nodes, str | bytes) or getattr(nodes, "ndim", 1) == 0:
         return True
     return not (isinstance(nodes, Iterable) or hasattr(nodes, "__array__"))
@@ -338,14 +386,18 @@ def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray 
     """
     if isinstance(nodes, set | frozenset | dict | Iterator):
         raise checks.type_error(
-            argument, f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its nodes"
+            argument,
+            f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its "
+            "nodes",
         )
     if len(getattr(nodes, "columns", ())) > 1:
         if hasattr(nodes, "itertuples"):  # of pandas
             return list(nodes.itertuples(index=False, name=None))
         if hasattr(nodes, "rows"):  # of polars
             return list(nodes.rows())
-    if isinstance(nodes, Collection) and not (hasattr(nodes, "__array__") or hasattr(nodes, "dtype")):
+    if isinstance(nodes, Collection) and not (
+        hasattr(nodes, "__array__") or hasattr(nodes, "dtype")
+    ):
         return _of_list(argument, list(nodes), tuples)
     array = np.atleast_1d(checks.array(argument, nodes))
     if array.dtype.kind in "Mm":  # whose `tolist` may be integers
@@ -391,7 +443,9 @@ def _of_list(argument: str, nodes: list[Any], tuples: bool) -> np.ndarray | list
     if not kinds:
         return np.zeros(0, dtype=np.int64)
     if any(hasattr(kind, "shape") and not issubclass(kind, np.generic) for kind in kinds):
-        nodes = [_plain(argument, node) for node in nodes]  # tensors without axes, and arrays as rows
+        nodes = [
+            _plain(argument, node) for node in nodes
+        ]  # tensors without axes, and arrays as rows
         kinds = set(map(type, nodes))
     if all(issubclass(kind, tuple | list) for kind in kinds):
         column = all(len(row) == 1 and not isinstance(row[0], list) for row in nodes)
@@ -409,17 +463,21 @@ def _of_scalars(nodes: list[Any], kinds: set[type]) -> np.ndarray | list[Any]:
         except OverflowError:
             return np.array(nodes, dtype=object)
     booleans = sum(issubclass(kind, bool | np.bool_) for kind in kinds)
-    if booleans == len(kinds) or (not booleans and all(issubclass(kind, numbers.Real) for kind in kinds)):
+    if booleans == len(kinds) or (
+        not booleans and all(issubclass(kind, numbers.Real) for kind in kinds)
+    ):
         return np.array(nodes)
     return nodes
 
 
 def _plain(argument: str, node: Any) -> Any:
-    """A tensor or array within a list as a number, or as a list of numbers; other nodes as they are."""
+    """A tensor or array within a list as a number, or as a list of numbers; other nodes as they
+    are.
+    """
     return checks.array(argument, node).tolist() if hasattr(node, "shape") else node
 
 
-# -- names of all nodes ------------------------------------------------------------------------------
+# -- names of all nodes ----------------------------------------------------------------------------
 
 
 def _is_array(nodes: Any) -> bool:
@@ -432,11 +490,15 @@ def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Has
     if nodes is None:
         return None
     if isinstance(nodes, str | bytes) or not isinstance(nodes, Iterable):
-        raise checks.type_error("nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}")
+        raise checks.type_error(
+            "nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}"
+        )
     held = _numbers_or_names("nodes", nodes, tuples=True) if _is_array(nodes) else nodes
     names = tuple(held.tolist() if isinstance(held, np.ndarray) else held)
     if len(names) != n_nodes:
-        raise checks.value_error("nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}")
+        raise checks.value_error(
+            "nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}"
+        )
     try:
         distinct = len(set(names))
     except TypeError as error:
@@ -444,7 +506,9 @@ def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Has
     if distinct != n_nodes:
         seen: set[Hashable] = set()
         repeated = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise checks.value_error("nodes", f"must hold distinct names, got {repeated!r} more than once")
+        raise checks.value_error(
+            "nodes", f"must hold distinct names, got {repeated!r} more than once"
+        )
     if all(isinstance(name, int) for name in names) and names == tuple(range(n_nodes)):
         return None
     return names

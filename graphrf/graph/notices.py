@@ -12,14 +12,37 @@ from graphrf._base.files.untrusted import listed, short
 from graphrf._base.warn import warn
 from graphrf.graph.edges import Weights
 
-# What networkx, tables and PyG call the weights of edges. Lengths and times are none: road graphs always have
-# them, and hops are what is often wanted there.
+# What networkx, tables and PyG call the weights of edges. Lengths and times are none: road graphs
+# always have them, and hops are what is often wanted there.
 _WEIGHTS = frozenset(("weight", "weights", "edge_weight"))
 _DISTANCES = frozenset(
-    ("length", "lengths", "distance", "distances", "dist", "cost", "costs", "time", "duration", "km")
-    + ("kilometres", "kilometers", "mile", "miles", "metre", "metres", "meter", "meters", "minutes", "seconds")
+    (
+        "length",
+        "lengths",
+        "distance",
+        "distances",
+        "dist",
+        "cost",
+        "costs",
+        "time",
+        "duration",
+        "km",
+    )
+    + (
+        "kilometres",
+        "kilometers",
+        "mile",
+        "miles",
+        "metre",
+        "metres",
+        "meter",
+        "meters",
+        "minutes",
+        "seconds",
+    )
 )
-# A graph of positions may have so many nodes, and so many for each edge, before they look like identifiers.
+# A graph of positions may have so many nodes, and so many for each edge, before they look like
+# identifiers.
 _FEW_NODES = 1000
 _NODES_PER_EDGE = 100
 
@@ -32,8 +55,13 @@ def warn_together(notices: Iterable[str]) -> None:
 
 
 def of_weights(name: Any, attributes: Mapping[str, Iterable[Any]], weights: Weights) -> list[str]:
-    """Warnings about weights, of the attribute or column `name`, and about those among the attributes of edges."""
-    return [_of_distances(name, weights.stated), _of_unused_weight(attributes) if weights.given is None else ""]
+    """Warnings about weights, of the attribute or column `name`, and about those among the
+    attributes of edges.
+    """
+    return [
+        _of_distances(name, weights.stated),
+        _of_unused_weight(attributes) if weights.given is None else "",
+    ]
 
 
 def _of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
@@ -41,8 +69,9 @@ def _of_unused_weight(attributes: Mapping[str, Iterable[Any]]) -> str:
     for name, values in attributes.items():
         if is_weight(name) and not all(_is_one(value) for value in values):
             return (
-                f"the graph is unweighted, but its edges have {short(name)} (attributes: {listed(attributes)}): "
-                f"pass weight={name!r} to use it, or weight=False for an unweighted graph without this warning"
+                f"the graph is unweighted, but its edges have {short(name)} (attributes: "
+                f"{listed(attributes)}): pass weight={name!r} to use it, or weight=False for an "
+                "unweighted graph without this warning"
             )
     return ""
 
@@ -60,12 +89,15 @@ def _is_one(value: Any) -> bool:
 
 
 def _of_distances(name: Any, weight_is: str | None) -> str:
-    """Warning about an attribute or column whose name suggests distances, unless `weight_is` is given."""
+    """Warning about an attribute or column whose name suggests distances, unless `weight_is` is
+    given.
+    """
     if weight_is is not None or not isinstance(name, str) or not sounds_like_distance(name):
         return ""
     return (
-        f"the weights in {short(name)} are taken as similarities: nodes joined by a large weight are near each "
-        "other. For lengths, times and costs pass weight_is='distance'; weight_is='similarity' ends this warning"
+        f"the weights in {short(name)} are taken as similarities: nodes joined by a large weight "
+        "are near each other. For lengths, times and costs pass weight_is='distance'; "
+        "weight_is='similarity' ends this warning"
     )
 
 
@@ -76,13 +108,15 @@ def sounds_like_distance(title: str) -> bool:
 
 
 def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
-    """Warning about edges without weights, of which `n_repeated` have the same ends as an earlier one."""
+    """Warning about edges without weights, of which `n_repeated` have the same ends as an earlier
+    one.
+    """
     if not n_repeated:
         return ""
     return (
-        f"parallel edges count once in an unweighted graph, and {n_repeated} of the {n_edges} edges listed repeat "
-        "an earlier one: give every edge the weight 1 to have parallel ones added, as networkx does, or pass "
-        "weight=False to count them once without this warning"
+        f"parallel edges count once in an unweighted graph, and {n_repeated} of the {n_edges} "
+        "edges listed repeat an earlier one: give every edge the weight 1 to have parallel ones "
+        "added, as networkx does, or pass weight=False to count them once without this warning"
     )
 
 
@@ -94,16 +128,20 @@ def of_two_directions(src: np.ndarray, dst: np.ndarray, length: np.ndarray) -> s
     if len(there) <= 2 or 2 * n_back <= len(there):
         return ""
     return (
-        f"{n_back:,} of the {src.size:,} edges lead back along another of the same length, and both count as "
-        "roads: are they the two directions of one? Then leave one out, as MetricGraph.from_networkx does"
+        f"{n_back:,} of the {src.size:,} edges lead back along another of the same length, and "
+        "both count as roads: are they the two directions of one? Then leave one out, as "
+        "MetricGraph.from_networkx does"
     )
 
 
-def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0) -> str:
-    """Warning about a graph of which many nodes, called `what`, have no edge, or that falls into many parts.
+def of_few_edges(
+    what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0
+) -> str:
+    """Warning about a graph of which many nodes, called `what`, have no edge, or that falls into
+    many parts.
 
-    There is none if at most a share `alone` of the nodes has no edge (self-loops aside), and the largest part has
-    at least a share `together`. `way_out` says what to do.
+    There is none if at most a share `alone` of the nodes has no edge (self-loops aside), and the
+    largest part has at least a share `together`. `way_out` says what to do.
     """
     n, loops = graph.n_nodes, graph.adjacency.diagonal() != 0
     entries = np.diff(graph.adjacency.indptr)
@@ -117,8 +155,9 @@ def of_few_edges(what: str, graph: Any, way_out: str = "", *, alone: float = 0.5
         return ""
     alone_ones = f"{n_alone:,} of the {n:,} {what} have no edge, and " if n_alone else ""
     return (
-        f"{alone_ones}the largest of the {sizes.size:,} parts of the graph has {int(sizes.max()):,} of the {n:,} "
-        f"{what}; values in one part carry no information on the others{': ' if way_out else ''}{way_out}"
+        f"{alone_ones}the largest of the {sizes.size:,} parts of the graph has "
+        f"{int(sizes.max()):,} of the {n:,} {what}; values in one part carry no information on the "
+        f"others{': ' if way_out else ''}{way_out}"
     )
 
 
@@ -128,9 +167,9 @@ def of_crowded_sides(n_crowded: int, n_sides: int, on: str) -> str:
         return ""
     lost = ", and join none" if on == "faces" else ""
     return (
-        f"{n_crowded:,} of the {n_sides:,} sides belong to three faces or more{lost}: are the faces tetrahedra, "
-        "which are read as quadrilaterals, or surfaces with walls between them? Pass the triangles of the outer "
-        "surface"
+        f"{n_crowded:,} of the {n_sides:,} sides belong to three faces or more{lost}: are the "
+        "faces tetrahedra, which are read as quadrilaterals, or surfaces with walls between them? "
+        "Pass the triangles of the outer surface"
     )
 
 
@@ -139,13 +178,16 @@ def of_repeated_faces(n_repeated: int) -> str:
     if not n_repeated:
         return ""
     return (
-        f"{n_repeated:,} faces repeat others, and both and their neighbours lose edges, since a side of three "
-        "faces joins none: remove the copies first, in trimesh by `mesh.update_faces(mesh.unique_faces())`"
+        f"{n_repeated:,} faces repeat others, and both and their neighbours lose edges, since a "
+        "side of three faces joins none: remove the copies first, in trimesh by "
+        "`mesh.update_faces(mesh.unique_faces())`"
     )
 
 
 def look_like_degrees(places: np.ndarray) -> bool:
-    """True if coordinates, shape (n, 2), may be longitudes and latitudes, and those of a place far from 0, 0."""
+    """True if coordinates, shape (n, 2), may be longitudes and latitudes, and those of a place far
+    from 0, 0.
+    """
     if not len(places) or not (np.abs(places) <= (180.0, 90.0)).all():
         return False
     low, high = places.min(axis=0), places.max(axis=0)
@@ -155,8 +197,8 @@ def look_like_degrees(places: np.ndarray) -> bool:
 def of_degrees(what: str, way_out: str) -> str:
     """Warning about distances in degrees."""
     return (
-        f"{what} seems to be in degrees, because the coordinates look like longitudes and latitudes; a degree of "
-        f"longitude is shorter than one of latitude: {way_out}"
+        f"{what} seems to be in degrees, because the coordinates look like longitudes and "
+        f"latitudes; a degree of longitude is shorter than one of latitude: {way_out}"
     )
 
 
@@ -171,9 +213,9 @@ def of_first_position(n_nodes: int, ends: Iterable[np.ndarray]) -> str:
     if seen[0] or not seen[1:].all():
         return ""
     return (
-        f"integers are positions from 0, and there are edges at 1 to {n_nodes - 1}, and none at 0: are the nodes "
-        f"numbered from 1? Then subtract 1, or name the nodes by them, nodes=range(1, {n_nodes}); if a node 0 "
-        f"without edges is meant, pass n_nodes={n_nodes}"
+        f"integers are positions from 0, and there are edges at 1 to {n_nodes - 1}, and none at 0: "
+        "are the nodes numbered from 1? Then subtract 1, or name the nodes by them, nodes=range(1, "
+        f"{n_nodes}); if a node 0 without edges is meant, pass n_nodes={n_nodes}"
     )
 
 
@@ -182,7 +224,7 @@ def of_identifiers(n_nodes: int, n_edges: int, way_out: str) -> str:
     if n_nodes <= _FEW_NODES + _NODES_PER_EDGE * n_edges:
         return ""
     return (
-        f"integers are positions from 0, so that {n_edges:,} edges make a graph of {n_nodes:,} nodes, nearly all "
-        f"of them without edges. If the integers are identifiers, {way_out}; if so many nodes are meant, pass "
-        "n_nodes"
+        f"integers are positions from 0, so that {n_edges:,} edges make a graph of {n_nodes:,} "
+        f"nodes, nearly all of them without edges. If the integers are identifiers, {way_out}; if "
+        "so many nodes are meant, pass n_nodes"
     )

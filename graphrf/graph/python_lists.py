@@ -20,18 +20,26 @@ _WEIGHT = "weight"
 
 
 def is_plain(source: Any) -> bool:
-    """True for dictionaries, and for lists of pairs: lists, tuples, sets, iterators, and views of edges."""
-    return isinstance(source, list | tuple | set | frozenset | Mapping | Iterator) or _is_view(source)
+    """True for dictionaries, and for lists of pairs: lists, tuples, sets, iterators, and views of
+    edges.
+    """
+    return isinstance(source, list | tuple | set | frozenset | Mapping | Iterator) or _is_view(
+        source
+    )
 
 
 def plain_edges(
     source: Any, columns: tuple[str | int, str | int] | None, weight: str | int | bool | None
 ) -> EdgeList:
-    """The edges of a dictionary of neighbours or of a list of pairs; `weight` as in `load_graph`."""
+    """The edges of a dictionary of neighbours or of a list of pairs; `weight` as in
+    `load_graph`.
+    """
     if _is_view(source) or not isinstance(source, Mapping):
         return edges_of_rows(source, columns, weight)
     if columns is not None:
-        raise checks.value_error("columns", "belong to lists of pairs and tables, got a dictionary of neighbours")
+        raise checks.value_error(
+            "columns", "belong to lists of pairs and tables, got a dictionary of neighbours"
+        )
     return edges_of_neighbours(source, None if weight is False else weight)
 
 
@@ -42,7 +50,9 @@ def _is_view(source: Any) -> bool:
 
 
 def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None) -> EdgeList:
-    """The edges of a dictionary from each node to its neighbours; its keys are the first nodes, in their order."""
+    """The edges of a dictionary from each node to its neighbours; its keys are the first nodes, in
+    their order.
+    """
     if not source:
         raise checks.value_error("source", "must have at least one node, got an empty dictionary")
     ends: list[Any] = []
@@ -66,7 +76,9 @@ def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None
 def edges_of_rows(
     source: Iterable[Any], columns: tuple[Any, Any] | None, weight: str | int | bool | None
 ) -> EdgeList:
-    """The edges of a list of pairs, or of longer tuples whose other entries are weights or attributes."""
+    """The edges of a list of pairs, or of longer tuples whose other entries are weights or
+    attributes.
+    """
     if isinstance(source, set | frozenset):
         raise checks.type_error(
             "source", f"must be in an order, got a {type(source).__name__}: pass sorted(source)"
@@ -80,9 +92,9 @@ def edges_of_rows(
     if width - attributes > 2 and columns is None and weight is None:
         raise checks.value_error(
             "source",
-            f"must be a list of pairs, unless the meaning of the others is given, got entries such as "
-            f"{short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to leave them out, or "
-            "columns=(0, 2) if these are the ends",
+            "must be a list of pairs, unless the meaning of the others is given, got entries such "
+            f"as {short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to "
+            "leave them out, or columns=(0, 2) if these are the ends",
         )
     ends = _ends_of_rows(rows, width, columns)
     positions, nodes = _ascending(*_positions(ends, "the ends of"))
@@ -93,7 +105,9 @@ def edges_of_rows(
     return _with_values(ends, positions, nodes, held, None if weight is False else weight)
 
 
-def _ends_of_rows(rows: list[Sequence[Any]], width: int, columns: tuple[Any, Any] | None) -> list[Any]:
+def _ends_of_rows(
+    rows: list[Sequence[Any]], width: int, columns: tuple[Any, Any] | None
+) -> list[Any]:
     """The two ends of each row, one after the other."""
     places = (0, 1) if columns is None else columns
     for column in places:
@@ -111,9 +125,12 @@ def _checked_width(rows: list[Sequence[Any]]) -> int:
     if other is None and width >= 2:
         return width
     second = "" if other is None else f" and {short(tuple(rows[other]))} (entry {other})"
-    way_out = "" if other is None else "; dict(enumerate(source)) if each lists the neighbours of a node"
+    way_out = (
+        "" if other is None else "; dict(enumerate(source)) if each lists the neighbours of a node"
+    )
     raise checks.value_error(
-        "source", f"must be a list of pairs, got entries such as {short(tuple(rows[0]))}{second}{way_out}"
+        "source",
+        f"must be a list of pairs, got entries such as {short(tuple(rows[0]))}{second}{way_out}",
     )
 
 
@@ -127,10 +144,14 @@ def _ascending(positions: np.ndarray, nodes: list[Hashable]) -> tuple[np.ndarray
 
 def _check_place(argument: str, place: Any, width: int) -> None:
     if not isinstance(place, int) or not 0 <= place < width:
-        raise checks.value_error(argument, f"must be in [0, {width - 1}] for this list, got {place!r}")
+        raise checks.value_error(
+            argument, f"must be in [0, {width - 1}] for this list, got {place!r}"
+        )
 
 
-def _named_neighbours(source: Mapping[Hashable, Any], node: Hashable, neighbours: Any) -> list[tuple[Any, Any]]:
+def _named_neighbours(
+    source: Mapping[Hashable, Any], node: Hashable, neighbours: Any
+) -> list[tuple[Any, Any]]:
     """The neighbours of a node, each with its number or its attributes, or with None."""
     if isinstance(neighbours, Mapping):
         return list(neighbours.items())
@@ -160,12 +181,15 @@ def _row(place: int, row: Any) -> Sequence[Any]:
         return row
     way_out = ": pass pandas.DataFrame(source)" if isinstance(row, Mapping) else ""
     raise checks.type_error(
-        "source", f"must be a list of pairs of nodes, got {checks.describe(row)} as entry {place}{way_out}"
+        "source",
+        f"must be a list of pairs of nodes, got {checks.describe(row)} as entry {place}{way_out}",
     )
 
 
 def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
-    """ValueError for lists within a list that may be a matrix, ends of edges, or the neighbours of each node."""
+    """ValueError for lists within a list that may be a matrix, ends of edges, or the neighbours of
+    each node.
+    """
     if any(isinstance(row, tuple) for row in rows) and not isinstance(source, tuple):
         return
     if isinstance(source, tuple) and len(rows) == 2 and not isinstance(rows[0], tuple):
@@ -177,12 +201,15 @@ def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
         return
     if len(rows) == width:
         raise checks.value_error(
-            "source", "may be a matrix or a list of pairs: pass numpy.array(source), or pairs that are tuples"
+            "source",
+            "may be a matrix or a list of pairs: pass numpy.array(source), or pairs that are "
+            "tuples",
         )
     if _are_mutual(rows):
         raise checks.value_error(
             "source",
-            "may list pairs or the neighbours of each node: pass pairs as tuples, or dict(enumerate(source))",
+            "may list pairs or the neighbours of each node: pass pairs as tuples, or "
+            "dict(enumerate(source))",
         )
 
 
@@ -197,9 +224,12 @@ def _are_mutual(rows: list[Sequence[Any]]) -> bool:
 
 
 def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]:
-    """Position of each name among the distinct ones, and these; names that are missing or alike are refused."""
+    """Position of each name among the distinct ones, and these; names that are missing or alike are
+    refused.
+    """
     plain = [
-        name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name for name in names
+        name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name
+        for name in names
     ]
     _check_names(plain, what)
     try:
@@ -211,7 +241,8 @@ def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]
     if texts and alike is not None:
         raise checks.value_error(
             "source",
-            f"must not have names that look the same, got {alike!r} and {str(alike)!r}: make all of them text",
+            f"must not have names that look the same, got {alike!r} and {str(alike)!r}: make all "
+            "of them text",
         )
     return positions, nodes
 
@@ -220,18 +251,25 @@ def _check_names(names: list[Any], what: str) -> None:
     """ValueError for names that are missing, and for floats that may be rounded."""
     missing = next((place for place, name in enumerate(names) if is_missing(name)), None)
     if missing is not None:
-        raise checks.value_error("source", f"must name all nodes, got {names[missing]!r} among {what} edges")
+        raise checks.value_error(
+            "source", f"must name all nodes, got {names[missing]!r} among {what} edges"
+        )
     rounded = next((name for name in names if is_rounded(name)), None)
     if rounded is not None:
         raise checks.value_error(
             "source",
-            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may be rounded: rows "
-            "of an array with weights are floats; pass identifiers as integers or text, e.g. in a data frame",
+            f"must name nodes exactly, got the float {rounded:.0f} among {what} edges, which may "
+            "be rounded: rows of an array with weights are floats; pass identifiers as integers or "
+            "text, e.g. in a data frame",
         )
 
 
 def _with_values(
-    ends: list[Any], positions: np.ndarray, nodes: list[Hashable], held: list[Any], weight: str | int | None
+    ends: list[Any],
+    positions: np.ndarray,
+    nodes: list[Hashable],
+    held: list[Any],
+    weight: str | int | None,
 ) -> EdgeList:
     """Edges with the weights that were asked for among their numbers or attributes."""
     pairs = list(zip(ends[0::2], ends[1::2], strict=True))
@@ -239,15 +277,25 @@ def _with_values(
     attributes = bool(named)
     if any(isinstance(value, Mapping) for row in named for value in row.values()):
         raise checks.type_error(
-            "source", "must have one edge between two nodes, got the dictionaries of a multigraph; pass the graph"
+            "source",
+            "must have one edge between two nodes, got the dictionaries of a multigraph; pass the "
+            "graph",
         )
-    columns = _columns(held) if attributes else {_WEIGHT: held} if any(v is not None for v in held) else {}
+    columns = (
+        _columns(held)
+        if attributes
+        else {_WEIGHT: held}
+        if any(v is not None for v in held)
+        else {}
+    )
     lines = np.empty(len(pairs), dtype=object)
     if weight is None:
         return EdgeList(positions[0::2], positions[1::2], None, nodes, lines, None, columns)
     if weight not in columns:
         have = listed(columns) or "there is none"
-        raise checks.value_error("weight", f"must be an attribute of the edges ({have}), got {weight!r}")
+        raise checks.value_error(
+            "weight", f"must be an attribute of the edges ({have}), got {weight!r}"
+        )
     _check_numbers(columns[str(weight)], pairs)
     lines[:] = list(map(short, pairs))
     values = np.array(columns[str(weight)], dtype=np.float64)
@@ -260,7 +308,8 @@ def _check_numbers(values: list[Any], pairs: list[Any]) -> None:
         if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
             raise checks.value_error(
                 "weight",
-                f"must be a number for every edge, got {checks.describe(value)} for {short(pairs[place])}",
+                f"must be a number for every edge, got {checks.describe(value)} for "
+                f"{short(pairs[place])}",
             )
 
 

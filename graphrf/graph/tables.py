@@ -1,4 +1,6 @@
-"""Data frames of pandas, polars and others: edges as the same table has them in a csv file; values at nodes."""
+"""Data frames of pandas, polars and others: edges as the same table has them in a csv file; values
+at nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from graphrf.graph.notices import is_weight
 
 def is_table(source: Any) -> bool:
     """True if an object has columns by name, as data frames do."""
-    return hasattr(source, "columns") and hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    return (
+        hasattr(source, "columns") and hasattr(source, "__getitem__") and hasattr(source, "__len__")
+    )
 
 
 def names_ends(table: Any) -> bool:
@@ -28,10 +32,13 @@ def names_ends(table: Any) -> bool:
     return bool(ends_among([str(title) for title in (*getattr(table, "columns", ()), *levels)]))
 
 
-def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weight: str | int | None) -> EdgeList:
+def edges_of_table(
+    table: Any, columns: tuple[str | int, str | int] | None, weight: str | int | None
+) -> EdgeList:
     """The edges of a data frame, one a row; integers are names of nodes.
 
-    Levels of an index of pandas count as columns where they are asked for by name, or called source and target.
+    Levels of an index of pandas count as columns where they are asked for by name, or called source
+    and target.
     """
     table, titles = _with_index(table, columns)
     meant = columns is not None or names_ends(table)
@@ -40,7 +47,8 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
         columns = (0, 1)
     if len(titles) < 2 or len(table) == 0:
         raise checks.value_error(
-            "source", f"must have two columns of nodes and a row for each edge, got {checks.describe(table)}"
+            "source",
+            f"must have two columns of nodes and a row for each edge, got {checks.describe(table)}",
         )
     first, second = (_place(titles, column) for column in columns)
     ends = [_ends(table, titles[place]) for place in (first, second)]
@@ -60,15 +68,22 @@ def edges_of_table(table: Any, columns: tuple[str | int, str | int] | None, weig
 def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequence[Hashable]]:
     """Positions of the two ends of each edge, and the nodes; integers in ascending order."""
     if all(isinstance(end, np.ndarray) for end in ends):
-        exact = ends if len({end.dtype.kind for end in ends}) == 1 else [end.astype(object) for end in ends]
+        exact = (
+            ends
+            if len({end.dtype.kind for end in ends}) == 1
+            else [end.astype(object) for end in ends]
+        )
         distinct, positions = np.unique(np.concatenate(exact), return_inverse=True)
         return np.split(positions.astype(np.int64), 2), distinct.tolist()
-    return positions_of_ends([end.tolist() if hasattr(end, "tolist") else end for end in ends], None)
+    return positions_of_ends(
+        [end.tolist() if hasattr(end, "tolist") else end for end in ends], None
+    )
 
 
 def places_of_table(table: Any) -> list[tuple[Any, ...]]:
-    """Places along edges, one a row, by titles of columns and levels: (edge, distance) or (u, v[, key],
-    distance)."""
+    """Places along edges, one a row, by titles of columns and levels: (edge, distance) or (u, v[,
+    key], distance).
+    """
     table, titles = _with_index(table, None)
     words = [str(title) for title in titles]
     ends = ends_among(words)
@@ -77,8 +92,9 @@ def places_of_table(table: Any) -> list[tuple[Any, ...]]:
     if not {*leading} <= {*words} or len(rest) != 1:
         raise checks.value_error(
             "places",
-            "must have the columns u, v, key and one of distances from u (without key in a simple graph), or edge "
-            f"and distance, got {listed(words)}; select them, e.g. frame[['u', 'v', 'key', 'metres']]",
+            "must have the columns u, v, key and one of distances from u (without key in a simple "
+            f"graph), or edge and distance, got {listed(words)}; select them, e.g. frame[['u', "
+            "'v', 'key', 'metres']]",
         )
     order = [titles[words.index(word)] for word in leading] + rest
     return list(zip(*(_plain(table[title]) for title in order), strict=True))
@@ -90,9 +106,13 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _with_index(table: Any, columns: tuple[str | int, str | int] | None) -> tuple[Any, list[Any]]:
-    """The table and its titles, with the levels of its index as columns where they hold the ends of edges."""
+    """The table and its titles, with the levels of its index as columns where they hold the ends of
+    edges.
+    """
     titles = list(table.columns)
-    levels = [name for name in getattr(getattr(table, "index", None), "names", ()) if name is not None]
+    levels = [
+        name for name in getattr(getattr(table, "index", None), "names", ()) if name is not None
+    ]
     wanted = list(columns) if columns is not None else ends_among([str(level) for level in levels])
     if any(column in levels and column not in titles for column in wanted):
         kept = [level for level in levels if level not in titles]
@@ -106,7 +126,9 @@ def _place(titles: list[Any], column: str | int) -> int:
         return titles.index(column)
     if isinstance(column, int) and 0 <= column < len(titles):
         return column
-    raise checks.value_error("source", f"must have a column {column!r}, but its columns are {listed(titles)}")
+    raise checks.value_error(
+        "source", f"must have a column {column!r}, but its columns are {listed(titles)}"
+    )
 
 
 def _ends(table: Any, title: Any) -> Any:
@@ -114,10 +136,14 @@ def _ends(table: Any, title: Any) -> Any:
     values = np.asarray(table[title])
     if values.dtype.kind in "OUSTf":
         values = values.tolist()
-        missing = next((row for row, node in enumerate(values) if is_missing(node) or node == ""), None)
+        missing = next(
+            (row for row, node in enumerate(values) if is_missing(node) or node == ""), None
+        )
         if missing is not None:
             raise checks.value_error(
-                "source", f"must have two nodes in each row, got none in row {missing} of column {short(title)}"
+                "source",
+                f"must have two nodes in each row, got none in row {missing} of column "
+                f"{short(title)}",
             )
     return ends_of_edges(f"column {short(title)}", values)
 
@@ -126,22 +152,29 @@ def _numbers(title: str, column: Any) -> np.ndarray:
     try:
         return np.asarray(column).astype(np.float64)
     except (TypeError, ValueError):
-        raise checks.type_error("weight", f"must name a column of numbers, got {short(title)}") from None
+        raise checks.type_error(
+            "weight", f"must name a column of numbers, got {short(title)}"
+        ) from None
 
 
 def frame_of(
     names: Sequence[Hashable], columns: Mapping[Any, Any], titles: Sequence[Hashable] | None = None
 ) -> Any:
-    """A data frame of pandas with a row for each name, from columns of shape (q,); see `index_of`."""
+    """A data frame of pandas with a row for each name, from columns of shape (q,); see
+    `index_of`.
+    """
     index = index_of(names, titles, "node")
     import pandas
 
     return pandas.DataFrame(dict(columns), index=index)
 
 
-def index_of(names: Sequence[Hashable], titles: Sequence[Hashable] | None, usual: str | None = None) -> Any:
-    """An index of pandas with the titles of its levels (`usual` for one level without); tuples are a
-    MultiIndex."""
+def index_of(
+    names: Sequence[Hashable], titles: Sequence[Hashable] | None, usual: str | None = None
+) -> Any:
+    """An index of pandas with the titles of its levels (`usual` for one level without); tuples are
+    a MultiIndex.
+    """
     try:
         import pandas
     except ModuleNotFoundError as error:

@@ -11,7 +11,9 @@ from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.graph.csr import index_dtype
 
-_OTHER_SOURCES = "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+_OTHER_SOURCES = (
+    "graphrf.load_graph reads files and other libraries' graphs, graphrf.from_edges edge lists"
+)
 
 
 def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
@@ -26,7 +28,8 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
             raise checks.value_error("adjacency", f"must be a square matrix: {error}") from None
     if matrix.dtype.kind not in "biuf":
         raise checks.type_error(
-            "adjacency", f"must be a numeric matrix, got {checks.describe(matrix)}; {_OTHER_SOURCES}"
+            "adjacency",
+            f"must be a numeric matrix, got {checks.describe(matrix)}; {_OTHER_SOURCES}",
         )
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise checks.value_error(
@@ -39,7 +42,9 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
         raise checks.value_error("adjacency", f"must have fewer than 2^32 nodes, got {n_nodes}")
     stored = matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)
     require_memory(
-        24.0 * stored + 16.0 * n_nodes, f"a graph of {n_nodes} nodes and {stored} entries", "pass fewer nodes"
+        24.0 * stored + 16.0 * n_nodes,
+        f"a graph of {n_nodes} nodes and {stored} entries",
+        "pass fewer nodes",
     )
     # Converted first: duplicates are added on the way to CSR, where small integers would overflow.
     csr = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
@@ -51,7 +56,9 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
         csr = _symmetric(csr)
     narrow = index_dtype(n_nodes, csr.nnz)
     if narrow == np.int32 and csr.indices.dtype != narrow:
-        csr = sp.csr_array((csr.data, csr.indices.astype(narrow), csr.indptr.astype(narrow)), shape=csr.shape)
+        csr = sp.csr_array(
+            (csr.data, csr.indices.astype(narrow), csr.indptr.astype(narrow)), shape=csr.shape
+        )
     for array in (csr.data, csr.indices, csr.indptr):
         array.setflags(write=False)
     return csr
@@ -86,7 +93,9 @@ def _symmetric(csr: sp.csr_array) -> sp.csr_array:
     if same_pattern:
         off = np.abs(csr.data - transposed.data) > 1e-10 * np.maximum(csr.data, transposed.data)
         if not off.any():
-            return sp.csr_array((0.5 * (csr.data + transposed.data), csr.indices, csr.indptr), shape=csr.shape)
+            return sp.csr_array(
+                (0.5 * (csr.data + transposed.data), csr.indices, csr.indptr), shape=csr.shape
+            )
         row, column = _place(csr, int(np.flatnonzero(off)[0]))
     else:
         difference = sp.coo_array(csr - transposed)

@@ -1,4 +1,6 @@
-"""Kernels of the nodes of a graph: what is estimated, as functions of its Laplacian and as areal models."""
+"""Kernels of the nodes of a graph: what is estimated, as functions of its Laplacian and as areal
+models.
+"""
 
 from __future__ import annotations
 

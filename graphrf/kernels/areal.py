@@ -33,7 +33,9 @@ class _ArealKernel(Kernel):
         return False
 
     def dense(self, graph: Graph) -> np.ndarray:
-        """The exact kernel matrix, shape (N, N), float64, by dense algebra: O(N^3) time, at most 5,000 nodes."""
+        """The exact kernel matrix, shape (N, N), float64, by dense algebra: O(N^3) time, at most
+        5,000 nodes.
+        """
         self.check_graph(graph)
         n = graph.n_nodes
         if n > _LARGEST_DENSE:
@@ -55,9 +57,9 @@ class _ArealKernel(Kernel):
     def _refuse(self, *_: Any) -> NoReturn:
         raise checks.value_error(
             "kernel",
-            f"must be a function of the Laplacian here, and {self!r} is none: it has no series in the walk matrix "
-            "and no random features; GraphGPRegressor takes it (method 'auto' or 'precision'), and Leroux is "
-            "an areal kernel that is such a function",
+            f"must be a function of the Laplacian here, and {self!r} is none: it has no series in "
+            "the walk matrix and no random features; GraphGPRegressor takes it (method 'auto' or "
+            "'precision'), and Leroux is an areal kernel that is such a function",
         )
 
     modulation_coefficients = taylor_coefficients = modulation_derivatives = _refuse  # type: ignore[assignment]
@@ -72,18 +74,19 @@ class ICAR(_ArealKernel):
     .. math:: K = \frac{1}{s} L^{+}, \quad \log s = \frac1N \sum_i \log (L^{+})_{ii},
 
     with the pseudoinverse of the combinatorial Laplacian L: the density of f is proportional to
-    exp(-s f^T L f / 2), restricted to fields that sum to zero. The geometric mean of the variances is 1, so that
-    an output scale means the same on all graphs.
+    exp(-s f^T L f / 2), restricted to fields that sum to zero. The geometric mean of the variances
+    is 1, so that an output scale means the same on all graphs.
 
-    Without that constraint the density would be improper, since it does not depend on the level; that is left to
-    the constant of the mean, whose prior is flat. On a graph of several components each of them is
-    scaled for itself and sums to zero for itself, and isolated nodes are independent with variance 1. Components
-    whose levels may differ need covariates that indicate their nodes.
+    Without that constraint the density would be improper, since it does not depend on the level;
+    that is left to the constant of the mean, whose prior is flat. On a graph of several components
+    each of them is scaled for itself and sums to zero for itself, and isolated nodes are
+    independent with variance 1. Components whose levels may differ need covariates that indicate
+    their nodes.
 
-    Sources: Besag, York and Mollié 1991, "Bayesian image restoration, with two applications in spatial
-    statistics"; Sørbye and Rue 2014, "Scaling intrinsic Gaussian Markov random field priors in spatial
-    modelling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on intrinsic conditional autoregressive models
-    for disconnected graphs".
+    Sources: Besag, York and Mollié 1991, "Bayesian image restoration, with two applications in
+    spatial statistics"; Sørbye and Rue 2014, "Scaling intrinsic Gaussian Markov random field priors
+    in spatial modelling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on intrinsic
+    conditional autoregressive models for disconnected graphs".
 
     Examples
     --------
@@ -113,16 +116,18 @@ class ICAR(_ArealKernel):
 
 @dataclass(frozen=True, repr=False)
 class BYM2(_ArealKernel):
-    r"""The model of Besag, York and Mollié in the form of Riebler et al.: a structured and an unstructured part.
+    r"""The model of Besag, York and Mollié in the form of Riebler et al.: a structured and an
+    unstructured part.
 
     .. math:: K = (1 - \varphi) I + \varphi K_{\mathrm{ICAR}},
 
-    f = sqrt(1 - phi) v + sqrt(phi) u with independent standard normal v, and u with the covariance of `ICAR`, the
-    geometric mean of whose variances is 1. So phi is the proportion of the variance that the graph explains.
+    f = sqrt(1 - phi) v + sqrt(phi) u with independent standard normal v, and u with the covariance
+    of `ICAR`, the geometric mean of whose variances is 1. So phi is the proportion of the variance
+    that the graph explains.
 
-    Sources: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that
-    accounts for scaling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on intrinsic conditional
-    autoregressive models for disconnected graphs".
+    Sources: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease
+    mapping that accounts for scaling"; Freni-Sterrantino, Ventrucci and Rue 2018, "A note on
+    intrinsic conditional autoregressive models for disconnected graphs".
 
     Parameters
     ----------
@@ -131,11 +136,11 @@ class BYM2(_ArealKernel):
 
     Notes
     -----
-    With `normalize=False` the output scale of a Gaussian process is the variance 1 / tau of Riebler et al., with
-    `normalize=True` the mean variance of f over the nodes.
+    With `normalize=False` the output scale of a Gaussian process is the variance 1 / tau of Riebler
+    et al., with `normalize=True` the mean variance of f over the nodes.
 
-    The precision of f alone is dense. That of f and u together is sparse, with 2 N rows; u sums to zero in each
-    component, see `ICAR`, and isolated nodes have variance 1.
+    The precision of f alone is dense. That of f and u together is sparse, with 2 N rows; u sums to
+    zero in each component, see `ICAR`, and isolated nodes have variance 1.
 
     Examples
     --------
@@ -166,8 +171,9 @@ class CAR(_ArealKernel):
 
     .. math:: K = (D - \rho A)^{-1},
 
-    with weights A and degrees D (loops are left out): given its neighbours, a node has the mean rho times their
-    weighted mean, and the precision of its degree. Isolated nodes are refused; `Leroux` and `BYM2` serve them.
+    with weights A and degrees D (loops are left out): given its neighbours, a node has the mean rho
+    times their weighted mean, and the precision of its degree. Isolated nodes are refused; `Leroux`
+    and `BYM2` serve them.
 
     Source: Besag 1974, "Spatial interaction and the statistical analysis of lattice systems".
 
@@ -202,8 +208,9 @@ class CAR(_ArealKernel):
         if alone.size:
             raise checks.value_error(
                 "graph",
-                f"must have no isolated nodes with {self!r}, which has no variance there, and node {alone[0]} is "
-                f"one of {alone.size}; use Leroux or BYM2, or join them to their neighbours",
+                f"must have no isolated nodes with {self!r}, which has no variance there, and node "
+                f"{alone[0]} is one of {alone.size}; use Leroux or BYM2, or join them to their "
+                "neighbours",
             )
         return scale
 

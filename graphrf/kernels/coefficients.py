@@ -1,4 +1,5 @@
-"""Numerics of power series: the coefficients of the named kernels, their tails, and roots of a series.
+"""Numerics of power series: the coefficients of the named kernels, their tails, and roots of a
+series.
 
 Pure functions of numbers and arrays; `graphrf.kernels` gives them their meaning.
 """
@@ -20,8 +21,8 @@ _NEGLIGIBLE = Decimal("1e-60")
 def poisson(n: int, mean: float) -> Floats:
     """The first n coefficients e^-mean mean^r / r! of exp(mean (x - 1)).
 
-    Computed in logarithms outward from the largest one, so that no mean underflows and the error does not
-    grow with it.
+    Computed in logarithms outward from the largest one, so that no mean underflows and the error
+    does not grow with it.
     """
     mode = int(mean)
     if n <= mode and _log_poisson(n - 1, mean) < -746:
@@ -47,7 +48,9 @@ def _log_poisson(r: int, mean: float) -> float:
 
 
 def negative_binomial(n: int, power: float, odds: float) -> Floats:
-    """The first n coefficients of (1 + odds (1 - x))^-power: (1+b)^-q (q)_r / r! a^r, a = b / (1 + b)."""
+    """The first n coefficients of (1 + odds (1 - x))^-power: (1+b)^-q (q)_r / r! a^r, a = b / (1 +
+    b).
+    """
     r = np.arange(1, n, dtype=np.float64)
     steps = np.log1p((power - 1) / r) - np.log1p(1 / odds)
     if n > 1:
@@ -67,7 +70,9 @@ def poisson_tail(length: int, mean: float) -> float:
 
 
 def negative_binomial_tail(length: int, power: float, odds: float) -> float:
-    """sum_{r>length} of `negative_binomial`, exactly (an incomplete beta function); the total is 1."""
+    """sum_{r>length} of `negative_binomial`, exactly (an incomplete beta function); the
+    total is 1.
+    """
     if length < 0:
         return 1.0
     if odds < 1:  # the complement would lose odds beside 1
@@ -96,11 +101,13 @@ def binomial_tail(length: int, power: float, constant: float, slope: float) -> f
 
     Above r = q the terms C(q, r) (-t)^r, t = s/u, keep their sign, so the sum is
 
-    .. math:: u^q |C(q, L+1)| t^{L+1} H, \quad H = {}_2F_1(L+1-q, 1; L+2; t) = \frac{L+1}{q} \text{ at } t = 1,
+    .. math:: u^q |C(q, L+1)| t^{L+1} H, \quad H = {}_2F_1(L+1-q, 1; L+2; t) = \frac{L+1}{q} \text{
+        at } t = 1,
               \quad \frac{1}{1-t} \int_0^\infty e^{-y} \left(1 + \tfrac{t}{1-t}
               \left(1 - e^{-y/(L+1)}\right)\right)^{-q-1} dy \text{ below},
 
-    by Euler's integral; library routines for the hypergeometric function fail for t near 1 and large L.
+    by Euler's integral; library routines for the hypergeometric function fail for t near 1 and
+    large L.
     """
     last_free = math.ceil(power) - 1 if power != int(power) else int(power)
     if length < last_free:
@@ -108,13 +115,15 @@ def binomial_tail(length: int, power: float, constant: float, slope: float) -> f
         return float(head.sum()) + binomial_tail(last_free, power, constant, slope)
     if power == int(power):
         return 0.0
-    # |C(q, L+1)| = Gamma(L+1-q) / (|Gamma(-q)| Gamma(L+2)); poch is accurate where log-gammas cancel, and
-    # the reflection of Gamma(-q) where it underflows
+    # |C(q, L+1)| = Gamma(L+1-q) / (|Gamma(-q)| Gamma(L+2)); poch is accurate where log-gammas
+    # cancel, and the reflection of Gamma(-q) where it underflows
     t = slope / constant
     if power < 150:
         first = abs(special.poch(length + 2.0, -1 - power) / special.gamma(-power))
     else:
-        first = special.beta(length + 1 - power, power + 1) * abs(math.sin(math.pi * power)) / math.pi
+        first = (
+            special.beta(length + 1 - power, power + 1) * abs(math.sin(math.pi * power)) / math.pi
+        )
     first *= t ** (length + 1)
     if t == 1:
         factor = (length + 1) / power
@@ -136,9 +145,12 @@ def inverse_cosine(n: int) -> Floats:
 
 
 def _inverse_cosine_regular(n_terms: int = 48) -> Floats:
-    """The series h of sqrt(cos(pi (1 - x) / 4) / (1 + x)), whose nearest singularity is at x = 3."""
+    """The series h of sqrt(cos(pi (1 - x) / 4) / (1 + x)), whose nearest singularity is
+    at x = 3.
+    """
     alternating = inverse_cosine(n_terms + 24) * (-1.0) ** np.arange(n_terms + 24)
-    # the quotient by 1 + x: g(-1) = 0, so its coefficients are sums of the later ones, without cancellation
+    # the quotient by 1 + x: g(-1) = 0, so its coefficients are sums of the later ones, without
+    # cancellation
     following = np.cumsum(alternating[::-1])[::-1][1 : n_terms + 1]
     quotient = -following * (-1.0) ** np.arange(n_terms)
     root = np.zeros(n_terms)
@@ -158,8 +170,9 @@ def inverse_cosine_root(n: int) -> Floats:
 def inverse_cosine_root_tail(length: int) -> float:
     """sum_{r>length} |f_r| of `inverse_cosine_root`.
 
-    (-1)^r f_r is negative for r >= 1 and sums to 0 (f vanishes at x = -1), so the tail is the partial sum
-    sum_{r<=length} (-1)^r f_r: up to sign, the coefficient of x^length in f / (1 + x) = (1+x)^-1/2 h.
+    (-1)^r f_r is negative for r >= 1 and sums to 0 (f vanishes at x = -1), so the tail is the
+    partial sum sum_{r<=length} (-1)^r f_r: up to sign, the coefficient of x^length in f / (1 + x) =
+    (1+x)^-1/2 h.
     """
     regular = _inverse_cosine_regular()
     if length < 0:
@@ -178,9 +191,10 @@ def square(modulation: Floats) -> Floats:
 def root(taylor: tuple[float | Decimal | Fraction, ...], n: int) -> Floats:
     r"""The first n coefficients of the root of a finite series, f * f = alpha with f_0 > 0.
 
-    Miller's recursion, r alpha_0 f_r = sum_{k=1}^{r} (3k/2 - r) alpha_k f_{r-k}, in decimal arithmetic of 80
-    digits and more: in double precision it loses all accuracy where f_0 is small. The result is accepted
-    once f * f gives alpha back. Entries may be huge or infinite where the root series diverges.
+    Miller's recursion, r alpha_0 f_r = sum_{k=1}^{r} (3k/2 - r) alpha_k f_{r-k}, in decimal
+    arithmetic of 80 digits and more: in double precision it loses all accuracy where f_0 is small.
+    The result is accepted once f * f gives alpha back. Entries may be huge or infinite where the
+    root series diverges.
 
     Cost: O(n len(taylor)) decimal operations, a third of a microsecond each.
     """
@@ -202,7 +216,10 @@ def _miller(taylor: tuple[float | Decimal | Fraction, ...], n: int, digits: int)
     with localcontext() as context:
         context.prec = digits
         context.Emax, context.Emin = MAX_EMAX, MIN_EMIN
-        alpha = [Decimal(a.numerator) / a.denominator if isinstance(a, Fraction) else Decimal(a) for a in taylor]
+        alpha = [
+            Decimal(a.numerator) / a.denominator if isinstance(a, Fraction) else Decimal(a)
+            for a in taylor
+        ]
         ratios = [a / alpha[0] for a in alpha[1:]]
         weighted = [Decimal(3 * k) / 2 * ratio for k, ratio in enumerate(ratios, start=1)]
         f = [alpha[0].sqrt()]
@@ -220,9 +237,10 @@ def _miller(taylor: tuple[float | Decimal | Fraction, ...], n: int, digits: int)
 def dyadic_remainder(series: Floats) -> tuple[float, float]:
     """An estimate of sum_{k >= n} |f_k| from f_0 .. f_{n-1}, and the ratio of its dyadic blocks.
 
-    The sums of |f_k| over [n/4, n/2) and [n/2, n) have the ratio 2^(1-beta) when |f_k| ~ k^-beta, and so have
-    all later blocks: the remainder is a geometric series, exact for large n. Where f decays geometrically
-    the estimate is too large, and negligible. A ratio of 1 or more means that f is not summable.
+    The sums of |f_k| over [n/4, n/2) and [n/2, n) have the ratio 2^(1-beta) when |f_k| ~ k^-beta,
+    and so have all later blocks: the remainder is a geometric series, exact for large n. Where f
+    decays geometrically the estimate is too large, and negligible. A ratio of 1 or more means that
+    f is not summable.
     """
     n = series.size
     size = np.abs(series)
@@ -234,7 +252,9 @@ def dyadic_remainder(series: Floats) -> tuple[float, float]:
 
 
 def remainder(series: Floats, length: int) -> float:
-    """Estimate sum_{k > length} |f_k| from the first coefficients; their part of the sum is exact."""
+    """Estimate sum_{k > length} |f_k| from the first coefficients; their part of the
+    sum is exact.
+    """
     remainder, ratio = dyadic_remainder(series)
     if length < series.size:
         return float(np.abs(series[length + 1 :]).sum()) + remainder

@@ -17,11 +17,13 @@ def jacobian_columns(kernel: Kernel, names: Sequence[str], n: int, scale: float)
     return kernel.modulation_jacobian(n, scale)[:, [order.index(name) for name in names]]
 
 
-def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scale: float) -> np.ndarray:
+def root_derivatives(
+    kernel: Kernel, names: Sequence[str], gap: np.ndarray, scale: float
+) -> np.ndarray:
     r"""dF/d(hyperparameter) at 1 less eigenvalues of W, shape (len(gap), len(names)).
 
-    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k, whose terms after
-    `LONGEST_SERIES` are left out.
+    F d log g / 2 where the kernel has that in closed form, else the sum of (df_k / dtheta) x^k,
+    whose terms after `LONGEST_SERIES` are left out.
     """
     if not names:
         return np.zeros((gap.size, 0))
@@ -34,7 +36,9 @@ def root_derivatives(kernel: Kernel, names: Sequence[str], gap: np.ndarray, scal
     return np.stack([polynomial(column)(gap) for column in jacobian.T], axis=1)
 
 
-def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float) -> np.ndarray:
+def spectral_derivatives(
+    kernel: Kernel, names: Sequence[str], x: np.ndarray, scale: float
+) -> np.ndarray:
     r"""dg/d(hyperparameter) at eigenvalues x of W, shape (len(x), len(names)), for K = g(W).
 
     g = F^2, so dg = 2 F dF.
@@ -42,4 +46,8 @@ def spectral_derivatives(kernel: Kernel, names: Sequence[str], x: np.ndarray, sc
     if not names:
         return np.zeros((x.size, 0))
     gap = 1 - x
-    return 2.0 * kernel.root_spectrum(scale * gap, scale)[:, None] * root_derivatives(kernel, names, gap, scale)
+    return (
+        2.0
+        * kernel.root_spectrum(scale * gap, scale)[:, None]
+        * root_derivatives(kernel, names, gap, scale)
+    )

@@ -1,4 +1,6 @@
-"""Kernels that are given by their coefficients: fixed ones (`PowerSeries`) or free ones (`LearnedModulation`)."""
+"""Kernels that are given by their coefficients: fixed ones (`PowerSeries`) or free ones
+(`LearnedModulation`).
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,24 @@ from graphrf.kernels.kernel import Kernel
 
 @dataclass(frozen=True, repr=False, init=False)
 class PowerSeries(Kernel):
-    r"""A kernel given by a finite series in the walk matrix W: of K (`taylor`) or of its root (`modulation`).
+    r"""A kernel given by a finite series in the walk matrix W: of K (`taylor`) or of its root
+    (`modulation`).
 
     .. math:: K = \sum_r \alpha_r W^r \quad \text{or} \quad K = F^2, \; F = \sum_r f_r W^r.
 
     Parameters
     ----------
     taylor : sequence of numbers
-        alpha. The root series is found by recursion in decimal arithmetic of 80 digits or more and its
-        square compared with alpha. A kernel needs alpha_0 > 0 and g(x) = sum alpha_r x^r >= 0 on [-1, 1]
-        ([0, 1] for the combinatorial Laplacian); that the root converges needs more: no zero of odd order of
-        g in the open complex unit disc. `Decimal` and `Fraction` entries are kept
-        exactly, which matters where alpha_0 is tiny.
+        alpha. The root series is found by recursion in decimal arithmetic of 80 digits or more and
+        its square compared with alpha. A kernel needs alpha_0 > 0 and g(x) = sum alpha_r x^r >= 0
+        on [-1, 1] ([0, 1] for the combinatorial Laplacian); that the root converges needs more: no
+        zero of odd order of g in the open complex unit disc. `Decimal` and `Fraction` entries are
+        kept exactly, which matters where alpha_0 is tiny.
     modulation : sequence of numbers
         f, any finite numbers; alpha is its convolution with itself. Give this or `taylor`.
     laplacian : "normalized" or "combinatorial"
-        The coefficients belong to powers of W = I - L/s, so on the combinatorial Laplacian the same series
-        is a different function of L on graphs of different scale.
+        The coefficients belong to powers of W = I - L/s, so on the combinatorial Laplacian the same
+        series is a different function of L on graphs of different scale.
 
     Raises
     ------
@@ -89,7 +92,9 @@ class PowerSeries(Kernel):
     def _check_taylor(self) -> None:
         alpha = self._values
         if alpha[0] <= 0:
-            raise checks.value_error("taylor", f"must begin with a positive number, got {alpha[0]:g}")
+            raise checks.value_error(
+                "taylor", f"must begin with a positive number, got {alpha[0]:g}"
+            )
         low = -1.0 if self.laplacian == "normalized" else 0.0
         angles = np.linspace(0, np.pi, 16 * alpha.size + 2001)
         x = low + (1 - low) * (1 + np.cos(angles)) / 2
@@ -98,8 +103,8 @@ class PowerSeries(Kernel):
         if g[worst] < -1e-13 * np.abs(alpha).sum():
             raise checks.value_error(
                 "taylor",
-                f"must be a series that is at least 0 on [{low:g}, 1], where W has its eigenvalues; "
-                f"got {g[worst]:g} at {x[worst]:.4g}: K would be indefinite",
+                f"must be a series that is at least 0 on [{low:g}, 1], where W has its "
+                f"eigenvalues; got {g[worst]:g} at {x[worst]:.4g}: K would be indefinite",
             )
         f = self._root
         ratio = dyadic_remainder(f)[1] if np.abs(f).max() < 1e100 * f[0] else math.inf
@@ -107,14 +112,17 @@ class PowerSeries(Kernel):
             raise checks.value_error(
                 "taylor",
                 "must have a root series that converges, but its coefficients do not decay (after "
-                f"{f.size} terms they reach {np.abs(f[f.size // 2 :]).max():.2g}): the series has a zero of "
-                "odd order inside the complex unit disc. Coefficients that are truncated or rounded while "
-                "alpha_0 is tiny do this too: use the named kernel, more digits (Decimal), or `modulation=`",
+                f"{f.size} terms they reach {np.abs(f[f.size // 2 :]).max():.2g}): the series has "
+                "a zero of odd order inside the complex unit disc. Coefficients that are truncated "
+                "or rounded while alpha_0 is tiny do this too: use the named kernel, more digits "
+                "(Decimal), or `modulation=`",
             )
 
     @cached_property
     def _root(self) -> np.ndarray:
-        """The first 1024 to 4096 coefficients of the root, on which tails rest (fewer for long series)."""
+        """The first 1024 to 4096 coefficients of the root, on which tails rest (fewer for long
+        series).
+        """
         length = len(self.coefficients)
         return root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
 
@@ -143,15 +151,18 @@ class PowerSeries(Kernel):
 
     def root_spectral_function(self, eigenvalues: np.ndarray, scale: float) -> np.ndarray:
         values = np.polynomial.polynomial.polyval(1 - eigenvalues / scale, self._values)
-        return np.asarray(values if self.given == "modulation" else np.sqrt(np.maximum(values, 0.0)))
+        return np.asarray(
+            values if self.given == "modulation" else np.sqrt(np.maximum(values, 0.0))
+        )
 
 
 @dataclass(frozen=True, repr=False)
 class LearnedModulation(Kernel):
-    r"""A free modulation f_0 .. f_L, to be trained with a Gaussian process: K = F^2, F = sum_k f_k W^k.
+    r"""A free modulation f_0 .. f_L, to be trained with a Gaussian process: K = F^2, F = sum_k f_k
+    W^k.
 
-    K is positive semi-definite for any signs of f. The values are the hyperparameters, named "f0" ..
-    "fL", of any sign; the Jacobian is the identity.
+    K is positive semi-definite for any signs of f. The values are the hyperparameters, named "f0"
+    .. "fL", of any sign; the Jacobian is the identity.
 
     Parameters
     ----------
@@ -190,7 +201,9 @@ class LearnedModulation(Kernel):
 
     def __repr__(self) -> str:
         rest = "" if self.laplacian == "normalized" else f", laplacian={self.laplacian!r}"
-        return f"LearnedModulation(max_length={self.max_length}, values=[{_shown(self.values)}]{rest})"
+        return (
+            f"LearnedModulation(max_length={self.max_length}, values=[{_shown(self.values)}]{rest})"
+        )
 
     @property
     def hyperparameters(self) -> dict[str, float]:
@@ -248,7 +261,9 @@ def _shown(coefficients: tuple[float | Decimal | Fraction, ...]) -> str:
 def _coefficients(name: str, values: Iterable[Any]) -> tuple[float | Decimal | Fraction, ...]:
     """A non-empty tuple of finite numbers, Decimals and Fractions kept as they are."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise checks.type_error(name, f"must be a sequence of numbers, got {checks.describe(values)}")
+        raise checks.type_error(
+            name, f"must be a sequence of numbers, got {checks.describe(values)}"
+        )
     kept = tuple(
         value
         if isinstance(value, Decimal | Fraction) and math.isfinite(value)

@@ -1,4 +1,6 @@
-"""The base class of node kernels: checks, truncation lengths and dense matrices, once for all of them."""
+"""The base class of node kernels: checks, truncation lengths and dense matrices, once for all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ _LARGEST_LOG = 690.0
 _ROUNDING_WARNING = 1e-6
 _WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
 
-# For a kernel that has only coefficients: the step of differences over the hyperparameter, the fewest and most
-# terms of its series, and the fraction that may be left out.
+# For a kernel that has only coefficients: the step of differences over the hyperparameter, the
+# fewest and most terms of its series, and the fraction that may be left out.
 _DIFFERENCE = float(np.finfo(np.float64).eps) ** (1 / 3)
 _SHORTEST_SERIES = 64
 _LONGEST_SERIES = 16_384
@@ -40,21 +42,22 @@ _POINTS = 257
 class Kernel:
     """Base class of node kernels: an immutable object that holds hyperparameters, but no graph.
 
-    Coefficients depend on the scale s of the Laplacian: 1 for the normalized Laplacian, where it may be left
-    out; for the combinatorial one pass `scale=graph.laplacian_scale("combinatorial")`.
+    Coefficients depend on the scale s of the Laplacian: 1 for the normalized Laplacian, where it
+    may be left out; for the combinatorial one pass `scale=graph.laplacian_scale("combinatorial")`.
 
     Notes
     -----
-    A kernel of your own is a frozen dataclass whose fields of type float are its hyperparameters, positive
-    numbers (else it has `hyperparameters` and `hyperparameter_bounds` of its own), with
-    `modulation_coefficients`: those of F in powers of the walk matrix, whose absolute values must have a finite
-    sum. All else follows, at some cost: tails are estimated from up to 16,384 coefficients, spectra are their
-    sums, derivatives are differences. Closed forms can be given by `taylor_coefficients`,
-    `modulation_derivatives`, `modulation_remainder`, `spectral_function`, `root_spectral_function`,
-    `log_spectral_derivatives` and `nth_root`, which the other methods call with checked arguments; `check_scale`
-    refuses hyperparameters that do not fit a graph, and `spectrum_end` is the largest eigenvalue that they
-    allow. Gaussian processes cut series of coefficients after 20,000 terms, and warn, but not kernels with a
-    `root_spectral_function` of their own.
+    A kernel of your own is a frozen dataclass whose fields of type float are its hyperparameters,
+    positive numbers (else it has `hyperparameters` and `hyperparameter_bounds` of its own), with
+    `modulation_coefficients`: those of F in powers of the walk matrix, whose absolute values must
+    have a finite sum. All else follows, at some cost: tails are estimated from up to 16,384
+    coefficients, spectra are their sums, derivatives are differences. Closed forms can be given by
+    `taylor_coefficients`, `modulation_derivatives`, `modulation_remainder`, `spectral_function`,
+    `root_spectral_function`, `log_spectral_derivatives` and `nth_root`, which the other methods
+    call with checked arguments; `check_scale` refuses hyperparameters that do not fit a graph, and
+    `spectrum_end` is the largest eigenvalue that they allow. Gaussian processes cut series of
+    coefficients after 20,000 terms, and warn, but not kernels with a `root_spectral_function` of
+    their own.
 
     Examples
     --------
@@ -101,24 +104,32 @@ class Kernel:
 
     @property
     def is_series(self) -> bool:
-        """True if K is a function of the Laplacian, and so a series in W; else it has only a sparse precision."""
+        """True if K is a function of the Laplacian, and so a series in W; else it has only a sparse
+        precision.
+        """
         return True
 
     def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
         """f_0 .. f_{n-1} of F = sum_k f_k W^k, shape (n,): what every kernel must supply."""
-        raise NotImplementedError(f"{type(self).__name__} must have `modulation_coefficients(n, scale)`")
+        raise NotImplementedError(
+            f"{type(self).__name__} must have `modulation_coefficients(n, scale)`"
+        )
 
     def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         """alpha_0 .. alpha_{n-1} of K = F^2, shape (n,)."""
         return square(self.modulation_coefficients(n, scale))[:n]
 
     def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
-        """df_k / d(hyperparameter), shape (n, number of hyperparameters); here by central differences."""
+        """df_k / d(hyperparameter), shape (n, number of hyperparameters); here by central
+        differences.
+        """
         columns = [np.zeros((n, 0))]
         for name, value in self.hyperparameters.items():
             step = _DIFFERENCE * (abs(value) or 1.0)
             above, below = (self.replace(**{name: end}) for end in (value + step, value - step))
-            change = above.modulation_coefficients(n, scale) - below.modulation_coefficients(n, scale)
+            change = above.modulation_coefficients(n, scale) - below.modulation_coefficients(
+                n, scale
+            )
             columns.append(change[:, None] / (2 * step))
         return np.hstack(columns)
 
@@ -138,14 +149,16 @@ class Kernel:
     def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray | None:
         """d log g / d(hyperparameter), shape (len(eigenvalues), number of hyperparameters), finite.
 
-        None: not in closed form; derivatives are then sums of the series of `modulation_derivatives`, which takes
-        long where that is long.
+        None: not in closed form; derivatives are then sums of the series of
+        `modulation_derivatives`, which takes long where that is long.
         """
         return None
 
     @property
     def inverse_power(self) -> tuple[float, float, float] | None:
-        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers q; else None."""
+        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers
+        q; else None.
+        """
         return None
 
     def nth_root(self, n: int) -> Kernel:
@@ -153,7 +166,8 @@ class Kernel:
         raise checks.value_error(
             "kernel",
             f"must have a root R with R^{n} = K in closed form, which {self!r} has not; Diffusion, "
-            "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides its steps",
+            "RegularizedLaplacian and Matern have one for every n, PStepRandomWalk where n divides "
+            "its steps",
         )
 
     def check_scale(self, scale: float) -> None:
@@ -163,15 +177,21 @@ class Kernel:
 
     def taylor(self, n: int, scale: float | None = None) -> np.ndarray:
         """The coefficients alpha_0 .. alpha_{n-1} of K in powers of W, shape (n,), float64."""
-        return self._finite(self.taylor_coefficients, checks.integer("n", n, low=1), self.checked_scale(scale))
+        return self._finite(
+            self.taylor_coefficients, checks.integer("n", n, low=1), self.checked_scale(scale)
+        )
 
     def modulation(self, n: int, scale: float | None = None) -> np.ndarray:
         """The coefficients f_0 .. f_{n-1} of F in powers of W (K = F F^T), shape (n,), float64."""
-        return self._finite(self.modulation_coefficients, checks.integer("n", n, low=1), self.checked_scale(scale))
+        return self._finite(
+            self.modulation_coefficients, checks.integer("n", n, low=1), self.checked_scale(scale)
+        )
 
     def modulation_jacobian(self, n: int, scale: float | None = None) -> np.ndarray:
         """df_k / d(hyperparameter), shape (n, number of hyperparameters), float64."""
-        return self._finite(self.modulation_derivatives, checks.integer("n", n, low=1), self.checked_scale(scale))
+        return self._finite(
+            self.modulation_derivatives, checks.integer("n", n, low=1), self.checked_scale(scale)
+        )
 
     def modulation_tail(self, length: int, scale: float | None = None) -> float:
         """sum_{k > length} |f_k|: the error in operator norm of F cut after `length` steps.
@@ -179,7 +199,9 @@ class Kernel:
         `length = -1` gives the total A. K itself is then off by at most tail (2 A - tail).
         """
         return self._finite(
-            self.modulation_remainder, checks.integer("length", length, low=-1), self.checked_scale(scale)
+            self.modulation_remainder,
+            checks.integer("length", length, low=-1),
+            self.checked_scale(scale),
         )
 
     def truncation_length(self, tol: float = 1e-3, scale: float | None = None) -> int:
@@ -197,7 +219,9 @@ class Kernel:
         while tail(high) > bound:
             low, high = high, 2 * high
             if high > 2**53:
-                raise checks.value_error("tol", f"must be larger for {self!r}: more than 2^53 steps are needed")
+                raise checks.value_error(
+                    "tol", f"must be larger for {self!r}: more than 2^53 steps are needed"
+                )
         while high - low > 1:
             middle = (low + high) // 2
             if tail(middle) > bound:
@@ -207,7 +231,8 @@ class Kernel:
         return high
 
     def root(self, n: int) -> Kernel:
-        """The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product estimates.
+        """The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product
+        estimates.
 
         ================================== ================================================
         `Diffusion(l)`                     `Diffusion(l / sqrt(n))`
@@ -216,14 +241,15 @@ class Kernel:
         `PStepRandomWalk(alpha, p)`        `PStepRandomWalk(alpha, p / n)`, where n divides p
         ================================== ================================================
 
-        R is positive semi-definite, as K is; `kernel.root(2)` is F, the symmetric root of K, seen as a kernel.
+        R is positive semi-definite, as K is; `kernel.root(2)` is F, the symmetric root of K, seen
+        as a kernel.
 
         Raises
         ------
         ValueError
-            If the kernel has no such root in closed form. A root of `PStepRandomWalk` with an odd number of
-            steps needs a larger alpha on the combinatorial Laplacian than one with an even number: that is
-            checked when the scale or graph is known.
+            If the kernel has no such root in closed form. A root of `PStepRandomWalk` with an odd
+            number of steps needs a larger alpha on the combinatorial Laplacian than one with an
+            even number: that is checked when the scale or graph is known.
 
         Examples
         --------
@@ -237,7 +263,9 @@ class Kernel:
     # -- spectra and dense matrices --------------------------------------------------------------
 
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
-        r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as above."""
+        r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as
+        above.
+        """
         return self._finite(
             self.spectral_function,
             checks.array("eigenvalues", eigenvalues, np.float64),
@@ -253,22 +281,32 @@ class Kernel:
         )
 
     def root_norm(self, scale: float | None = None) -> float:
-        """The largest |F| where the Laplacian may have eigenvalues, by values at some points; 0 is one of them."""
+        """The largest |F| where the Laplacian may have eigenvalues, by values at some points; 0 is
+        one of them.
+        """
         scale = self.checked_scale(scale)
-        return float(np.abs(self.root_spectrum(np.linspace(0.0, self.spectrum_end(scale), _POINTS), scale)).max())
+        return float(
+            np.abs(
+                self.root_spectrum(np.linspace(0.0, self.spectrum_end(scale), _POINTS), scale)
+            ).max()
+        )
 
     def cancellation(self, scale: float | None = None) -> float:
-        """sum_k |f_k| over the largest |F|: how much larger than their sum the terms are, at least 1.
+        """sum_k |f_k| over the largest |F|: how much larger than their sum the terms are, at least
+        1.
 
-        Rounding of each power of W by a share u moves F by up to u times this, and K by up to twice that, relative
-        to their norms. It is 1 where no coefficient is negative, and large for `PStepRandomWalk` with many steps
-        and an alpha below the scale of the combinatorial Laplacian.
+        Rounding of each power of W by a share u moves F by up to u times this, and K by up to twice
+        that, relative to their norms. It is 1 where no coefficient is negative, and large for
+        `PStepRandomWalk` with many steps and an alpha below the scale of the combinatorial
+        Laplacian.
         """
         largest = self.root_norm(scale)
         return max(self.modulation_tail(-1, scale) / largest, 1.0) if largest > 0 else 1.0
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
-        """The lower bound of each hyperparameter, itself excluded when training; 0 unless overridden."""
+        """The lower bound of each hyperparameter, itself excluded when training; 0 unless
+        overridden.
+        """
         self.checked_scale(scale)
         return dict.fromkeys(self.hyperparameters, 0.0)
 
@@ -284,11 +322,13 @@ class Kernel:
         return scale
 
     def dense(self, graph: Graph) -> np.ndarray:
-        """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense Laplacian.
+        """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense
+        Laplacian.
 
-        O(N^3) time and about 40 N^2 bytes; above 20,000 nodes use `graphrf.apply_kernel`. A `UserWarning` is given
-        where rounding of the eigenvalues may move it by more than a millionth of its norm: with huge lengthscales
-        on graphs that a few light edges hold together.
+        O(N^3) time and about 40 N^2 bytes; above 20,000 nodes use `graphrf.apply_kernel`. A
+        `UserWarning` is given where rounding of the eigenvalues may move it by more than a
+        millionth of its norm: with huge lengthscales on graphs that a few light edges hold
+        together.
         """
         return self._dense(graph, root=False)
 
@@ -301,8 +341,9 @@ class Kernel:
         needed = _DENSE_BYTES * graph.n_nodes**2
         if graph.n_nodes > _LARGEST_DENSE:
             raise ValueError(
-                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got {graph.n_nodes} (it would "
-                f"need {needed / 2**30:.0f} GiB); graphrf.apply_kernel multiplies by it without forming it"
+                f"a dense kernel matrix is made for at most {_LARGEST_DENSE} nodes, got "
+                f"{graph.n_nodes} (it would need {needed / 2**30:.0f} GiB); graphrf.apply_kernel "
+                "multiplies by it without forming it"
             )
         require_memory(
             needed,
@@ -321,15 +362,19 @@ class Kernel:
     def warn_of_rounding(
         self, graph: Graph, eigenvalues: np.ndarray, values: np.ndarray, *, root: bool = False
     ) -> None:
-        """Warn where rounding of the decomposition moves g(L), or F, by more than a millionth of its norm.
+        """Warn where rounding of the decomposition moves g(L), or F, by more than a millionth of
+        its norm.
 
-        Rounding adds some E to L. To first order that moves g(L) by at most |E| times the largest divided
-        difference of g between two eigenvalues (Daleckii and Krein), which is one of neighbours, or a slope;
-        those of the null space are 0 exactly. `eigenvalues` are those of `cleaned_eigenvalues`.
+        Rounding adds some E to L. To first order that moves g(L) by at most |E| times the largest
+        divided difference of g between two eigenvalues (Daleckii and Krein), which is one of
+        neighbours, or a slope; those of the null space are 0 exactly. `eigenvalues` are those of
+        `cleaned_eigenvalues`.
         """
         scale = graph.laplacian_scale(self.laplacian)
         function = self.root_spectral_function if root else self.spectral_function
-        top = WIDTHS[self.laplacian] * min(scale, graph.without_loops().laplacian_scale(self.laplacian))
+        top = WIDTHS[self.laplacian] * min(
+            scale, graph.without_loops().laplacian_scale(self.laplacian)
+        )
         null = _nullity(graph)
         rounding = eigenvalues.size * np.finfo(np.float64).eps * top
         own = eigenvalues[null:]
@@ -341,9 +386,10 @@ class Kernel:
         size = float(np.abs(values).max())
         if lost > _ROUNDING_WARNING * size:
             warn(
-                f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, where {self!r} is "
-                f"so steep that its matrix may be off by {lost / size if lost < size else 1:.1g} of its norm; "
-                "shorten the lengthscale, or bring the weights closer together",
+                f"the eigenvalues of this graph's Laplacian are known to {rounding:.1g} only, "
+                f"where {self!r} is so steep that its matrix may be off by "
+                f"{lost / size if lost < size else 1:.1g} of its norm; shorten the lengthscale, or "
+                "bring the weights closer together"
             )
 
     # -- as a Python object ----------------------------------------------------------------------
@@ -365,7 +411,9 @@ class Kernel:
         """The scale of the Laplacian, once it is known to suit the kernel."""
         if self.laplacian == "normalized":
             if scale is not None and scale != 1:
-                raise checks.value_error("scale", f"must be 1 for the normalized Laplacian, got {scale}")
+                raise checks.value_error(
+                    "scale", f"must be 1 for the normalized Laplacian, got {scale}"
+                )
             checked = 1.0
         elif scale is None:
             raise checks.value_error(
@@ -391,7 +439,9 @@ class Kernel:
         return values
 
     def _long_series(self, scale: float) -> np.ndarray:
-        """Coefficients of F up to where their remainder is negligible, or to the largest length allowed."""
+        """Coefficients of F up to where their remainder is negligible, or to the largest length
+        allowed.
+        """
         n = _SHORTEST_SERIES
         while True:
             series = self.modulation_coefficients(n, scale)
@@ -401,7 +451,9 @@ class Kernel:
             n *= 2
 
     def check_size(self, log_size: float) -> None:
-        """Raise `ValueError` where the largest eigenvalue of K, given by its logarithm, leaves float64."""
+        """Raise `ValueError` where the largest eigenvalue of K, given by its logarithm, leaves
+        float64.
+        """
         if not abs(log_size) < _LARGEST_LOG:
             raise ValueError(
                 f"{self!r} leaves the range of float64: its largest eigenvalue is "
@@ -409,7 +461,9 @@ class Kernel:
             )
 
     def require_proportion(self, name: str, least: float = 0.0) -> None:
-        """Check a field that must lie between 0 and 1, by `least` off both, and store it as a float."""
+        """Check a field that must lie between 0 and 1, by `least` off both, and store it as a
+        float.
+        """
         ends = {"include_low": least > 0, "include_high": least > 0}
         checked = checks.number(name, getattr(self, name), low=least, high=1 - least, **ends)
         object.__setattr__(self, name, checked)
@@ -424,9 +478,11 @@ class Kernel:
 
 
 def cleaned_eigenvalues(eigenvalues: np.ndarray, graph: Graph, laplacian: str) -> np.ndarray:
-    """Computed eigenvalues of a dense Laplacian, ascending, within their range and 0 where they are.
+    """Computed eigenvalues of a dense Laplacian, ascending, within their range and 0 where they
+    are.
 
-    As many are 0 as the graph has components; what rounding leaves of them is much to a steep kernel.
+    As many are 0 as the graph has components; what rounding leaves of them is much to a steep
+    kernel.
     """
     cleaned = np.clip(eigenvalues, 0.0, WIDTHS[laplacian] * graph.laplacian_scale(laplacian))
     cleaned[: _nullity(graph)] = 0.0

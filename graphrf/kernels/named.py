@@ -1,12 +1,15 @@
-r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense matrices.
+r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense
+matrices.
 
-A kernel is K = g(L) for a Laplacian L = s (I - W) with the walk matrix W (`Graph.walk_matrix`) and its scale s
-(`Graph.laplacian_scale`). So
+A kernel is K = g(L) for a Laplacian L = s (I - W) with the walk matrix W (`Graph.walk_matrix`) and
+its scale s (`Graph.laplacian_scale`). So
 
-.. math:: K = \sum_r \alpha_r W^r = F F^\top, \quad F = \sum_r f_r W^r, \quad \sum_{i+j=r} f_i f_j = \alpha_r.
+.. math:: K = \sum_r \alpha_r W^r = F F^\top, \quad F = \sum_r f_r W^r, \quad \sum_{i+j=r} f_i f_j
+    = \alpha_r.
 
-alpha is `taylor`, f the `modulation`: both come in closed form, in logarithms where they would underflow.
-Source: Reid et al. 2024, "Variance-Reducing Couplings for Random Features", Appendix C.1 and Table 5.
+alpha is `taylor`, f the `modulation`: both come in closed form, in logarithms where they would
+underflow. Source: Reid et al. 2024, "Variance-Reducing Couplings for Random Features", Appendix C.1
+and Table 5.
 """
 
 from __future__ import annotations
@@ -107,7 +110,9 @@ class _InversePower(Kernel):
 
     def _series(self, n: int, scale: float, power: float) -> np.ndarray:
         c, t, q = self._coefficients
-        return np.asarray(c ** (-power * q) * coefficients.negative_binomial(n, power * q, scale * t / c))
+        return np.asarray(
+            c ** (-power * q) * coefficients.negative_binomial(n, power * q, scale * t / c)
+        )
 
     def taylor_coefficients(self, n: int, scale: float) -> np.ndarray:
         return self._series(n, scale, 1.0)
@@ -133,7 +138,8 @@ class RegularizedLaplacian(_InversePower):
     r"""The (power of the) regularized Laplacian kernel.
 
     .. math:: K = (I + \ell^2 L)^{-p}, \quad \alpha_r = (1+b)^{-p} \frac{(p)_r}{r!} a^r, \;
-              b = s \ell^2, \; a = \frac{b}{1+b}; \quad f_r \text{ the same with } p/2 \text{ for } p.
+              b = s \ell^2, \; a = \frac{b}{1+b}; \quad f_r \text{ the same with } p/2 \text{ for }
+              p.
 
     (p)_r is the rising factorial.
 
@@ -175,7 +181,9 @@ class RegularizedLaplacian(_InversePower):
         half, odds = self.power / 2, scale * self.lengthscale**2
         in_lengthscale = (np.arange(n) - half * odds) * (2 / (self.lengthscale * (1 + odds)))
         in_power = 0.5 * (coefficients.harmonic(n, half) - math.log1p(odds))
-        return self.modulation_coefficients(n, scale)[:, None] * np.stack([in_lengthscale, in_power], axis=1)
+        return self.modulation_coefficients(n, scale)[:, None] * np.stack(
+            [in_lengthscale, in_power], axis=1
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,14 +199,14 @@ class Matern(_InversePower):
     Parameters
     ----------
     nu, lengthscale : float
-        Smoothness and lengthscale, both > 0. Where nu is an integer, the inverse of K is sparse; 1/2, 3/2 and
-        5/2 have a sparse precision with hidden variables.
+        Smoothness and lengthscale, both > 0. Where nu is an integer, the inverse of K is sparse;
+        1/2, 3/2 and 5/2 have a sparse precision with hidden variables.
     laplacian : "normalized" or "combinatorial"
 
     Notes
     -----
-    RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). The variance is far from 1
-    (kappa^-nu at most): Gaussian processes scale it away.
+    RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). The variance is far
+    from 1 (kappa^-nu at most): Gaussian processes scale it away.
 
     Examples
     --------
@@ -221,7 +229,9 @@ class Matern(_InversePower):
     def log_spectral_derivatives(self, eigenvalues: np.ndarray) -> np.ndarray:
         kappa, _, nu = self._coefficients
         ratio = kappa / (kappa + eigenvalues)
-        return np.stack([-np.log(kappa + eigenvalues) - ratio, (2 * nu / self.lengthscale) * ratio], axis=1)
+        return np.stack(
+            [-np.log(kappa + eigenvalues) - ratio, (2 * nu / self.lengthscale) * ratio], axis=1
+        )
 
     def nth_root(self, n: int) -> Matern:
         return self.replace(nu=self.nu / n, lengthscale=self.lengthscale / math.sqrt(n))
@@ -234,7 +244,9 @@ class Matern(_InversePower):
         in_half = coefficients.harmonic(n, half) - math.log(kappa + scale)
         in_nu = in_log_kappa / nu + 0.5 * in_half
         in_lengthscale = in_log_kappa * (-2 / self.lengthscale)
-        return self.modulation_coefficients(n, scale)[:, None] * np.stack([in_nu, in_lengthscale], axis=1)
+        return self.modulation_coefficients(n, scale)[:, None] * np.stack(
+            [in_nu, in_lengthscale], axis=1
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,24 +255,26 @@ class Leroux(_InversePower):
 
     .. math:: K = \left((1 - \lambda) I + \lambda L\right)^{-1}.
 
-    Given its neighbours, a node has the precision 1 - lambda + lambda d with its degree d, and the mean
-    lambda times the sum of their values over that precision.
+    Given its neighbours, a node has the precision 1 - lambda + lambda d with its degree d, and the
+    mean lambda times the sum of their values over that precision.
 
-    Source: Leroux, Lei and Breslow 2000, "Estimation of disease rates in small areas: a new mixed model for
-    spatial dependence".
+    Source: Leroux, Lei and Breslow 2000, "Estimation of disease rates in small areas: a new mixed
+    model for spatial dependence".
 
     Parameters
     ----------
     mixing : float
-        lambda in (0, 1): towards 0 the values are independent, towards 1 the field is an intrinsic autoregression.
+        lambda in (0, 1): towards 0 the values are independent, towards 1 the field is an intrinsic
+        autoregression.
     laplacian : "combinatorial" or "normalized"
         The first is the published one.
 
     Notes
     -----
-    A function of the Laplacian, which all methods serve. Isolated nodes are independent, with variance
-    1 / (1 - lambda). Weights are compared with 1, the weight of every border in the published model; there is a
-    warning if their mean is more than ten times larger or smaller. `BYM2` and `CAR` do not depend on their unit.
+    A function of the Laplacian, which all methods serve. Isolated nodes are independent, with
+    variance 1 / (1 - lambda). Weights are compared with 1, the weight of every border in the
+    published model; there is a warning if their mean is more than ten times larger or smaller.
+    `BYM2` and `CAR` do not depend on their unit.
 
     Examples
     --------
@@ -285,10 +299,15 @@ class Leroux(_InversePower):
 
     def check_graph(self, graph: Graph) -> float:
         weights = graph.adjacency.data
-        if self.laplacian == "combinatorial" and weights.size and not 0.1 <= (mean := float(weights.mean())) <= 10:
+        if (
+            self.laplacian == "combinatorial"
+            and weights.size
+            and not 0.1 <= (mean := float(weights.mean())) <= 10
+        ):
             warn(
-                f"the Leroux kernel compares weights with 1, and these have the mean {mean:.3g}, so `mixing` is "
-                "no share of dependence: divide the weights by their mean, or use BYM2, which has no unit"
+                f"the Leroux kernel compares weights with 1, and these have the mean {mean:.3g}, "
+                "so `mixing` is no share of dependence: divide the weights by their mean, or use "
+                "BYM2, which has no unit"
             )
         return super().check_graph(graph)
 
@@ -311,7 +330,8 @@ class Leroux(_InversePower):
 class PStepRandomWalk(Kernel):
     r"""The p-step random walk kernel.
 
-    .. math:: K = (\alpha I - L)^p, \quad \alpha_r = \binom{p}{r} u^{p-r} s^r, \; u = \alpha - s; \quad
+    .. math:: K = (\alpha I - L)^p, \quad \alpha_r = \binom{p}{r} u^{p-r} s^r, \; u = \alpha - s;
+        \quad
               f_r = \binom{p/2}{r} u^{p/2-r} s^r.
 
     Source: Smola and Kondor 2003, "Kernels and regularization on graphs".
@@ -319,23 +339,23 @@ class PStepRandomWalk(Kernel):
     Parameters
     ----------
     alpha : float
-        Normalized Laplacian: alpha >= 2. Combinatorial: alpha >= the largest eigenvalue of L if `steps` is
-        even, alpha >= 2 c if it is odd (c = 2 max(D)); these are checked when the scale or graph is known.
-        As a hyperparameter alpha is trained above `hyperparameter_bounds` only.
+        Normalized Laplacian: alpha >= 2. Combinatorial: alpha >= the largest eigenvalue of L if
+        `steps` is even, alpha >= 2 c if it is odd (c = 2 max(D)); these are checked when the scale
+        or graph is known. As a hyperparameter alpha is trained above `hyperparameter_bounds` only.
     steps : int
-        p >= 1. Even: F is the finite series (alpha I - L)^(p/2). Odd: f is infinite and signed, and converges
-        only for u >= s.
+        p >= 1. Even: F is the finite series (alpha I - L)^(p/2). Odd: f is infinite and signed, and
+        converges only for u >= s.
     laplacian : "normalized" or "combinatorial"
 
     Notes
     -----
-    With odd p at alpha = 2, K is singular at the eigenvalue 2 and |f_r| ~ r^(-p/2-1): for the default
-    tolerance of `truncation_length` p = 1 needs 79,578 steps, p = 3 needs 21. A larger alpha makes the decay
-    geometric, with ratio s / u.
+    With odd p at alpha = 2, K is singular at the eigenvalue 2 and |f_r| ~ r^(-p/2-1): for the
+    default tolerance of `truncation_length` p = 1 needs 79,578 steps, p = 3 needs 21. A larger
+    alpha makes the decay geometric, with ratio s / u.
 
-    For an alpha below the scale of the combinatorial Laplacian the coefficients alternate and cancel
-    (`Kernel.cancellation`), up to 3^(p/2) times their sum without self-loops. Exact products do not suffer by it,
-    features by powers, which are kept in float32, warn or refuse.
+    For an alpha below the scale of the combinatorial Laplacian the coefficients alternate and
+    cancel (`Kernel.cancellation`), up to 3^(p/2) times their sum without self-loops. Exact products
+    do not suffer by it, features by powers, which are kept in float32, warn or refuse.
 
     Examples
     --------
@@ -363,13 +383,16 @@ class PStepRandomWalk(Kernel):
         if self.steps % 2 and self.alpha < 2 * scale:
             raise checks.value_error(
                 "alpha",
-                f"must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps (the "
-                f"series of the root diverges below), got {self.alpha:g}; raise alpha or use even `steps`",
+                f"must be at least 2 c = {2 * scale:g} on this graph for an odd number of steps "
+                f"(the series of the root diverges below), got {self.alpha:g}; raise alpha or use "
+                "even `steps`",
             )
 
     def check_graph(self, graph: Graph) -> float:
         scale = super().check_graph(graph)
-        if self.alpha < scale:  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
+        if (
+            self.alpha < scale
+        ):  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
             largest = _largest_eigenvalue(graph)
             if self.alpha < largest * (1 - 1e-10):
                 raise checks.value_error(
@@ -383,7 +406,8 @@ class PStepRandomWalk(Kernel):
         return min(self.alpha, super().spectrum_end(scale))
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
-        """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial Laplacian.
+        """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial
+        Laplacian.
 
         c is a bound of the eigenvalues; an alpha that is already below it is its own bound.
         """
@@ -416,7 +440,9 @@ class PStepRandomWalk(Kernel):
 
     def nth_root(self, n: int) -> PStepRandomWalk:
         if self.steps % n:
-            raise checks.value_error("n", f"must divide the {self.steps} steps of {self!r}, got {n}")
+            raise checks.value_error(
+                "n", f"must divide the {self.steps} steps of {self!r}, got {n}"
+            )
         return self.replace(steps=self.steps // n)
 
 
@@ -424,7 +450,9 @@ def _largest_eigenvalue(graph: Graph) -> float:
     laplacian = graph.laplacian(normalized=False)
     if graph.n_nodes <= 64:
         return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
-    start = np.random.default_rng(0).standard_normal(graph.n_nodes)  # fixed: the same answer every time
+    start = np.random.default_rng(0).standard_normal(
+        graph.n_nodes
+    )  # fixed: the same answer every time
     top = scipy.sparse.linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
     return float(top[0])
 
@@ -437,8 +465,8 @@ class InverseCosine(Kernel):
               \alpha_r = \frac{(\pi/4)^r}{\sqrt 2 \, r!} \text{ with signs } + + - -, \quad
               f = \text{the root series, } f_r \approx -(-1)^r r^{-3/2} / 4.
 
-    f decays slowly because K is singular at the eigenvalue 2: `truncation_length(1e-2)` is 885, and of 1e-3
-    about 88,000. Use `graphrf.apply_kernel`, or truncated walks with their error stated.
+    f decays slowly because K is singular at the eigenvalue 2: `truncation_length(1e-2)` is 885, and
+    of 1e-3 about 88,000. Use `graphrf.apply_kernel`, or truncated walks with their error stated.
 
     Source: Smola and Kondor 2003, "Kernels and regularization on graphs".
 

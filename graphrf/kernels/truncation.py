@@ -6,8 +6,9 @@ from graphrf.kernels.kernel import Kernel
 
 _TAIL = 1e-3
 
-# Terms of the modulation that enter derivatives without a closed form and, at most, the factor of the series:
-# reached only by kernels whose series decays slowly, where the rest is far below statistical error.
+# Terms of the modulation that enter derivatives without a closed form and, at most, the factor of
+# the series: reached only by kernels whose series decays slowly, where the rest is far below
+# statistical error.
 LONGEST_SERIES = 20_000
 
 
@@ -19,5 +20,7 @@ def series_length(kernel: Kernel, scale: float, tol: float) -> int:
 
 
 def steps_needed(kernel: Kernel, scale: float) -> int:
-    """Steps after which a thousandth of sum |f_k| is left, so that K is off by at most 0.2 % of (sum |f_k|)^2."""
+    """Steps after which a thousandth of sum |f_k| is left, so that K is off by at most 0.2 % of
+    (sum |f_k|)^2.
+    """
     return series_length(kernel, scale, _TAIL)

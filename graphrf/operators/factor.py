@@ -1,4 +1,6 @@
-"""The protocol that carries inference: a factor F of a kernel matrix K = F F^T, linear in the modulation."""
+"""The protocol that carries inference: a factor F of a kernel matrix K = F F^T, linear in the
+modulation.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,13 @@ _PANEL_NUMBERS = 8_000_000
 class Factor(Protocol):
     """A matrix F(f) = sum_k f_k P_k with n rows (nodes) and N columns, so that K = F F^T.
 
-    Everything in `graphrf.gp` is written once against these methods. Sparse features of walks or powers
-    (`Features.factor`) and exact powers of the walk matrix (`SeriesFactor`, where P_k = W^k) implement it. A
-    factor of your own inherits from `FactorBase` and supplies what is listed there; the rest follows.
+    Everything in `graphrf.gp` is written once against these methods. Sparse features of walks or
+    powers (`Features.factor`) and exact powers of the walk matrix (`SeriesFactor`, where P_k = W^k)
+    implement it. A factor of your own inherits from `FactorBase` and supplies what is listed there;
+    the rest follows.
 
-    `f` is a modulation: a vector of coefficients; what is missing at its end counts as zero. Arrays that
-    come back have `dtype`.
+    `f` is a modulation: a vector of coefficients; what is missing at its end counts as zero. Arrays
+    that come back have `dtype`.
     """
 
     @property
@@ -36,7 +39,9 @@ class Factor(Protocol):
 
     @property
     def max_length(self) -> int:
-        """The largest k with a matrix P_k: modulations longer than `max_length + 1` are cut there."""
+        """The largest k with a matrix P_k: modulations longer than `max_length + 1` are
+        cut there.
+        """
         ...
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -56,10 +61,12 @@ class Factor(Protocol):
         ...
 
     def take(self, rows: np.ndarray) -> Factor:
-        """The factor of some of the rows, given by their position among this factor's rows; repeats allowed."""
+        """The factor of some of the rows, given by their position among this factor's rows; repeats
+        allowed.
+        """
         ...
 
-    # -- derived methods, which may be overridden with cheaper ones -----------------------------------------------
+    # -- derived methods, which may be overridden with cheaper ones --------------------------------
 
     def gram_apply(self, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
         """weight F F^T x for x of shape (n,) or (n, p); the same shape."""
@@ -74,7 +81,9 @@ class Factor(Protocol):
         ...
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F G^T for the rows G of another factor of distinct nodes, dense, and the diagonal of G G^T."""
+        """F G^T for the rows G of another factor of distinct nodes, dense, and the diagonal of G
+        G^T.
+        """
         ...
 
     def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -83,11 +92,13 @@ class Factor(Protocol):
 
 
 class FactorBase:
-    """Base class of factors: methods built on their products, which request rows only in panels of 64 MB.
+    """Base class of factors: methods built on their products, which request rows only in panels of
+    64 MB.
 
-    Supply `shape`, `dtype`, `max_length`, `apply`, `apply_t`, `grad_f`, `diagonal` and `take` of `Factor`. Where
-    rows live elsewhere, as on the workers of a cluster, `gram_apply` is best supplied too: the N x p numbers of
-    F^T x then stay where the rows are, and only n x p numbers travel, either way.
+    Supply `shape`, `dtype`, `max_length`, `apply`, `apply_t`, `grad_f`, `diagonal` and `take` of
+    `Factor`. Where rows live elsewhere, as on the workers of a cluster, `gram_apply` is best
+    supplied too: the N x p numbers of F^T x then stay where the rows are, and only n x p numbers
+    travel, either way.
     """
 
     def gram_apply(self: Factor, f: np.ndarray, x: np.ndarray, weight: float = 1.0) -> np.ndarray:
@@ -120,7 +131,9 @@ class FactorBase:
 
 
 def panels(n: int, n_nodes: int) -> Iterator[slice]:
-    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 64 MB."""
+    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 64
+    MB.
+    """
     size = max(1, _PANEL_NUMBERS // n_nodes)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

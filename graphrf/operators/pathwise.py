@@ -1,4 +1,5 @@
-r"""Posterior draws of a Gaussian process as whole functions, by Matheron's rule in the space of features.
+r"""Posterior draws of a Gaussian process as whole functions, by Matheron's rule in the space of
+features.
 
 Nothing here knows of graphs: any features with K = F F^T serve, of nodes or of points.
 """
@@ -13,8 +14,8 @@ import numpy as np
 
 from graphrf._base import checks
 
-# Draws in a block, at least; numbers in a block of draws of all nodes, on graphs that are not too large for it;
-# and the arrays of that size that are held while it is made.
+# Draws in a block, at least; numbers in a block of draws of all nodes, on graphs that are not too
+# large for it; and the arrays of that size that are held while it is made.
 FEWEST_DRAWS = 16
 _DRAWN_NUMBERS, _DRAWN_ARRAYS = 4_000_000, 8
 
@@ -50,7 +51,8 @@ Solve = Callable[[np.ndarray], S]
 
 @dataclass(frozen=True, repr=False)
 class PosteriorDraws:
-    """Draws of f - c given the observations: functions, each known by its coefficients in the features.
+    """Draws of f - c given the observations: functions, each known by its coefficients in the
+    features.
 
     Made by `posterior_draws`.
 
@@ -70,17 +72,21 @@ class PosteriorDraws:
         return f"PosteriorDraws({draws} draws, {outputs} outputs, {size} coefficients)"
 
     def at(self, rows: FeatureRows) -> np.ndarray:
-        """f - c at the inputs whose rows of features are given, shape (q, s, p); one product with the rows."""
+        """f - c at the inputs whose rows of features are given, shape (q, s, p); one product with
+        the rows.
+        """
         size, draws, outputs = self.coefficients.shape
         flat = self.coefficients.reshape(size, draws * outputs)
         return rows.apply(flat).reshape(-1, draws, outputs)
 
 
-def condition(rows: FeatureRows, solve: Solve[S], prior: np.ndarray, observed: np.ndarray) -> tuple[np.ndarray, S]:
+def condition(
+    rows: FeatureRows, solve: Solve[S], prior: np.ndarray, observed: np.ndarray
+) -> tuple[np.ndarray, S]:
     """Weights g' of `posterior_draws`, and the solution: the deterministic half of Matheron's rule.
 
-    `prior` are g, (D, k), `observed` are y - c - eps, (m, k), and `solve` maps b to an object whose `value` is
-    A^-1 b.
+    `prior` are g, (D, k), `observed` are y - c - eps, (m, k), and `solve` maps b to an object whose
+    `value` is A^-1 b.
     """
     solution = solve(observed - rows.apply(prior))
     return prior + rows.apply_t(solution.value), solution
@@ -95,12 +101,14 @@ def posterior_draws(
     n_samples: int,
     rng: np.random.Generator,
 ) -> PosteriorDraws:
-    r"""Draw functions from the posterior of f = F g, g ~ N(0, I), given residual = F_u g + eps, eps ~ N(0, noise).
+    r"""Draw functions from the posterior of f = F g, g ~ N(0, I), given residual = F_u g + eps, eps
+    ~ N(0, noise).
 
     .. math:: g' = g + F_u^\top A^{-1} (residual - \varepsilon - F_u g), \quad
               A = F_u F_u^\top + \mathrm{diag}(noise),
 
-    with fresh g and eps for every draw and output. All of them are right-hand sides of one block solve.
+    with fresh g and eps for every draw and output. All of them are right-hand sides of one block
+    solve.
 
     Parameters
     ----------
@@ -115,7 +123,8 @@ def posterior_draws(
     n_samples : int
         s.
     rng : Generator
-        Normals are taken draw by draw, g before eps, so the first draws do not depend on how many follow.
+        Normals are taken draw by draw, g before eps, so the first draws do not depend on how many
+        follow.
 
     Returns
     -------
@@ -128,36 +137,49 @@ def posterior_draws(
 
     Notes
     -----
-    With an exact solve the distribution is exactly the posterior of K = F F^T. A solve that leaves a residual r of
-    a draw's right-hand side moves its coefficients by F_u^T A^-1 r, of norm at most |r| / (2 sqrt(min noise)), and
-    f(q) by at most sqrt(K_qq) times that.
+    With an exact solve the distribution is exactly the posterior of K = F F^T. A solve that leaves
+    a residual r of a draw's right-hand side moves its coefficients by F_u^T A^-1 r, of norm at most
+    |r| / (2 sqrt(min noise)), and f(q) by at most sqrt(K_qq) times that.
 
-    Cost: two products with F_u on s p columns and the solve; memory: 3 D s p numbers, and some times m s p.
+    Cost: two products with F_u on s p columns and the solve; memory: 3 D s p numbers, and some
+    times m s p.
 
-    Source: Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process Posteriors"; 2021, "Pathwise
-    Conditioning of Gaussian Processes".
+    Source: Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process Posteriors";
+    2021, "Pathwise Conditioning of Gaussian Processes".
 
     Examples
     --------
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> f = np.array([[1.0, 0.0], [0.8, 0.6]])  # the second input has not been observed
-    >>> one = SimpleNamespace(shape=(1, 2), apply=lambda x: f[:1] @ x, apply_t=lambda y: f[:1].T @ y)
+    >>> one = SimpleNamespace(
+    ...     shape=(1, 2), apply=lambda x: f[:1] @ x, apply_t=lambda y: f[:1].T @ y
+    ... )
     >>> both = SimpleNamespace(shape=(2, 2), apply=lambda x: f @ x, apply_t=lambda y: f.T @ y)
     >>> solve = lambda b: SimpleNamespace(value=b / (1.0 + 0.25))
     >>> rng = np.random.default_rng(0)
-    >>> draws = posterior_draws(one, np.array([0.25]), np.array([[2.0]]), solve, n_samples=20_000, rng=rng)
-    >>> np.abs(draws.at(both)[:, :, 0].mean(axis=1) - [1.6, 1.28]).max() < 0.03  # K_qu A^-1 residual
+    >>> draws = posterior_draws(
+    ...     one, np.array([0.25]), np.array([[2.0]]), solve, n_samples=20_000, rng=rng
+    ... )
+    >>> np.abs(
+    ...     draws.at(both)[:, :, 0].mean(axis=1) - [1.6, 1.28]
+    ... ).max() < 0.03  # K_qu A^-1 residual
     np.True_
     """
     size, features = rows.shape
     residual = checks.array("residual", residual, np.float64)
     if residual.ndim != 2 or residual.shape[0] != size:
-        raise checks.value_error("residual", f"must have shape ({size}, p), got {checks.describe(residual)}")
-    prior, errors = draw_normals(features, size, noise, n_samples=n_samples, outputs=residual.shape[1], rng=rng)
+        raise checks.value_error(
+            "residual", f"must have shape ({size}, p), got {checks.describe(residual)}"
+        )
+    prior, errors = draw_normals(
+        features, size, noise, n_samples=n_samples, outputs=residual.shape[1], rng=rng
+    )
     columns = prior[0].size
     observed = np.subtract(residual[:, None, :], errors, out=errors)
-    moved, solution = condition(rows, solve, prior.reshape(features, columns), observed.reshape(size, columns))
+    moved, solution = condition(
+        rows, solve, prior.reshape(features, columns), observed.reshape(size, columns)
+    )
     coefficients = moved.reshape(prior.shape)
     coefficients.setflags(write=False)
     return PosteriorDraws(coefficients, solution)
@@ -174,18 +196,25 @@ def draws_bytes(n_numbers: int, n_samples: int) -> float:
 
 
 def draw_normals(
-    features: int, size: int, noise: np.ndarray, *, n_samples: int, outputs: int, rng: np.random.Generator
+    features: int,
+    size: int,
+    noise: np.ndarray,
+    *,
+    n_samples: int,
+    outputs: int,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The random half of Matheron's rule: g ~ N(0, I), (D, s, p), and eps ~ N(0, noise), (m, s, p).
 
-    Normals are taken draw by draw, g before eps, so that the first draws do not depend on the number of draws.
-    ValueError if shapes do not fit, or a variance is negative or not finite.
+    Normals are taken draw by draw, g before eps, so that the first draws do not depend on the
+    number of draws. ValueError if shapes do not fit, or a variance is negative or not finite.
     """
     n_samples = checks.integer("n_samples", n_samples, low=1)
     noise = checks.array("noise", noise, np.float64)
     if noise.shape != (size,) or not (np.isfinite(noise).all() and (noise >= 0).all()):
         raise checks.value_error(
-            "noise", f"must be {size} finite variances >= 0, one for each row, got {checks.describe(noise)}"
+            "noise",
+            f"must be {size} finite variances >= 0, one for each row, got {checks.describe(noise)}",
         )
     prior = np.empty((features, n_samples, outputs))
     errors = np.empty((size, n_samples, outputs))
@@ -198,5 +227,7 @@ def draw_normals(
 
 def signs(features: int, n: int, rng: np.random.Generator) -> np.ndarray:
     """Independent -1 and 1 with equal probability, shape (features, n), float32."""
-    bits = np.unpackbits(np.frombuffer(rng.bytes(-(-features * n // 8)), dtype=np.uint8), count=features * n)
+    bits = np.unpackbits(
+        np.frombuffer(rng.bytes(-(-features * n // 8)), dtype=np.uint8), count=features * n
+    )
     return np.subtract(2 * bits, 1.0, dtype=np.float32).reshape(features, n)

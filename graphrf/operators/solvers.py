@@ -1,4 +1,6 @@
-"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients with their convergence."""
+"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients with their
+convergence.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ Product = Callable[[np.ndarray], np.ndarray]
 class Solution(NamedTuple):
     """The solution of a linear system, and how it was reached.
 
-    `converged` if every column's true residual, |b - A x| / |b| from a product with A at the end, is within the
-    tolerance; `residual` is the largest of them. 0 `iterations` for direct solves.
+    `converged` if every column's true residual, |b - A x| / |b| from a product with A at the end,
+    is within the tolerance; `residual` is the largest of them. 0 `iterations` for direct solves.
     """
 
     value: np.ndarray
@@ -49,16 +51,20 @@ class IterativeSolver(Protocol):
 
 
 class CholeskySolver:
-    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2 per column.
+    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2
+    per column.
 
-    `matrix`, K, is overwritten; its diagonal is kept as `prior`. A solve whose residual is above `tol` is refined
-    once; one that stays above it, as where the noise is lost beside K in rounding, counts as not converged.
-    Raises `numpy.linalg.LinAlgError` if A is not positive definite to rounding.
+    `matrix`, K, is overwritten; its diagonal is kept as `prior`. A solve whose residual is above
+    `tol` is refined once; one that stays above it, as where the noise is lost beside K in rounding,
+    counts as not converged. Raises `numpy.linalg.LinAlgError` if A is not positive definite to
+    rounding.
     """
 
     name = "cholesky"
 
-    def __init__(self, matrix: np.ndarray, noise: float | np.ndarray = 0.0, *, tol: float = 1e-6) -> None:
+    def __init__(
+        self, matrix: np.ndarray, noise: float | np.ndarray = 0.0, *, tol: float = 1e-6
+    ) -> None:
         self._tol = tol
         self.prior: np.ndarray = np.diagonal(matrix).copy()
         matrix[np.diag_indices_from(matrix)] += noise
@@ -71,7 +77,9 @@ class CholeskySolver:
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:
-        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers while it lasts."""
+        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers while it
+        lasts.
+        """
         inverse, _ = dtrtri(self._factor, lower=1)
         return np.einsum("ij,ij->j", inverse, inverse)
 
@@ -82,7 +90,9 @@ class CholeskySolver:
     def solve(self, rhs: np.ndarray) -> Solution:
         """A^-1 b for b of shape (m,) or (m, p)."""
         tiny = np.finfo(np.float64).tiny
-        unit = np.maximum(np.abs(rhs).max(axis=0, initial=0.0), tiny)  # covariances' squares may leave float64
+        unit = np.maximum(
+            np.abs(rhs).max(axis=0, initial=0.0), tiny
+        )  # covariances' squares may leave float64
         norm = np.maximum(np.linalg.norm(rhs / unit, axis=0), tiny)
         value = self._once(rhs)
         left = rhs - self._factor @ (self._factor.T @ value)
@@ -97,23 +107,30 @@ class CholeskySolver:
 
     def _once(self, rhs: np.ndarray) -> np.ndarray:
         return np.asarray(
-            solve_triangular(self._factor, self.half(rhs), lower=True, trans="T", check_finite=False)
+            solve_triangular(
+                self._factor, self.half(rhs), lower=True, trans="T", check_finite=False
+            )
         )
 
 
 class ConjugateGradients:
     """A^-1 b by preconditioned conjugate gradients, with separate step lengths for each column.
 
-    `product` and `precondition` multiply matrices of shape (m, p) by A and by the preconditioner's inverse;
-    `tol` is the wanted |b - A x| / |b| of every column. The recurrence's residual drifts from the true one.
-    Where it is within the tolerance, the true residual is computed, and iterations restart from it if it is too
-    large. Source: Golub and Van Loan 2013, Sec. 11.5.
+    `product` and `precondition` multiply matrices of shape (m, p) by A and by the preconditioner's
+    inverse; `tol` is the wanted |b - A x| / |b| of every column. The recurrence's residual drifts
+    from the true one. Where it is within the tolerance, the true residual is computed, and
+    iterations restart from it if it is too large. Source: Golub and Van Loan 2013, Sec. 11.5.
     """
 
     name = "cg"
 
     def __init__(
-        self, product: Product, precondition: Product, *, tol: float = 1e-8, max_iterations: int = 1000
+        self,
+        product: Product,
+        precondition: Product,
+        *,
+        tol: float = 1e-8,
+        max_iterations: int = 1000,
     ) -> None:
         self._product = product
         self._precondition = precondition
@@ -138,14 +155,17 @@ class ConjugateGradients:
         while True:
             r = b - self.product(x) if done else b.copy()
             last, reached = reached, float((np.linalg.norm(r, axis=0) / norm).max())
-            # A restart that does not halve the residual has met rounding: more steps would not help.
+            # A restart that does not halve the residual has met rounding: more steps would not
+            # help.
             if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
                 break
             done += self._iterate(x, r, tol * norm, self._max_iterations - done)
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), reached <= tol, done, reached)
 
     def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
-        """Improve x in place from its residual r until the recurrence has half the wanted norms; steps taken."""
+        """Improve x in place from its residual r until the recurrence has half the wanted norms;
+        steps taken.
+        """
         z = self._precondition(r)
         p = z.copy()
         rho = (r * z).sum(axis=0)
@@ -167,7 +187,8 @@ class ConjugateGradients:
 
 
 def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """b of shape (m,) or (m, p) as (m, p) with columns of size 1/2 to 1, and the powers of two taken off them.
+    """b of shape (m,) or (m, p) as (m, p) with columns of size 1/2 to 1, and the powers of two
+    taken off them.
 
     Their norms are safe, those of b may leave float64; nothing is rounded.
     """
@@ -176,13 +197,16 @@ def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ldexp(columns, -exponents), exponents
 
 
-def nystrom_preconditioner(columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray) -> Product:
-    """The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], shape (m, k), B = K[chosen, chosen], D > 0 the
-    noise.
+def nystrom_preconditioner(
+    columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray
+) -> Product:
+    """The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], shape (m, k), B = K[chosen,
+    chosen], D > 0 the noise.
 
-    P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's identity with V = C
-    L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1. Where B is not positive to rounding it is
-    D^-1. Cost: m k^2 to make, 2 m k for each column of a product. Source: Williams and Seeger 2001.
+    P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's
+    identity with V = C L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1. Where B
+    is not positive to rounding it is D^-1. Cost: m k^2 to make, 2 m k for each column of a product.
+    Source: Williams and Seeger 2001.
     """
     core = columns[chosen]
     core = 0.5 * (core + core.T)

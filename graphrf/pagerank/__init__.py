@@ -51,7 +51,7 @@ class _CallablePackage(ModuleType):
         return import_module, (self.__name__,)
 
 
-# `graphrf.pagerank` is the name of this package and of its main function. The import system binds the package
-# to that name whenever any module in it is imported, so a function put there would be lost: the package
-# itself has to be callable.
+# `graphrf.pagerank` is the name of this package and of its main function. The import system binds
+# the package to that name whenever any module in it is imported, so a function put there would be
+# lost: the package itself has to be callable.
 sys.modules[__name__].__class__ = _CallablePackage

@@ -66,66 +66,74 @@ def estimate(
     .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i, \qquad P = D^{-1} A.
 
-    Walks start from the personalisation vector v and end before every step with probability p; rho is the
-    distribution of their end points ([theory](../theory/pagerank.md)). For one global vector of a graph that
-    fits into memory, prefer `pagerank`: it is exact, and faster than any useful number of walks.
+    Walks start from the personalisation vector v and end before every step with probability p; rho
+    is the distribution of their end points ([theory](../theory/pagerank.md)). For one global vector
+    of a graph that fits into memory, prefer `pagerank`: it is exact, and faster than any useful
+    number of walks.
 
-    Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2), 2007 (visits).
+    Source: the paper (Reid et al. 2024), App. E; Avrachenkov et al., SIAM J. Numer. Anal. 45(2),
+    2007 (visits).
 
     Parameters
     ----------
     graph : Graph
-        Directed or not, weighted or not; self-loops count. From a node without edges the chain jumps
-        to v, as in networkx.
+        Directed or not, weighted or not; self-loops count. From a node without edges the chain
+        jumps to v, as in networkx.
     p_halt : float in (0, 1)
         Probability of ending before each step; at least 0.0006, pooled 1e-6.
     n_walks : int
-        Walks for every node with weight in v: M = n_walks |{j: v_j > 0}| in all, in proportion to v. The error
-        decreases like 1/sqrt(M), pooled faster. At most 250,000 with `tol`.
+        Walks for every node with weight in v: M = n_walks |{j: v_j > 0}| in all, in proportion to
+        v. The error decreases like 1/sqrt(M), pooled faster. At most 250,000 with `tol`.
     estimator : {"visits", "endpoints"}
-        "visits" counts p_halt / M for every visit of a walk; "endpoints", as in the paper, 1 / M for every end,
-        with mostly 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3.
+        "visits" counts p_halt / M for every visit of a walk; "endpoints", as in the paper, 1 / M
+        for every end, with mostly 4 to 7 times the variance at p_halt 0.15, 3 to 4 times at 0.3.
     coupling : {"pooled", "iid", "antithetic", "sigma", "stratified"} or Coupling
-        "pooled": the walkers at a node are one population, which stops and splits evenly in whole numbers;
-        mostly 0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to 0.4 at 64, and no less
-        on dense graphs, whose degrees exceed the walkers on a node; for visits only. The others couple the
-        lengths of the walks from one node (`IID`, `Antithetic`, `SigmaCoupled`, `Stratified`); "sigma" uses the
-        permutation shipped for the nearest p_halt, learned for end points or, for visits, for Gram matrices.
+        "pooled": the walkers at a node are one population, which stops and splits evenly in whole
+        numbers; mostly 0.25 to 0.65 of the error of independent walks at 16 walks per node, 0.2 to
+        0.4 at 64, and no less on dense graphs, whose degrees exceed the walkers on a node; for
+        visits only. The others couple the lengths of the walks from one node (`IID`, `Antithetic`,
+        `SigmaCoupled`, `Stratified`); "sigma" uses the permutation shipped for the nearest p_halt,
+        learned for end points or, for visits, for Gram matrices.
     personalization : as in `pagerank`, optional
         The vector v, or several. For single nodes of a large graph see `local_pagerank`.
     tol : float > 0, optional
-        Target L1 error: batches are run, the first of `n_walks` walks each, until `l1_error` is at most `tol`
-        for each vector, or with a warning after a million walks for every node with weight in v.
+        Target L1 error: batches are run, the first of `n_walks` walks each, until `l1_error` is at
+        most `tol` for each vector, or with a warning after a million walks for every node with
+        weight in v.
     exact_steps : int, optional
-        Initial steps that are computed exactly; walks then start from the mass at that point, `n_walks` for
-        every node there. Each reduces the error of the walks by a factor of 1 - p_halt, for one product with a
-        sparse matrix. Default: none; with `tol`, as many as leave a mass of sqrt(tol).
+        Initial steps that are computed exactly; walks then start from the mass at that point,
+        `n_walks` for every node there. Each reduces the error of the walks by a factor of 1 -
+        p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as leave a
+        mass of sqrt(tol).
     n_batches : int, optional
-        Independent batches of walks; two or more give `stderr`. Default: one for each group of coupled walks, at
-        most 16 (stratified: for each 4 walks); **one if pooled, hence no `stderr`**, because 4 pools have 1.4 to
-        1.8 times the error of a single one at 16 walks per node.
+        Independent batches of walks; two or more give `stderr`. Default: one for each group of
+        coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
+        `stderr`**, because 4 pools have 1.4 to 1.8 times the error of a single one at 16 walks per
+        node.
     engine : {"numba", "torch"}, optional
-        Compiled loops on the CPU or, for pools only, torch on `device` (extra `gp`), bit for bit the same.
-        Default: "numba" on the CPU, "torch" on any other device.
+        Compiled loops on the CPU or, for pools only, torch on `device` (extra `gp`), bit for bit
+        the same. Default: "numba" on the CPU, "torch" on any other device.
     device : str or torch.device
-        Where torch runs the pools, one after the other, such as "cuda"; it must support float64. The graph is
-        copied there once, and only counts of visits, 8 N bytes, come back. Exact steps run on the CPU.
+        Where torch runs the pools, one after the other, such as "cuda"; it must support float64.
+        The graph is copied there once, and only counts of visits, 8 N bytes, come back. Exact steps
+        run on the CPU.
     seed : int in [0, 2^63), optional
-        None draws one, which the result records. Same seed, same bits, on any number of threads and any device.
+        None draws one, which the result records. Same seed, same bits, on any number of threads and
+        any device.
     n_threads : int, optional
         Default: the cores that the process may use. Pools that torch runs use torch's own threads.
     progress : bool
         Show a progress bar on standard error.
     keep_walks : bool
-        Keep data for `PageRankEstimate.updated`: the counts of each batch, 8 N bytes, and the sources whose
-        walks met each node, 4 bytes per step. Not for pooled walkers, several vectors, `tol` and `exact_steps`,
-        where an edit changes all walks.
+        Keep data for `PageRankEstimate.updated`: the counts of each batch, 8 N bytes, and the
+        sources whose walks met each node, 4 bytes per step. Not for pooled walkers, several
+        vectors, `tol` and `exact_steps`, where an edit changes all walks.
 
     Returns
     -------
     PageRankEstimate
-        scores (N,) summing to 1, stderr (N,) or None, l1_error, walks, steps, seed; `.top(k)`. For several
-        vectors scores and stderr have shape (n, N), l1_error has (n,).
+        scores (N,) summing to 1, stderr (N,) or None, l1_error, walks, steps, seed; `.top(k)`. For
+        several vectors scores and stderr have shape (n, N), l1_error has (n,).
 
     Warns
     -----
@@ -135,23 +143,25 @@ def estimate(
     Raises
     ------
     TypeError, ValueError
-        If arguments are out of range or incompatible, or every walk was lost before its end ("endpoints" with
-        few walks and many nodes without edges).
+        If arguments are out of range or incompatible, or every walk was lost before its end
+        ("endpoints" with few walks and many nodes without edges).
     ImportError
         If torch is needed and not installed.
 
     Notes
     -----
-    Without dangling nodes there is no bias. With them, walks are lost instead of jumping to v, and the estimate
-    is divided by its sum, at a relative bias of order 1/M, well below the standard error's 1/sqrt(M).
+    Without dangling nodes there is no bias. With them, walks are lost instead of jumping to v, and
+    the estimate is divided by its sum, at a relative bias of order 1/M, well below the standard
+    error's 1/sqrt(M).
 
-    `stderr` is rough for rarely visited nodes: a node that no walk reached scores about 0 with `stderr` about 0
-    and may have a score up to some 3 / M. Visits by personalised walks may score slightly below 0 if M is less
-    than some hundreds.
+    `stderr` is rough for rarely visited nodes: a node that no walk reached scores about 0 with
+    `stderr` about 0 and may have a score up to some 3 / M. Visits by personalised walks may score
+    slightly below 0 if M is less than some hundreds.
 
-    Cost: O(N + nnz) to set up and M (1 - p) / p steps on average; memory O(N) a thread. Pooled: at most as many
-    steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several vectors: 32 N bytes each at most.
-    On a device: the graph, 44 N bytes, and up to half a gigabyte for blocks of a million nodes and edges.
+    Cost: O(N + nnz) to set up and M (1 - p) / p steps on average; memory O(N) a thread. Pooled: at
+    most as many steps, and at most O(N + nnz) for each of about log(M) / p rounds. Several vectors:
+    32 N bytes each at most. On a device: the graph, 44 N bytes, and up to half a gigabyte for
+    blocks of a million nodes and edges.
 
     Examples
     --------
@@ -166,7 +176,9 @@ def estimate(
     """
     p_halt = walks_halt(p_halt)
     require_graph(graph)
-    n_walks = checks.integer("n_walks", n_walks, low=1, high=2**31 - 1 if tol is None else _MAX_WALKS // 4)
+    n_walks = checks.integer(
+        "n_walks", n_walks, low=1, high=2**31 - 1 if tol is None else _MAX_WALKS // 4
+    )
     law = _law(coupling, p_halt, estimator, n_walks)
     groups = n_walks // (law.group if law is not None else 1)
     tol = None if tol is None else checks.number("tol", tol, low=0, include_low=False)
@@ -184,8 +196,8 @@ def estimate(
         walks = Walks(make_problem(graph, p_halt, personalization), law, estimator, seed, threads)
         return _of_kept(KeptWalks.run(walks, groups, n_batches, progress), coupling)
     vectors = [personalization] if several is None else several
-    # Threads have one of several vectors each; they share the walks of a single vector, or the exact steps if its
-    # pools are on a device.
+    # Threads have one of several vectors each; they share the walks of a single vector, or the
+    # exact steps if its pools are on a device.
     outer = threads if several is not None and on is None else 1
     inner = threads if outer == 1 else 1
 
@@ -205,7 +217,9 @@ def estimate(
                 estimates.append(made)
                 bar.update()
     _warn_above(tol, estimates)
-    return _result(graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps)
+    return _result(
+        graph, p_halt, estimates, several is not None, seed, estimator, coupling, exact_steps
+    )
 
 
 def _warn_above(tol: float | None, estimates: list[Estimate]) -> None:
@@ -213,7 +227,7 @@ def _warn_above(tol: float | None, estimates: list[Estimate]) -> None:
     if tol is not None and (reached := float(np.max([made.l1_error for made in estimates]))) > tol:
         warn(
             f"{_MAX_WALKS} walks per source reached an L1 error of {reached:.2g}, not tol={tol:g}; "
-            "use graphrf.pagerank(graph), which reaches any tolerance",
+            "use graphrf.pagerank(graph), which reaches any tolerance"
         )
 
 
@@ -233,15 +247,16 @@ def refine(
 ) -> Iterator[PageRankEstimate]:
     """PageRank by walks as a series of results, each with a smaller stated error than the last.
 
-    Every result is that of `estimate` for one stage of batches: at first 4 batches of `n_walks` walks for each
-    node with weight, then 4 of 4 times as many, and so on, up to a million walks for each of these nodes.
-    Earlier walks, a quarter of all, are not used again. Stopping at a small error slightly favours stages that
-    underestimate it.
+    Every result is that of `estimate` for one stage of batches: at first 4 batches of `n_walks`
+    walks for each node with weight, then 4 of 4 times as many, and so on, up to a million walks for
+    each of these nodes. Earlier walks, a quarter of all, are not used again. Stopping at a small
+    error slightly favours stages that underestimate it.
 
     Parameters
     ----------
     graph, p_halt, n_walks, estimator, coupling, personalization, engine, device, seed, n_threads
-        See `estimate`; a single personalisation vector, and at most 250,000 walks in the first batches.
+        See `estimate`; a single personalisation vector, and at most 250,000 walks in the first
+        batches.
 
     Yields
     ------
@@ -270,12 +285,15 @@ def refine(
     law = _law(coupling, p_halt, estimator, n_walks)
     if vectors_of(graph, personalization) is not None:
         raise checks.value_error(
-            "personalization", "must be a single vector here, got several; use estimate(tol=...) for them"
+            "personalization",
+            "must be a single vector here, got several; use estimate(tol=...) for them",
         )
     seed = checks.seed(seed)
     threads = thread_count(n_threads)
     on = _on_device(graph, coupling, engine, device)
-    walks = Walks(make_problem(graph, p_halt, personalization), law, estimator, seed, threads, on=on)
+    walks = Walks(
+        make_problem(graph, p_halt, personalization), law, estimator, seed, threads, on=on
+    )
     for made in refinements(walks, n_walks, 0.0, _MAX_WALKS):
         yield _result(graph, p_halt, [made], False, seed, estimator, coupling, 0)
 
@@ -287,7 +305,8 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
     if not isinstance(coupling, str):
         raise checks.type_error(
             "coupling",
-            f"must be a Coupling or one of {', '.join(map(repr, COUPLINGS))}, got {checks.describe(coupling)}",
+            f"must be a Coupling or one of {', '.join(map(repr, COUPLINGS))}, got "
+            f"{checks.describe(coupling)}",
         )
     checks.choice("coupling", coupling, COUPLINGS)
     if coupling == "pooled":
@@ -300,8 +319,11 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
             )
         return None
     if coupling == "sigma":
-        # The PageRank objective is for end points; for visits, permutations for Gram matrices have less variance.
-        return SigmaCoupled(p_halt, shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram"))
+        # The PageRank objective is for end points; for visits, permutations for Gram matrices have
+        # less variance.
+        return SigmaCoupled(
+            p_halt, shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram")
+        )
     laws = {"iid": IID, "antithetic": Antithetic, "stratified": Stratified}
     return laws[coupling](p_halt)
 
@@ -333,7 +355,9 @@ def _on_device(
     return on_device(graph_transitions(graph), place)
 
 
-def _checked_batches(n_batches: int | None, tol: float | None, law: LengthLaw | None, groups: int) -> int:
+def _checked_batches(
+    n_batches: int | None, tol: float | None, law: LengthLaw | None, groups: int
+) -> int:
     """The number of batches, with its default; 1 with `tol`, which determines it."""
     if n_batches is not None and tol is not None:
         raise checks.value_error(
@@ -356,7 +380,9 @@ def _checked_batches(n_batches: int | None, tol: float | None, law: LengthLaw | 
 
 
 def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: float) -> int:
-    """The number of exact steps; by default as many as leave sqrt(tol) of the mass, 0 without `tol`."""
+    """The number of exact steps; by default as many as leave sqrt(tol) of the mass, 0 without
+    `tol`.
+    """
     if exact_steps is not None:
         return checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
     if tol is not None and tol < 1:
@@ -364,7 +390,9 @@ def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: flo
     return 0
 
 
-def _fixed(walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float, int]]) -> Estimate:
+def _fixed(
+    walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float, int]]
+) -> Estimate:
     """The estimate from `groups` groups of walks per source, in batches with the given measures."""
     mean = BatchMean(walks.problem.graph.n_nodes)
     n_steps = n_batches = 0
@@ -374,30 +402,40 @@ def _fixed(walks: Walks, groups: int, measures: Iterable[tuple[np.ndarray, float
         n_batches += 1
     scores, stderr = mean.result()
     error = None if stderr is None else walks.l1_error(scores, stderr, n_batches, n_steps)
-    return Estimate(scores, stderr, error, n_batches, groups * walks.group * walks.n_sources, n_steps)
+    return Estimate(
+        scores, stderr, error, n_batches, groups * walks.group * walks.n_sources, n_steps
+    )
 
 
-def _check_kept(coupling: str | Coupling, tol: float | None, exact_steps: int, several: Any) -> None:
+def _check_kept(
+    coupling: str | Coupling, tol: float | None, exact_steps: int, several: Any
+) -> None:
     """Raise an error for walks that cannot be updated after an edit of the graph."""
     if isinstance(coupling, str) and coupling == "pooled":
         raise checks.value_error(
             "keep_walks",
-            "must be False for coupling='pooled', whose walkers part according to all others on their node, so "
-            "that an edit changes walks everywhere; pass coupling='stratified', 'iid', 'antithetic' or 'sigma'",
+            "must be False for coupling='pooled', whose walkers part according to all others on "
+            "their node, so that an edit changes walks everywhere; pass coupling='stratified', "
+            "'iid', 'antithetic' or 'sigma'",
         )
     if tol is not None or exact_steps:
         raise checks.value_error(
             "keep_walks",
-            "must be False with `tol` and `exact_steps`, by which the walks depend on the whole graph",
+            "must be False with `tol` and `exact_steps`, by which the walks depend on the whole "
+            "graph",
         )
     if several is not None:
-        raise checks.value_error("keep_walks", "must be False for several personalisation vectors; ask for each")
+        raise checks.value_error(
+            "keep_walks", "must be False for several personalisation vectors; ask for each"
+        )
 
 
 def _of_kept(kept: KeptWalks, coupling: str | Coupling) -> PageRankEstimate:
     """The result of stored walks."""
     walks = kept.walks
-    made = _fixed(walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches))
+    made = _fixed(
+        walks, kept.groups, walks.measures(kept.groups, len(kept.batches), counted=kept.batches)
+    )
     graph, p_halt = walks.problem.graph, walks.problem.p_halt
     result = _result(graph, p_halt, [made], False, walks.seed, walks.estimator, coupling, 0)
 

@@ -1,8 +1,8 @@
 """PageRank as a backend of networkx: `nx.pagerank(G, backend="graphrf")`.
 
-networkx finds this module through the entry point `networkx.backends`; what it asks while it is imported is in
-`graphrf.pagerank.networkx_info`. Only `pagerank` is implemented; every other function stays with networkx. A
-`graphrf.Graph` is taken as it is: `nx.pagerank(graph)`.
+networkx finds this module through the entry point `networkx.backends`; what it asks while it is
+imported is in `graphrf.pagerank.networkx_info`. Only `pagerank` is implemented; every other
+function stays with networkx. A `graphrf.Graph` is taken as it is: `nx.pagerank(graph)`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _FEWEST_NODES = 1000
 
 
 class BackendGraph:
-    """A networkx graph made ready for this backend: its nodes in order and its weights as a `Graph`.
+    """A networkx graph made ready for this backend: its nodes in order and its weights as a
+    `Graph`.
 
-    `weight` names the attribute that the weights were read from, None if every edge counts 1; `weighted` is None
-    without nodes; `unit` has weights of 1 for every edge, parallel ones added, where that is not simply the
-    pattern of `weighted`.
+    `weight` names the attribute that the weights were read from, None if every edge counts 1;
+    `weighted` is None without nodes; `unit` has weights of 1 for every edge, parallel ones added,
+    where that is not simply the pattern of `weighted`.
     """
 
     __networkx_backend__ = "graphrf"
@@ -58,8 +59,9 @@ class BackendGraph:
         if weight is not None:
             raise checks.value_error(
                 "weight",
-                f"must be {self.weight!r}, the name of this graph's weights, or None, got {weight!r}; a networkx "
-                f"graph is converted with other weights by edge_attrs={{{weight!r}: 1}}",
+                f"must be {self.weight!r}, the name of this graph's weights, or None, got "
+                f"{weight!r}; a networkx graph is converted with other weights by "
+                f"edge_attrs={{{weight!r}: 1}}",
             )
         if self._unit is None:
             adjacency = self._weighted.adjacency
@@ -85,28 +87,34 @@ class BackendGraph:
         return f"BackendGraph({len(self.nodes)} nodes, weight={self.weight!r}, {self._weighted!r})"
 
 
-# -- conversion --------------------------------------------------------------------------------------
+# -- conversion ------------------------------------------------------------------------------------
 
 
 def convert_from_nx(
     graph: Any, *, edge_attrs: Mapping[Hashable, Any] | None = None, **others: Any
 ) -> BackendGraph:
-    """A networkx graph of any kind as a `BackendGraph`, by one pass over its adjacency dictionaries.
+    """A networkx graph of any kind as a `BackendGraph`, by one pass over its adjacency
+    dictionaries.
 
-    `edge_attrs` maps one attribute, where the weights are read from, to its default; parallel edges are added.
-    Without it every edge counts 1. The other arguments are those of networkx; attributes are not kept.
-    NotImplementedError for weights that are negative or not finite, so that networkx computes with them itself.
+    `edge_attrs` maps one attribute, where the weights are read from, to its default; parallel edges
+    are added. Without it every edge counts 1. The other arguments are those of networkx; attributes
+    are not kept. NotImplementedError for weights that are negative or not finite, so that networkx
+    computes with them itself.
     """
     weight, default = None, 1
     if edge_attrs:
         if len(edge_attrs) > 1:
-            raise NotImplementedError(f"graphrf converts one attribute of the edges, not {list(edge_attrs)}")
+            raise NotImplementedError(
+                f"graphrf converts one attribute of the edges, not {list(edge_attrs)}"
+            )
         [(weight, default)] = edge_attrs.items()
     nodes = list(graph)
     directed = graph.is_directed()
     if not nodes:
         return BackendGraph(nodes, directed, weight, None)
-    rows = [graph._adj[node] for node in nodes]  # the views of `graph.adj` would take several times as long
+    rows = [
+        graph._adj[node] for node in nodes
+    ]  # the views of `graph.adj` would take several times as long
     indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=indptr[1:])
     entries = int(indptr[-1])
@@ -133,7 +141,9 @@ def convert_from_nx(
 def _edge_values(
     edges: list[Any], weight: Hashable | None, default: Any, parallel: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Numbers of parallel edges between neighbours, and their total weights (None without `weight`)."""
+    """Numbers of parallel edges between neighbours, and their total weights (None without
+    `weight`).
+    """
     if parallel:
         counts = np.fromiter(map(len, edges), dtype=np.float64, count=len(edges))
         totals = (sum(data.get(weight, default) for data in keys.values()) for keys in edges)
@@ -144,7 +154,9 @@ def _edge_values(
 
 
 def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
-    """A `BackendGraph` or a `Graph` as a networkx graph with its weights; anything else as it is."""
+    """A `BackendGraph` or a `Graph` as a networkx graph with its weights; anything else
+    as it is.
+    """
     if isinstance(obj, Graph):
         return obj.to_networkx()
     if not isinstance(obj, BackendGraph):
@@ -153,15 +165,19 @@ def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
     made.add_nodes_from(obj.nodes)
     if len(obj):
         matrix = sp.coo_array(obj.graph(obj.weight).adjacency)
-        rows, columns = (map(obj.nodes.__getitem__, ends.tolist()) for ends in (matrix.row, matrix.col))
+        rows, columns = (
+            map(obj.nodes.__getitem__, ends.tolist()) for ends in (matrix.row, matrix.col)
+        )
         if obj.weight is None:
             made.add_edges_from(zip(rows, columns, strict=True))
         else:
-            made.add_weighted_edges_from(zip(rows, columns, matrix.data.tolist(), strict=True), weight=obj.weight)
+            made.add_weighted_edges_from(
+                zip(rows, columns, matrix.data.tolist(), strict=True), weight=obj.weight
+            )
     return made
 
 
-# -- whether to run ----------------------------------------------------------------------------------
+# -- whether to run --------------------------------------------------------------------------------
 
 
 def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
@@ -175,8 +191,9 @@ def can_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | 
 def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
     """True, or why networkx should rather not choose this backend by itself.
 
-    Never for estimates, which must be asked for with `backend="graphrf"`; not for small graphs, which networkx
-    ranks before the compiled loops are loaded. Converting others takes less time than networkx's own reading.
+    Never for estimates, which must be asked for with `backend="graphrf"`; not for small graphs,
+    which networkx ranks before the compiled loops are loaded. Converting others takes less time
+    than networkx's own reading.
     """
     if kwargs.get("method", "power") != "power":
         return "estimates are made only with backend='graphrf'"
@@ -186,7 +203,7 @@ def should_run(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return True
 
 
-# -- the algorithm -----------------------------------------------------------------------------------
+# -- the algorithm ---------------------------------------------------------------------------------
 
 
 def pagerank(
@@ -207,7 +224,8 @@ def pagerank(
     .. math:: \rho \leftarrow (1 - \alpha) v + \alpha (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
-    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the graph.
+    Cost: O(nnz) per iteration, beside the conversion of the graph, which networkx keeps with the
+    graph.
 
     Parameters
     ----------
@@ -216,10 +234,12 @@ def pagerank(
     alpha, personalization, max_iter, nstart, weight, dangling
         See networkx.
     tol : float
-        Iteration stops when the L1 norm of the change is below `tol`. networkx stops at N `tol`, which on a
-        large graph is no condition at all; after `max_iter` iterations what it would accept is accepted.
+        Iteration stops when the L1 norm of the change is below `tol`. networkx stops at N `tol`,
+        which on a large graph is no condition at all; after `max_iter` iterations what it would
+        accept is accepted.
     method : {"power", "walks"}
-        "walks" estimates the scores by `graphrf.pagerank.estimate`, without `tol`, `max_iter` and `nstart`.
+        "walks" estimates the scores by `graphrf.pagerank.estimate`, without `tol`, `max_iter` and
+        `nstart`.
     **walk_options
         With method="walks": n_walks, estimator, coupling, n_batches, seed, n_threads, progress of
         `graphrf.pagerank.estimate`.
@@ -241,7 +261,10 @@ def pagerank(
     --------
     >>> import networkx as nx
     >>> path = nx.DiGraph(nx.path_graph(4))
-    >>> {node: round(score, 4) for node, score in nx.pagerank(path, alpha=0.9, backend="graphrf").items()}
+    >>> {
+    ...     node: round(score, 4)
+    ...     for node, score in nx.pagerank(path, alpha=0.9, backend="graphrf").items()
+    ... }
     {0: 0.1724, 1: 0.3276, 2: 0.3276, 3: 0.1724}
     """
     # Imported here, because they load the compiled loops, which other uses of networkx do without.
@@ -251,7 +274,9 @@ def pagerank(
 
     checks.choice("method", method, METHODS)
     if method == "power" and walk_options:
-        raise TypeError(f"pagerank() got unexpected arguments for method='power': {sorted(walk_options)}")
+        raise TypeError(
+            f"pagerank() got unexpected arguments for method='power': {sorted(walk_options)}"
+        )
     if isinstance(G, Graph):
         G = BackendGraph(list(G.nodes), G.directed, "weight", G)
     n = len(G)
@@ -263,8 +288,12 @@ def pagerank(
     u = _vector(G, dangling, "dangling")
     if method == "walks":
         if u is not None:
-            raise checks.value_error("dangling", "needs method='power': walks jump to the personalization")
-        return _by_node(G, estimate(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores)
+            raise checks.value_error(
+                "dangling", "needs method='power': walks jump to the personalization"
+            )
+        return _by_node(
+            G, estimate(graph, p_halt=1 - alpha, personalization=v, **walk_options).scores
+        )
     if max_iter < 1 or tol <= 0:
         raise nx.PowerIterationFailedConvergence(max_iter)
 
@@ -283,7 +312,8 @@ def pagerank(
 
     result = iterated(plain=False)
     if not result.residual < n * tol:
-        # Where few iterations are allowed, plain ones may be enough while longer steps have not paid yet.
+        # Where few iterations are allowed, plain ones may be enough while longer steps have not
+        # paid yet.
         result = iterated(plain=True)
     if not result.residual < n * tol:
         raise nx.PowerIterationFailedConvergence(max_iter)
@@ -294,13 +324,19 @@ def _by_node(G: BackendGraph, scores: np.ndarray) -> dict[Hashable, float]:
     return dict(zip(G.nodes, scores.tolist(), strict=True))
 
 
-def _vector(G: BackendGraph, given: Mapping[Hashable, float] | None, name: str) -> np.ndarray | None:
-    """A mapping as networkx reads it: nodes that are missing have 0, keys that are no nodes are passed over."""
+def _vector(
+    G: BackendGraph, given: Mapping[Hashable, float] | None, name: str
+) -> np.ndarray | None:
+    """A mapping as networkx reads it: nodes that are missing have 0, keys that are no nodes are
+    passed over.
+    """
     if given is None:
         return None
     values = np.array([given.get(node, 0) for node in G.nodes], dtype=np.float64)
     if name == "personalization" and values.sum() == 0:
         raise ZeroDivisionError("`personalization` has only zeros for the nodes of the graph")
     if not ((values >= 0).all() and np.isfinite(values).all() and values.any()):
-        raise NotImplementedError(f"graphrf needs a finite `{name}` that is not negative and not all zero")
+        raise NotImplementedError(
+            f"graphrf needs a finite `{name}` that is not negative and not all zero"
+        )
     return values

@@ -1,4 +1,6 @@
-"""Backend information that networkx reads on its own import; separate, so that `import networkx` stays quick."""
+"""Backend information that networkx reads on its own import; separate, so that `import networkx`
+stays quick.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from typing import Any
 
 
 def get_info() -> dict[str, Any]:
-    """Name, summary and extra parameters of the networkx backend (`graphrf.pagerank.networkx_backend`)."""
+    """Name, summary and extra parameters of the networkx backend
+    (`graphrf.pagerank.networkx_backend`).
+    """
     return {
         "backend_name": "graphrf",
         "project": "graphrf",
@@ -15,12 +19,15 @@ def get_info() -> dict[str, Any]:
         "functions": {
             "pagerank": {
                 "additional_docs": (
-                    "Exact power iteration on all cores. It stops when the L1 norm of the change is below `tol`\n"
-                    "itself, not below `len(G) * tol`, so that large graphs are not answered with the start."
+                    "Exact power iteration on all cores. It stops when the L1 norm of the change "
+                    "is below `tol`\n"
+                    "itself, not below `len(G) * tol`, so that large graphs are not answered with "
+                    "the start."
                 ),
                 "additional_parameters": {
                     'method : {"power", "walks"}, optional (default: "power")': (
-                        '"walks" estimates by random walks; `tol`, `max_iter` and `nstart` mean nothing there.'
+                        '"walks" estimates by random walks; `tol`, `max_iter` and `nstart` mean '
+                        "nothing there."
                     ),
                     "n_walks, seed, ... : optional": (
                         'With method="walks": the other arguments of `graphrf.pagerank.estimate`.'

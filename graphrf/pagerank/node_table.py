@@ -1,7 +1,7 @@
 """The table of the nodes touched by a local query.
 
-A hash table gives every touched node a row, in the order of first contact, so that results do not depend on the
-size of the table.
+A hash table gives every touched node a row, in the order of first contact, so that results do not
+depend on the size of the table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 class Table(NamedTuple):
     """The touched nodes of one source; row 0 is the source.
 
-    `slots` holds words (node, row + 1), 0 if empty. Columns of `mass`: residual, reserve, edges (at least 1), 1 if
-    queued. Columns of `visits`: in the current batch, its number, in all batches, sum of their squares.
+    `slots` holds words (node, row + 1), 0 if empty. Columns of `mass`: residual, reserve, edges (at
+    least 1), 1 if queued. Columns of `visits`: in the current batch, its number, in all batches,
+    sum of their squares.
     """
 
     slots: np.ndarray

@@ -1,4 +1,6 @@
-"""Exact PageRank by power iteration: the reference, and the better choice for one vector on one machine."""
+"""Exact PageRank by power iteration: the reference, and the better choice for one vector on one
+machine.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from graphrf._base.types import SignalLike
 from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.pagerank.acceleration import Acceleration
-from graphrf.pagerank.problem import RankingProblem, distribution, make_problem, vectors_of, without_alpha
+from graphrf.pagerank.problem import (
+    RankingProblem,
+    distribution,
+    make_problem,
+    vectors_of,
+    without_alpha,
+)
 from graphrf.pagerank.result import ITERATION_ROUNDING, PageRankResult, iteration_bound
 from graphrf.pagerank.sweep import BLOCK_ROWS, sweep
 
@@ -47,13 +55,15 @@ def pagerank(
     max_iter: int | None = None,
     n_threads: int | None = None,
 ) -> PageRankResult:
-    r"""The exact PageRank, by power iteration, with a bound on its error; p_halt = 1 - alpha of networkx.
+    r"""The exact PageRank, by power iteration, with a bound on its error; p_halt = 1 - alpha of
+    networkx.
 
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
 
-    For one global vector of a graph that fits into memory, prefer this to walks (`estimate`): it is exact, and
-    faster than any useful number of them. [Theory](../theory/pagerank.md#power-iteration).
+    For one global vector of a graph that fits into memory, prefer this to walks (`estimate`): it is
+    exact, and faster than any useful number of them.
+    [Theory](../theory/pagerank.md#power-iteration).
 
     Parameters
     ----------
@@ -62,32 +72,34 @@ def pagerank(
     p_halt : float in (0, 1)
         Probability of a jump to v before every step.
     personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
-        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names, integers too
-        (unlike `nodes` and `sources` elsewhere); positions if the graph has no names or none that is an integer.
-        The index of a Series of pandas holds keys, unless it only numbers the values (a RangeIndex). Default:
-        uniform. **Several** vectors are an array or a scipy sparse matrix of shape (n, N), or a sequence of n
-        mappings or Series; the results have a row for each.
+        The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names,
+        integers too (unlike `nodes` and `sources` elsewhere); positions if the graph has no names
+        or none that is an integer. The index of a Series of pandas holds keys, unless it only
+        numbers the values (a RangeIndex). Default: uniform. **Several** vectors are an array or a
+        scipy sparse matrix of shape (n, N), or a sequence of n mappings or Series; the results have
+        a row for each.
     dangling : as one `personalization`, optional
-        The vector u: the distribution of jumps from nodes without edges. Default: v, as in networkx.
+        The vector u: the distribution of jumps from nodes without edges. Default: v, as in
+        networkx.
     start : as `personalization`, optional
-        Initial scores, one vector for all or one for each v; they affect the number of iterations, not the
-        result. Default: v.
+        Initial scores, one vector for all or one for each v; they affect the number of iterations,
+        not the result. Default: v.
     tol : float
-        Bound on the L1 error of each vector of scores, (1 - p) / p times the last change. (networkx stops at a
-        change of N times its `tol`: on a graph of 2 million nodes, that is always satisfied.) Rounding adds
-        9e-16 / p to the bound: below p = 9e-4 the default cannot be reached, and iteration ends with the warning
-        once its changes are rounding errors.
+        Bound on the L1 error of each vector of scores, (1 - p) / p times the last change. (networkx
+        stops at a change of N times its `tol`: on a graph of 2 million nodes, that is always
+        satisfied.) Rounding adds 9e-16 / p to the bound: below p = 9e-4 the default cannot be
+        reached, and iteration ends with the warning once its changes are rounding errors.
     max_iter : int, optional
-        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), and twice that on undirected
-        graphs, which in practice need fewer; at most 100,000.
+        Default: as many as the contraction may need, log(tol p / 2) / log(1 - p), and twice that on
+        undirected graphs, which in practice need fewer; at most 100,000.
     n_threads : int, optional
         Default: the cores that the process may use. The result is the same bit for bit.
 
     Returns
     -------
     PageRankResult
-        scores (N,), or (n, N) of several vectors; converged (of all), iterations, residual and error_bound (the
-        largest of several vectors).
+        scores (N,), or (n, N) of several vectors; converged (of all), iterations, residual and
+        error_bound (the largest of several vectors).
 
     Warns
     -----
@@ -101,13 +113,13 @@ def pagerank(
 
     Notes
     -----
-    On undirected graphs iterations are accelerated (Golub and Varga 1961): about half as many at p_halt 0.15 and
-    tol 1e-12, a fifth at 0.02 on meshes.
+    On undirected graphs iterations are accelerated (Golub and Varga 1961): about half as many at
+    p_halt 0.15 and tol 1e-12, a fifth at 0.02 on meshes.
 
-    Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed graphs, rarely more
-    than 70 on undirected ones. Directed graphs are transposed, in about the time of five iterations. Beside that
-    and the result, memory is 3 vectors, or 24 for several, which are multiplied 8 at a time; each is as it would
-    be alone, bit for bit.
+    Cost: O(nnz) per iteration and vector; at the defaults at most 186 iterations on directed
+    graphs, rarely more than 70 on undirected ones. Directed graphs are transposed, in about the
+    time of five iterations. Beside that and the result, memory is 3 vectors, or 24 for several,
+    which are multiplied 8 at a time; each is as it would be alone, bit for bit.
 
     Examples
     --------
@@ -123,14 +135,20 @@ def pagerank(
            [0.459, 0.195, 0.345]])
     """
     result = iterate(
-        graph, p_halt=p_halt, personalization=personalization, dangling=dangling, start=start, tol=tol,
-        max_iter=max_iter, n_threads=n_threads,
-    )  # fmt: skip
+        graph,
+        p_halt=p_halt,
+        personalization=personalization,
+        dangling=dangling,
+        start=start,
+        tol=tol,
+        max_iter=max_iter,
+        n_threads=n_threads,
+    )
     if not result.converged:
         warn(
-            f"power iteration reached an error below {result.error_bound:.2g} after {result.iterations} "
-            f"iterations, not tol={tol:g}; raise `max_iter`, or `tol` if it is below 9e-16 / p_halt, the limit of "
-            "rounding",
+            f"power iteration reached an error below {result.error_bound:.2g} after "
+            f"{result.iterations} iterations, not tol={tol:g}; raise `max_iter`, or `tol` if it is "
+            "below 9e-16 / p_halt, the limit of rounding"
         )
     return result
 
@@ -151,12 +169,16 @@ def iterate(
     require_graph(graph)
     vectors = vectors_of(graph, personalization)
     count = 1 if vectors is None else len(vectors)
-    problems = [make_problem(graph, p_halt, personalization if vectors is None else vectors[0], dangling)]
+    problems = [
+        make_problem(graph, p_halt, personalization if vectors is None else vectors[0], dangling)
+    ]
     guesses = _guesses(graph, start, count)
     tol = checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
     nats = math.log(2) - math.log(min(tol, 1.0)) - math.log(p)
-    contractions = math.ceil(min(-nats / math.log1p(-p), 2.0**62))  # p below 1e-305 would make it infinite
+    contractions = math.ceil(
+        min(-nats / math.log1p(-p), 2.0**62)
+    )  # p below 1e-305 would make it infinite
     if max_iter is None:
         limit = min(contractions if graph.directed else 2 * contractions, _MOST_ITERATIONS)
     else:
@@ -193,7 +215,9 @@ def iterate(
 
 
 def walked(problem: RankingProblem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
-    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: the mass of walks of at least k steps, after k."""
+    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: the mass of walks of at least k
+    steps, after k.
+    """
     matrix = _matrix(problem.graph, several=False)
     panel = _panel([problem], None, matrix)
     nothing = np.zeros(1)
@@ -219,7 +243,9 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
 
 
 class _Matrix(NamedTuple):
-    """Arrays of the graph for `sweep`: A^T by rows, its entries (none if all are 1), degrees (0 if dangling)."""
+    """Arrays of the graph for `sweep`: A^T by rows, its entries (none if all are 1), degrees (0 if
+    dangling).
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -239,7 +265,8 @@ def _matrix(graph: Graph, several: bool) -> _Matrix:
         adjacency = _transposed(adjacency, np.ones(data.size, np.int8) if unit else data)
         data = data if unit else adjacency.data
     if unit and not several:
-        # With several vectors, reading entries of 1 costs little, so only single ones have a loop without them.
+        # With several vectors, reading entries of 1 costs little, so only single ones have a loop
+        # without them.
         data = data[:0]
     index_type = np.int32 if adjacency.nnz < 2**31 else np.int64
     indptr = adjacency.indptr.astype(index_type, copy=False)
@@ -250,12 +277,16 @@ def _matrix(graph: Graph, several: bool) -> _Matrix:
 
 
 def _transposed(adjacency: sp.csr_array, data: np.ndarray) -> sp.csc_array:
-    return sp.csc_array(sp.csr_array((data, adjacency.indices, adjacency.indptr), shape=adjacency.shape))
+    return sp.csc_array(
+        sp.csr_array((data, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    )
 
 
 @dataclass
 class _Panel:
-    """Iterated vectors by columns: scores per degree (two copies), personalisations, and targets of jumps."""
+    """Iterated vectors by columns: scores per degree (two copies), personalisations, and targets of
+    jumps.
+    """
 
     now: np.ndarray
     following: np.ndarray
@@ -265,7 +296,9 @@ class _Panel:
     p_halt: float
 
     def jumps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mass of each column that restarts from its personalisation, and mass that leaves dangling nodes."""
+        """Mass of each column that restarts from its personalisation, and mass that leaves dangling
+        nodes.
+        """
         leak = (1 - self.p_halt) * self.lost
         return self.p_halt + (leak if self.jump.size == 0 else np.zeros_like(leak)), leak
 
@@ -277,7 +310,9 @@ class _Panel:
         self.lost = self.lost.take(columns)
 
 
-def _panel(problems: Sequence[RankingProblem], guesses: list[np.ndarray] | None, matrix: _Matrix) -> _Panel:
+def _panel(
+    problems: Sequence[RankingProblem], guesses: list[np.ndarray] | None, matrix: _Matrix
+) -> _Panel:
     dangling = problems[0].dangling
     guesses = [problem.start for problem in problems] if guesses is None else guesses
     shape = problems[0].start.size, len(problems)
@@ -302,7 +337,9 @@ _Share = Callable[[Callable[[int, int], None]], None]
 
 @contextmanager
 def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share]:
-    """A function that runs a task over all blocks of rows, on several threads if that is worth it."""
+    """A function that runs a task over all blocks of rows, on several threads if that
+    is worth it.
+    """
     n_nodes = matrix.degrees.size
     n_blocks = -(-n_nodes // BLOCK_ROWS)
     n_threads = startable(n_threads)
@@ -323,7 +360,9 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
 
 
 class _Stop(NamedTuple):
-    """Limits of the iteration: an error below `tol`, a number of iterations, and the last accelerated one."""
+    """Limits of the iteration: an error below `tol`, a number of iterations, and the last
+    accelerated one.
+    """
 
     tol: float
     limit: int
@@ -350,7 +389,12 @@ class _Column:
 
 
 def _iterate_panel(
-    panel: _Panel, matrix: _Matrix, share: _Share, stop: _Stop, scores: np.ndarray, residuals: np.ndarray
+    panel: _Panel,
+    matrix: _Matrix,
+    share: _Share,
+    stop: _Stop,
+    scores: np.ndarray,
+    residuals: np.ndarray,
 ) -> int:
     """Iterate every column until it is done; returns the largest number of iterations.
 
@@ -389,14 +433,23 @@ def _write_scores(panel: _Panel, matrix: _Matrix, place: int, row: np.ndarray) -
 
 
 def _step(
-    panel: _Panel, matrix: _Matrix, share: _Share, weight: np.ndarray, restart: np.ndarray, leak: np.ndarray
+    panel: _Panel,
+    matrix: _Matrix,
+    share: _Share,
+    weight: np.ndarray,
+    restart: np.ndarray,
+    leak: np.ndarray,
 ) -> np.ndarray:
     """One pass of `sweep` over all rows; returns the L1 norms of the columns' changes."""
     walk = 1 - panel.p_halt
     n_blocks = -(-matrix.degrees.size // BLOCK_ROWS)
     change, lost = np.empty((n_blocks, leak.size)), np.empty((n_blocks, leak.size))
     vectors = panel.now, panel.following, panel.starts, panel.jump
-    share(lambda first, last: sweep(first, last, *matrix, *vectors, walk, restart, leak, weight, change, lost))
+    share(
+        lambda first, last: sweep(
+            first, last, *matrix, *vectors, walk, restart, leak, weight, change, lost
+        )
+    )
     panel.now, panel.following = panel.following, panel.now
     # Running sums, since the order of `sum` depends on the number of columns.
     panel.lost = lost.cumsum(axis=0)[-1]

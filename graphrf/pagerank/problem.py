@@ -1,4 +1,6 @@
-"""The problem of PageRank: a chain that halts with probability p_halt and starts from a personalisation vector."""
+"""The problem of PageRank: a chain that halts with probability p_halt and starts from a
+personalisation vector.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,13 @@ without_alpha = checks.without("alpha", _instead_of_alpha)
 class RankingProblem:
     r"""PageRank of `graph`: the distribution rho that solves
 
-    .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad \delta = \sum_{i\ \text{dangling}} \rho_i,
+    .. math:: \rho = p v + (1 - p) (P^T \rho + \delta v), \qquad \delta = \sum_{i\ \text{dangling}}
+        \rho_i,
 
-    with p = `p_halt`, v = `start` and P the walk's transitions, whose rows are zero at dangling nodes. It is
-    x / sum(x) for the measure x = p v + (1 - p) P^T x of walks that are lost when they would leave a dangling
-    node, since jumps to v restart such walks. With another distribution `jump` of jumps from dangling nodes, this
-    does not hold, and only power iteration can be used.
+    with p = `p_halt`, v = `start` and P the walk's transitions, whose rows are zero at dangling
+    nodes. It is x / sum(x) for the measure x = p v + (1 - p) P^T x of walks that are lost when they
+    would leave a dangling node, since jumps to v restart such walks. With another distribution
+    `jump` of jumps from dangling nodes, this does not hold, and only power iteration can be used.
     """
 
     graph: Graph
@@ -70,14 +73,18 @@ def walks_halt(p_halt: float) -> float:
     if p_halt < SMALLEST_HALT:
         raise checks.value_error(
             "p_halt",
-            f"must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take {1 / p_halt:.0e} "
-            "steps on average; graphrf.pagerank(graph) takes any",
+            f"must be at least {SMALLEST_HALT:g}, got {p_halt:g}: walks would take "
+            f"{1 / p_halt:.0e} steps on average; graphrf.pagerank(graph) takes any",
         )
     return p_halt
 
 
-def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: Any = None) -> RankingProblem:
-    """The problem of one vector; `personalization` may be an element of the result of `vectors_of`."""
+def make_problem(
+    graph: Graph, p_halt: float, personalization: Any, dangling: Any = None
+) -> RankingProblem:
+    """The problem of one vector; `personalization` may be an element of the result of
+    `vectors_of`.
+    """
     require_graph(graph)
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
@@ -88,11 +95,13 @@ def make_problem(graph: Graph, p_halt: float, personalization: Any, dangling: An
     return RankingProblem(graph, p_halt, start, personalization is not None, jump)
 
 
-def vectors_of(graph: Graph, personalization: Any, *, argument: str = "personalization") -> Sequence[Any] | None:
+def vectors_of(
+    graph: Graph, personalization: Any, *, argument: str = "personalization"
+) -> Sequence[Any] | None:
     """The valid vectors in `personalization`, for `make_problem`; None if it is a single vector.
 
-    Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings or Series; errors name the
-    row of `argument`. Sparse vectors stay sparse.
+    Several are a matrix of shape (n, N), dense or sparse, or a sequence of mappings or Series;
+    errors name the row of `argument`. Sparse vectors stay sparse.
     """
     require_graph(graph)
     personalization = _by_labels(graph, personalization, argument)
@@ -117,7 +126,9 @@ def vectors_of(graph: Graph, personalization: Any, *, argument: str = "personali
 def _rows_by_labels(graph: Graph, rows: Sequence[Any], name: str) -> list[Any]:
     """Elements of a sequence, with Series as mappings; TypeError for mappings among numbers."""
     aligned = [
-        _by_labels(graph, row, f"{name}[{i}]") if hasattr(row, "iloc") or hasattr(row, "dims") else row
+        _by_labels(graph, row, f"{name}[{i}]")
+        if hasattr(row, "iloc") or hasattr(row, "dims")
+        else row
         for i, row in enumerate(rows)
     ]
     mappings = sum(isinstance(row, Mapping) for row in aligned)
@@ -151,7 +162,9 @@ def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
         rows = rows.copy()  # which may share the caller's arrays
         rows.sum_duplicates()
     result = []
-    for i, (first, last) in enumerate(zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)):
+    for i, (first, last) in enumerate(
+        zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+    ):
         positions = rows.indices[first:last].astype(np.int64)
         _check_values(rows.data[first:last], f"{name}[{i}]", positions)
         result.append(_Entries(positions, rows.data[first:last], f"{name}[{i}]"))
@@ -166,7 +179,9 @@ def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
 
 
 def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
-    """A probability vector (N,) from a vector up to a factor: a mapping, an array, or one of `vectors_of`."""
+    """A probability vector (N,) from a vector up to a factor: a mapping, an array, or one of
+    `vectors_of`.
+    """
     given = _by_labels(graph, given, name)
     if isinstance(given, Mapping):
         given = _Entries(*_entries(graph, given, name), name)
@@ -176,7 +191,9 @@ def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
     else:
         values = _numeric(graph, given, name).astype(np.float64)
         if values.shape != (graph.n_nodes,):
-            raise checks.value_error(name, f"must have shape ({graph.n_nodes},), got {values.shape}")
+            raise checks.value_error(
+                name, f"must have shape ({graph.n_nodes},), got {values.shape}"
+            )
         _check_values(values, name)
     values /= values.max()  # the sum of huge values would overflow
     values /= values.sum()
@@ -196,8 +213,9 @@ def _by_labels(graph: Graph, given: Any, name: str) -> Any:
         if given.shape[1] != 1:
             raise checks.value_error(
                 name,
-                f"must be one vector or a sequence of them, got {checks.describe(given)}: pass a list of columns, "
-                "[frame[title] for title in frame], or with a vector in each row frame.to_numpy()",
+                f"must be one vector or a sequence of them, got {checks.describe(given)}: pass a "
+                "list of columns, [frame[title] for title in frame], or with a vector in each row "
+                "frame.to_numpy()",
             )
         given = given.iloc[:, 0]
     if numbered:
@@ -206,10 +224,18 @@ def _by_labels(graph: Graph, given: Any, name: str) -> Any:
     if len(set(keys)) < len(keys):
         repeated = [key for key, times in Counter(keys).items() if times > 1]
         raise checks.value_error(
-            name, f"must name every node once, got {shown(repeated)} more than once; add their values up first"
+            name,
+            f"must name every node once, got {shown(repeated)} more than once; add their values up "
+            "first",
         )
     values = given.to_numpy()
-    return dict(zip(keys, (values.astype(float) if values.dtype.kind == "b" else values).tolist(), strict=True))
+    return dict(
+        zip(
+            keys,
+            (values.astype(float) if values.dtype.kind == "b" else values).tolist(),
+            strict=True,
+        )
+    )
 
 
 def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
@@ -229,19 +255,25 @@ def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 
 def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = None) -> None:
-    """Raise an error unless the entries of a vector, at `positions`, are finite, not negative and not all zero."""
+    """Raise an error unless the entries of a vector, at `positions`, are finite, not negative and
+    not all zero.
+    """
     checks.finite(name, values)
     if (values < 0).any():
         worst = int(values.argmin())
         place = worst if positions is None else int(positions[worst])
-        raise checks.value_error(name, f"must not be negative, got {values[worst]:g} at position {place}")
+        raise checks.value_error(
+            name, f"must not be negative, got {values[worst]:g} at position {place}"
+        )
     if not (values > 0).any():
         raise checks.value_error(name, "must have a positive value, got zeros only")
 
 
 def _entries(graph: Graph, given: Mapping[Any, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
     """Positions and values of a mapping of nodes to values."""
-    values = np.array([checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64)
+    values = np.array(
+        [checks.number(f"{name}[{key!r}]", value) for key, value in given.items()], dtype=np.float64
+    )
     positions = _positions(graph, list(given), name)
     if np.unique(positions).size != positions.size:
         raise checks.value_error(name, "must name every node once")

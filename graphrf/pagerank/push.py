@@ -1,8 +1,10 @@
-"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk from the rest.
+"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk
+from the rest.
 
-A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and time depend
-on the neighbourhood and not on the graph. All random bits are functions of (seed, source node, node, walk,
-step). Sources: `graphrf.pagerank.local_pagerank`; Berkhin, Internet Math. 3, 2006.
+A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and
+time depend on the neighbourhood and not on the graph. All random bits are functions of (seed,
+source node, node, walk, step). Sources: `graphrf.pagerank.local_pagerank`; Berkhin, Internet Math.
+3, 2006.
 """
 
 from __future__ import annotations
@@ -37,9 +39,9 @@ _MASK = np.uint64(0xFFFFFFFF)
 _ROUNDING = np.uint64(0xFFFFFFFF)
 # Walkers that advance together, so that their reads of memory overlap.
 _LANES = 128
-# The threshold is lowered by this factor until the walks will cost less than the pushes did, or until lowering it
-# costs more than it saves and the pushes cost a 50th of the walks. A step of a walk costs as much as pushing along
-# two edges.
+# The threshold is lowered by this factor until the walks will cost less than the pushes did, or
+# until lowering it costs more than it saves and the pushes cost a 50th of the walks. A step of a
+# walk costs as much as pushing along two edges.
 _LOWERING = 0.5
 _STEP_COST = 2.0
 _PATIENCE = 50.0
@@ -52,8 +54,8 @@ _LEAST_FAILURE = 1e-300
 class Query(NamedTuple):
     """Parameters of a query, the same for every source; one type of record for the loops.
 
-    `k` is 0 for all nodes; `limit` the residual that a node may keep for each of its edges, 0 for walks;
-    `variance_bound` bounds the variance of a walk's score over its mean.
+    `k` is 0 for all nodes; `limit` the residual that a node may keep for each of its edges, 0 for
+    walks; `variance_bound` bounds the variance of a walk's score over its mean.
     """
 
     p_halt: float
@@ -69,8 +71,8 @@ class Query(NamedTuple):
 def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignore[no-untyped-def]
     """One row of scores for every source, from the walk arrays, where an empty row is dangling.
 
-    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if k > 0, and
-    `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
+    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if k >
+    0, and `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
     """
     n = sources.size
     ends = np.zeros(n + 1, np.int64)
@@ -110,7 +112,9 @@ def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignor
 def _solve(  # type: ignore[no-untyped-def]
     table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record
 ):
-    """Push, then walk unless `query.limit` is given; returns the walks for each unit of mass, 0 without walks."""
+    """Push, then walk unless `query.limit` is given; returns the walks for each unit of mass, 0
+    without walks.
+    """
     p = query.p_halt
     origin = table.nodes[0]
     record[5] = query.delta
@@ -131,7 +135,8 @@ def _solve(  # type: ignore[no-untyped-def]
             return table, used, 0.0
         delta = query.delta
         if query.k > 0 and rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
-            # Scores without walks are lower bounds, so the k best scores are at least the k-th of them.
+            # Scores without walks are lower bounds, so the k best scores are at least the k-th of
+            # them.
             delta = max(delta, row_score(table, best_rows[query.k - 1], 0.0, p))
         density = walk_density(
             query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.variance_bound
@@ -150,15 +155,17 @@ def _solve(  # type: ignore[no-untyped-def]
     return table, used, density
 
 
-# -- pushing -------------------------------------------------------------------------------------------------
+# -- pushing ---------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, cache=True)
 def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ignore[no-untyped-def]
-    """Push nodes in order of arrival until no node's residual exceeds `limit` for each of its edges.
+    """Push nodes in order of arrival until no node's residual exceeds `limit` for each of its
+    edges.
 
-    A push turns p_halt of a node's residual into reserve and gives the rest to its neighbours, from a dangling
-    node to the source. Returns the table, its number of rows, and the numbers of pushes and of edges.
+    A push turns p_halt of a node's residual into reserve and gives the rest to its neighbours, from
+    a dangling node to the source. Returns the table, its number of rows, and the numbers of pushes
+    and of edges.
     """
     pushes = 0
     edges = 0
@@ -174,13 +181,28 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
         done = 0
         following = 0
         while done < n:
-            ahead, room = _look_ahead(table.queues[side], table.nodes, done, n, indptr, indices, cumulative)
+            ahead, room = _look_ahead(
+                table.queues[side], table.nodes, done, n, indptr, indices, cumulative
+            )
             if used + room > table.nodes.size:
                 table = enlarged_table(table, used, used + room)
             used, following = _deal(
-                table.slots, table.places, table.nodes, table.mass, table.queues[side], table.queues[1 - side],
-                done, ahead, used, following, indptr, indices, cumulative, p_halt, limit,
-            )  # fmt: skip
+                table.slots,
+                table.places,
+                table.nodes,
+                table.mass,
+                table.queues[side],
+                table.queues[1 - side],
+                done,
+                ahead,
+                used,
+                following,
+                indptr,
+                indices,
+                cumulative,
+                p_halt,
+                limit,
+            )
             edges += room
             done = ahead
         pushes += n
@@ -191,10 +213,24 @@ def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ign
 
 @njit(nogil=True)
 def _deal(  # type: ignore[no-untyped-def]
-    slots, places, nodes, mass, queue, next_queue, first, last, used, following, indptr, indices, cumulative,
-    p_halt, limit,
-):  # fmt: skip
-    """Push the nodes first .. last - 1 of a queue; returns the numbers of rows and of nodes in the next queue.
+    slots,
+    places,
+    nodes,
+    mass,
+    queue,
+    next_queue,
+    first,
+    last,
+    used,
+    following,
+    indptr,
+    indices,
+    cumulative,
+    p_halt,
+    limit,
+):
+    """Push the nodes first .. last - 1 of a queue; returns the numbers of rows and of nodes in the
+    next queue.
 
     The table is passed as arrays, since numba would count references to each of them at every edge.
     """
@@ -241,7 +277,8 @@ def _deal(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _look_ahead(queue, nodes, first, last, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Prefetch the data of some nodes of a queue from `first` on; returns their end, and their number of edges.
+    """Prefetch the data of some nodes of a queue from `first` on; returns their end, and their
+    number of edges.
 
     Nodes without edges count as one edge.
     """
@@ -271,30 +308,33 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
     return total
 
 
-# -- walks ---------------------------------------------------------------------------------------------------
+# -- walks -----------------------------------------------------------------------------------------
 
 
 @njit(nogil=True)
 def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-untyped-def]
-    """Walks for each unit of residual mass: the relative error of a score of at least `score` exceeds epsilon
-    with probability at most `failure`.
+    """Walks for each unit of residual mass: the relative error of a score of at least `score`
+    exceeds epsilon with probability at most `failure`.
 
-    A walk that has reached t comes back with probability R at most, so its score X has E exp(a X) - 1 <= E[X] a
-    / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`). Let n walks start for each unit of
-    mass, and let m be the part of rho_t that they estimate. By Chernoff the score misses rho_t by h or more with
-    probability at most 2 exp(-n h^2 / (s (2 m + h))); h = epsilon rho_t and m <= rho_t give n. At most 1 / delta
-    nodes have rho_t >= delta, so that delta times the failure of a source serves all; smaller rho_t fail with
-    probabilities that add up to less than the rest.
+    A walk that has reached t comes back with probability R at most, so its score X has E exp(a X) -
+    1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`). Let n walks
+    start for each unit of mass, and let m be the part of rho_t that they estimate. By Chernoff the
+    score misses rho_t by h or more with probability at most 2 exp(-n h^2 / (s (2 m + h))); h =
+    epsilon rho_t and m <= rho_t give n. At most 1 / delta nodes have rho_t >= delta, so that delta
+    times the failure of a source serves all; smaller rho_t fail with probabilities that add up to
+    less than the rest.
     """
     return variance_bound * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
 
 
 @njit(nogil=True, cache=True)
 def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # type: ignore[no-untyped-def]
-    """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and count.
+    """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and
+    count.
 
-    Each walk takes at least one step. A node's number of walks is rounded at random without bias, and batches take
-    walks in turn. Counters, with a key of the source node: (node, walk, block of steps, PUSH_WALK).
+    Each walk takes at least one step. A node's number of walks is rounded at random without bias,
+    and batches take walks in turn. Counters, with a key of the source node: (node, walk, block of
+    steps, PUSH_WALK).
     """
     w0, w1, _, _ = philox(uint64(table.nodes[0]), _U0, _U0, _USE, key)
     key = (w0 << _U32) | w1
@@ -325,9 +365,19 @@ def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # ty
                 n += 1
         for first in range(0, n, _LANES):
             table, used, taken = _advance(
-                table, used, first, min(n, first + _LANES), source, walk, batch,
-                indptr, indices, cumulative, p_halt, key,
-            )  # fmt: skip
+                table,
+                used,
+                first,
+                min(n, first + _LANES),
+                source,
+                walk,
+                batch,
+                indptr,
+                indices,
+                cumulative,
+                p_halt,
+                key,
+            )
             steps += taken
     for row in range(used):
         _close(table.visits, row)
@@ -340,7 +390,8 @@ def _advance(  # type: ignore[no-untyped-def]
 ):
     """Walk walks first .. last - 1 to their ends, together, and count every step's node.
 
-    The first two words of a walk's bits give its length; a step takes one word, two on weighted graphs.
+    The first two words of a walk's bits give its length; a step takes one word, two on weighted
+    graphs.
     """
     words = np.empty((_LANES, 4), np.uint64)
     position = np.empty(_LANES, np.int64)
@@ -351,7 +402,9 @@ def _advance(  # type: ignore[no-untyped-def]
     n = last - first
     for lane in range(n):
         i = first + lane
-        words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(source[i], walk[i], _U0, _USE, key)
+        words[lane, 0], words[lane, 1], words[lane, 2], words[lane, 3] = philox(
+            source[i], walk[i], _U0, _USE, key
+        )
         length[lane] = 1 + np.int64(np.log1p(-unit(words[lane, 0], words[lane, 1])) * rate)
         position[lane] = np.int64(source[i])
         alive[lane] = lane
@@ -403,7 +456,9 @@ def _count(table, used, position, alive, n, batch, indptr):  # type: ignore[no-u
         word = table.slots[place]
         if word == _U0:
             row = used
-            used = append(table.slots, table.places, table.nodes, table.mass, used, place, v, indptr)
+            used = append(
+                table.slots, table.places, table.nodes, table.mass, used, place, v, indptr
+            )
             unvisited(table, row)
         else:
             row = np.int64(word & _MASK) - 1

@@ -21,7 +21,9 @@ ITERATION_ROUNDING = 2.0**-50
 
 
 def iteration_bound(change: Any, p_halt: float) -> Any:
-    """A bound on the L1 error of scores after an iteration with this change (a number or an array)."""
+    """A bound on the L1 error of scores after an iteration with this change (a number
+    or an array).
+    """
     with np.errstate(over="ignore"):  # of p_halt near the least number
         return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
 
@@ -49,7 +51,8 @@ class Ranking:
         self.__post_init__()  # pickle drops read-only flags
 
     def top(self, k: int = 10) -> Any:
-        """The `k` largest scores with their nodes' names, largest first; ties in the order of the nodes.
+        """The `k` largest scores with their nodes' names, largest first; ties in the order of the
+        nodes.
 
         A list of pairs (name, score); a list of such lists for several personalisation vectors.
         """
@@ -71,7 +74,9 @@ class Ranking:
         return html.table(f"{type(self).__name__}: {self._facts()}", rows, header)
 
     def _top_shown(self) -> tuple[list[str], list[list[Any]]]:
-        """Header and rows of that table: ten nodes, or the first three of each of the first five vectors."""
+        """Header and rows of that table: ten nodes, or the first three of each of the first five
+        vectors.
+        """
         single = self.scores.ndim == 1
         errors = getattr(self, "stderr", None)
         rows: list[list[Any]] = []
@@ -79,7 +84,11 @@ class Ranking:
             for position in _largest(scores, 10 if single else 3).tolist():
                 row: list[Any] = [] if single else [str(number)]
                 row += [html.short_name(self.nodes[position]), float(scores[position])]
-                rows.append(row if errors is None else [*row, float(np.atleast_2d(errors)[number, position])])
+                rows.append(
+                    row
+                    if errors is None
+                    else [*row, float(np.atleast_2d(errors)[number, position])]
+                )
         header = [] if single else ["vector"]
         return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows
 
@@ -101,7 +110,9 @@ class Ranking:
 
 
 def _largest(scores: np.ndarray, k: int) -> np.ndarray:
-    """Positions of the k largest of N scores, largest first, equal ones in their order: O(N + k log k) time."""
+    """Positions of the k largest of N scores, largest first, equal ones in their order: O(N + k log
+    k) time.
+    """
     if k < scores.size:
         least = np.partition(scores, scores.size - k)[scores.size - k] if k else np.inf
         found = np.flatnonzero(scores >= least)
@@ -110,17 +121,21 @@ def _largest(scores: np.ndarray, k: int) -> np.ndarray:
     return found[np.argsort(-scores[found], kind="stable")[:k]]
 
 
-def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray | None = None) -> float:
-    r"""The expected L1 error of scores whose standard errors were estimated from `n_batches` batches.
+def expected_l1_error(
+    stderr: np.ndarray, n_batches: int, estimated: np.ndarray | None = None
+) -> float:
+    r"""The expected L1 error of scores whose standard errors were estimated from `n_batches`
+    batches.
 
     .. math:: E \sum_i |\hat\rho_i - \rho_i| = \sqrt{2 / \pi} \sum_i \sigma_i
 
-    for normal errors; the mean bias c_4(n) of an estimated standard deviation is divided out. Errors of rare
-    nodes are not normal: the estimated part of score i, `estimated[i]`, over its standard error is the root of
-    its number of visits k_i, and a node with a single visit represents as much mass of nodes without one (Good
-    and Turing), and is itself too large by nearly its score, 2 sigma_i in all. This has the weight k_i^-3, and
-    the normal error the rest; the mean over Poisson counts is right for rare and for common nodes, and at most
-    1.5 times too large between.
+    for normal errors; the mean bias c_4(n) of an estimated standard deviation is divided out.
+    Errors of rare nodes are not normal: the estimated part of score i, `estimated[i]`, over its
+    standard error is the root of its number of visits k_i, and a node with a single visit
+    represents as much mass of nodes without one (Good and Turing), and is itself too large by
+    nearly its score, 2 sigma_i in all. This has the weight k_i^-3, and the normal error the rest;
+    the mean over Poisson counts is right for rare and for common nodes, and at most 1.5 times too
+    large between.
 
     Source: Good, Biometrika 40 (1953).
     """
@@ -130,7 +145,9 @@ def expected_l1_error(stderr: np.ndarray, n_batches: int, estimated: np.ndarray 
     if estimated is None:
         return normal * float(stderr.sum())
     # (sigma / estimated)^6, at most 1
-    ratio = np.divide(stderr, np.abs(estimated), out=np.ones_like(stderr), where=np.abs(estimated) > stderr)
+    ratio = np.divide(
+        stderr, np.abs(estimated), out=np.ones_like(stderr), where=np.abs(estimated) > stderr
+    )
     return float(stderr @ (normal + (2.0 - normal) * ratio**6))
 
 
@@ -144,9 +161,9 @@ class PageRankEstimate(Ranking):
     stderr : ndarray of the shape of scores, float64, read-only, or None
         Standard error of each score from independent batches of walks, None with a single batch.
     l1_error : float, or ndarray of shape (n,), or None
-        The expected L1 error of the scores, from `stderr` and the numbers of visits: on average mostly 0.98 to
-        1.5 times the error, most if walks met many nodes just once. If no walk took a step it is the distance to
-        the scores after one exact step.
+        The expected L1 error of the scores, from `stderr` and the numbers of visits: on average
+        mostly 0.98 to 1.5 times the error, most if walks met many nodes just once. If no walk took
+        a step it is the distance to the scores after one exact step.
     walks, steps : int
         Walks started and steps taken, in all; exact steps are not counted.
     seed : int
@@ -155,7 +172,8 @@ class PageRankEstimate(Ranking):
     coupling : str or Coupling
     exact_steps : int
     n_batches : int
-        Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several vectors.
+        Independent batches; `stderr` has n_batches - 1 degrees of freedom. The fewest of several
+        vectors.
     follow : callable or None
         Function behind `updated`, if the walks were kept. It is not pickled.
     """
@@ -177,27 +195,29 @@ class PageRankEstimate(Ranking):
     def updated(self, graph: Graph, *, n_threads: int | None = None) -> PageRankEstimate:
         """The result on an edited graph, bit for bit that of new walks there.
 
-        A walk changes only if it met a node whose edges changed. All walks of sources with such walks are
-        repeated on the old graph, and subtracted from the counts, and on the new one. The result can be updated
-        in turn.
+        A walk changes only if it met a node whose edges changed. All walks of sources with such
+        walks are repeated on the old graph, and subtracted from the counts, and on the new one. The
+        result can be updated in turn.
 
         Parameters
         ----------
         graph : Graph
-            The edited graph, with the same nodes in the same order: edges added or removed, weights changed.
+            The edited graph, with the same nodes in the same order: edges added or removed, weights
+            changed.
         n_threads : int, optional
             Default: the cores that the process may use. The result does not depend on it.
 
         Raises
         ------
         TypeError, ValueError
-            If the walks were not kept (`estimate(keep_walks=True)`), or the nodes of the graph differ.
+            If the walks were not kept (`estimate(keep_walks=True)`), or the nodes of the graph
+            differ.
 
         Notes
         -----
-        Time: twice the walks of the sources whose walks met the edit, one pass over the edges of both graphs,
-        and the scores of each batch, O(N). All walks are repeated if the edit makes equal weights unequal or the
-        reverse, since walks then use their random bits differently.
+        Time: twice the walks of the sources whose walks met the edit, one pass over the edges of
+        both graphs, and the scores of each batch, O(N). All walks are repeated if the edit makes
+        equal weights unequal or the reverse, since walks then use their random bits differently.
 
         Examples
         --------
@@ -212,7 +232,9 @@ class PageRankEstimate(Ranking):
         True
         """
         if self.follow is None:
-            raise ValueError("this result does not hold its walks: pass keep_walks=True to pagerank.estimate")
+            raise ValueError(
+                "this result does not hold its walks: pass keep_walks=True to pagerank.estimate"
+            )
         return self.follow(graph, n_threads)
 
     def __post_init__(self) -> None:
@@ -247,7 +269,9 @@ class PageRankResult(Ranking):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) / p_halt, at most 2."""
+        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) /
+        p_halt, at most 2.
+        """
         return float(iteration_bound(self.residual, self.p_halt))
 
     def _facts(self) -> str:

@@ -12,7 +12,9 @@ N_BATCHES = 16
 
 @njit(nogil=True)
 def row_score(table, row, scale, p_halt):  # type: ignore[no-untyped-def]
-    """Score of a row: its reserve, the part of the residual that halts at once, and the visits of walks."""
+    """Score of a row: its reserve, the part of the residual that halts at once, and the visits of
+    walks.
+    """
     score = table.mass[row, 1] + p_halt * table.mass[row, 0]
     return score + scale * table.visits[row, 2] if scale > 0 else score
 
@@ -75,7 +77,10 @@ def _sink(best_scores, best_rows, nodes, n, score, row):  # type: ignore[no-unty
         if child >= n:
             break
         if child + 1 < n and _better(
-            best_scores[child], nodes[best_rows[child]], best_scores[child + 1], nodes[best_rows[child + 1]]
+            best_scores[child],
+            nodes[best_rows[child]],
+            best_scores[child + 1],
+            nodes[best_rows[child + 1]],
         ):
             child += 1
         if _better(best_scores[child], nodes[best_rows[child]], score, nodes[row]):

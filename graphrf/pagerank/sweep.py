@@ -1,4 +1,6 @@
-"""The compiled loop of power iteration: one product with P^T, the jumps and the change, in one pass over rows."""
+"""The compiled loop of power iteration: one product with P^T, the jumps and the change, in one pass
+over rows.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +10,40 @@ from numba import uint64
 from graphrf._base.compiled import njit
 from graphrf.operators.series.loops import step_rows
 
-# The change is summed within blocks of so many rows, then over the blocks, so that it does not depend on threads.
+# The change is summed within blocks of so many rows, then over the blocks, so that it does not
+# depend on threads.
 BLOCK_ROWS = 2048
 
 
 @njit(nogil=True, cache=True)
 def sweep(  # type: ignore[no-untyped-def]
-    first, last, indptr, indices, data, degrees, now, following, starts, jump, walk, restart, leak, weight,
-    change, lost
-):  # fmt: skip
-    """Blocks first .. last - 1, of `BLOCK_ROWS` rows, of following <- weight (F(now) - following) + following.
+    first,
+    last,
+    indptr,
+    indices,
+    data,
+    degrees,
+    now,
+    following,
+    starts,
+    jump,
+    walk,
+    restart,
+    leak,
+    weight,
+    change,
+    lost,
+):
+    """Blocks first .. last - 1, of `BLOCK_ROWS` rows, of following <- weight (F(now) - following) +
+    following.
 
-    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree, z = D^-1 rho, so
-    that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the adjacency. At dangling nodes,
-    of degree 0, z = rho; no row reads them. `data` is empty if all entries are 1 (one vector only), `jump` if it
-    is `starts`. `change` and `lost`, shape (n_blocks, p), receive the L1 norm of F(now) - now in each block as a
-    change of rho, and rho at its dangling nodes. Every number is a sum in the order of its row, so its bits do
-    not depend on other columns or threads.
+    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree, z =
+    D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the
+    adjacency. At dangling nodes, of degree 0, z = rho; no row reads them. `data` is empty if all
+    entries are 1 (one vector only), `jump` if it is `starts`. `change` and `lost`, shape (n_blocks,
+    p), receive the L1 norm of F(now) - now in each block as a change of rho, and rho at its
+    dangling nodes. Every number is a sum in the order of its row, so its bits do not depend on
+    other columns or threads.
     """
     n_nodes, width = now.shape
     none = np.zeros((0, width))
@@ -40,10 +59,14 @@ def sweep(  # type: ignore[no-untyped-def]
             for i in range(row, stop):
                 for c in range(width):
                     before[i - row, c] = following[i, c]
-        if data.size == 0 and width == 1:  # with several vectors, `data` is empty only without edges
+        if (
+            data.size == 0 and width == 1
+        ):  # with several vectors, `data` is empty only without edges
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
-            step_rows(row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units)
+            step_rows(
+                row, stop, indptr, indices, data, walk, now, 0.0, following, 0.0, none, no_units
+            )
         for c in range(width):
             change[block, c] = lost[block, c] = 0.0
         for i in range(row, stop):

@@ -1,10 +1,11 @@
 """Figures of signals and posteriors on maps, meshes and through time, and of calibration.
 
-Every function draws into the matplotlib axes `ax`, or into those of a new figure if `ax` is None, and returns the
-axes: titles, labels and limits are changed there, and `ax.figure.savefig("figure.svg")` writes the figure. Those
-that draw a posterior return the figure, with several axes. Where you have imported `matplotlib.pyplot`, new
-figures are its own, for `plt.show()`; it is never imported here, and no backend is chosen or changed. Needs the
-extra `plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, need `interactive`.
+Every function draws into the matplotlib axes `ax`, or into those of a new figure if `ax` is None,
+and returns the axes: titles, labels and limits are changed there, and
+`ax.figure.savefig("figure.svg")` writes the figure. Those that draw a posterior return the figure,
+with several axes. Where you have imported `matplotlib.pyplot`, new figures are its own, for
+`plt.show()`; it is never imported here, and no backend is chosen or changed. Needs the extra
+`plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, need `interactive`.
 """
 
 from graphrf.plot._edges import plot_edges

@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
 from graphrf.plot._given import finite_range, in_degrees
-from graphrf.plot._style import PALE, VALUES, colour_bar, extended_ends, map_frame, new_axes, spacing, stretch_of
+from graphrf.plot._style import (
+    PALE,
+    VALUES,
+    colour_bar,
+    extended_ends,
+    map_frame,
+    new_axes,
+    spacing,
+    stretch_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,17 +53,17 @@ def plot_edges(
     Parameters
     ----------
     lines : GeoDataFrame, GeoSeries, networkx graph, or sequence
-        E edges: a map of lines, such as the edges of `osmnx.graph_to_gdfs`; a graph whose nodes have x and y, and
-        whose edges may have a `geometry`, as OSMnx's have; lines of shapely; or coordinates, an array of shape
-        (n, 2) for each edge.
+        E edges: a map of lines, such as the edges of `osmnx.graph_to_gdfs`; a graph whose nodes
+        have x and y, and whose edges may have a `geometry`, as OSMnx's have; lines of shapely; or
+        coordinates, an array of shape (n, 2) for each edge.
     values : array_like of float, shape (E,)
-        In the order of the edges; a Series of pandas is matched by its index with the names of the edges. Edges
-        without a value (NaN) are grey.
+        In the order of the edges; a Series of pandas is matched by its index with the names of the
+        edges. Edges without a value (NaN) are grey.
     ax, label, cmap, limits
         See `plot_graph_signal`.
     geographic : bool, optional
-        Whether coordinates are degrees. Default: as the coordinate system `crs` has them, or guessed as by
-        `plot_graph_signal`.
+        Whether coordinates are degrees. Default: as the coordinate system `crs` has them, or
+        guessed as by `plot_graph_signal`.
 
     Returns
     -------
@@ -62,8 +71,9 @@ def plot_edges(
 
     Notes
     -----
-    Lines are the thinner, the more there are. Two edges that join the same places in opposite directions, such as
-    the two directions of a street, are drawn beside one another, each to the right of its direction.
+    Lines are the thinner, the more there are. Two edges that join the same places in opposite
+    directions, such as the two directions of a street, are drawn beside one another, each to the
+    right of its direction.
 
     Examples
     --------
@@ -89,7 +99,9 @@ def plot_edges(
     valued = np.isfinite(own)
     drawn = {"capstyle": "round", "rasterized": len(shown) > _MANY}
     grey = [line for line, some in zip(shown, valued, strict=True) if not some]
-    ax.add_collection(LineCollection(grey, colors=PALE, linewidths=min(0.8, width), zorder=1, **drawn))
+    ax.add_collection(
+        LineCollection(grey, colors=PALE, linewidths=min(0.8, width), zorder=1, **drawn)
+    )
     lines = [line for line, some in zip(shown, valued, strict=True) if some]
     coloured = LineCollection(lines, cmap=cmap, linewidths=width, zorder=2, **drawn)
     coloured.set_array(own[valued])
@@ -107,11 +119,15 @@ def _lines_of(source: Any) -> _Lines:
         return _lines_of_network(source)
     if hasattr(source, "geometry") and hasattr(source, "crs"):
         shapes, names, crs = list(source.geometry), list(source.index), source.crs
-    elif hasattr(source, "adjacency") or isinstance(source, str | bytes) or not hasattr(source, "__iter__"):
+    elif (
+        hasattr(source, "adjacency")
+        or isinstance(source, str | bytes)
+        or not hasattr(source, "__iter__")
+    ):
         raise checks.type_error(
             "lines",
-            "must be a GeoDataFrame of lines, a networkx graph whose nodes have x and y, or a sequence of lines "
-            f"or of coordinates, got {checks.describe(source)}",
+            "must be a GeoDataFrame of lines, a networkx graph whose nodes have x and y, or a "
+            f"sequence of lines or of coordinates, got {checks.describe(source)}",
         )
     else:
         shapes, names, crs = list(source), None, None
@@ -131,8 +147,8 @@ def _lines_of_network(graph: Any) -> _Lines:
             if None in places[u] + places[v]:
                 raise checks.value_error(
                     "lines",
-                    "must be a graph whose edges have a geometry, or whose nodes have x and y, but edge "
-                    f"{names[edge]!r} has neither",
+                    "must be a graph whose edges have a geometry, or whose nodes have x and y, but "
+                    f"edge {names[edge]!r} has neither",
                 )
             shape = [places[u], places[v]]
         own = list(_parts(shape, edge))
@@ -147,13 +163,18 @@ def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
         for part in shape.geoms:
             yield from _parts(part, edge)
         return
-    if getattr(shape, "geom_type", "LineString") not in ("LineString", "LinearRing") or shape is None:
+    if (
+        getattr(shape, "geom_type", "LineString") not in ("LineString", "LinearRing")
+        or shape is None
+    ):
         kind = getattr(shape, "geom_type", "no geometry")
         raise checks.value_error("lines", f"must have lines only, got {kind} at edge {edge}")
     corners = np.asarray(shape.coords if hasattr(shape, "coords") else shape, dtype=np.float64)
     if corners.ndim != 2 or corners.shape[1] not in (2, 3) or len(corners) < 2:
         raise checks.value_error(
-            "lines", f"must have coordinates of shape (n, 2) for each edge, got {corners.shape} at edge {edge}"
+            "lines",
+            f"must have coordinates of shape (n, 2) for each edge, got {corners.shape} at edge "
+            f"{edge}",
         )
     yield corners[:, :2]
 
@@ -162,7 +183,9 @@ def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np
     """Values in the order of the edges: those of a Series by its labels."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n,):
-        raise checks.value_error("values", f"must have one entry per edge, shape ({n},), got {array.shape}")
+        raise checks.value_error(
+            "values", f"must have one entry per edge, shape ({n},), got {array.shape}"
+        )
     index = getattr(values, "index", None)
     if names is None or index is None or callable(index):
         return array
@@ -175,17 +198,21 @@ def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np
         fault = f"no value for {lacking!r}" if len(table) == n else "labels that repeat"
         raise checks.value_error(
             "values",
-            f"must have the labels of the edges, such as {names[0]!r}, got {fault} (labels such as {labels[0]!r})"
-            "; pass values.to_numpy() if they are in the order of the edges",
+            f"must have the labels of the edges, such as {names[0]!r}, got {fault} (labels such as "
+            f"{labels[0]!r}); pass values.to_numpy() if they are in the order of the edges",
         )
     return np.array([table[name] for name in names])
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:
-    """Lines, moved to their right by `offset` units of height where another joins their ends the other way."""
+    """Lines, moved to their right by `offset` units of height where another joins their ends the
+    other way.
+    """
     ends = [(tuple(part[0].tolist()), tuple(part[-1].tolist())) for part in parts]
     known = set(ends)
-    paired = np.array([first != last and (last, first) in known for first, last in ends], dtype=bool)
+    paired = np.array(
+        [first != last and (last, first) in known for first, last in ends], dtype=bool
+    )
     if not paired.any():
         return parts
     sizes = np.array([len(part) for part in parts])

@@ -10,7 +10,8 @@ from graphrf.graph.graph import Graph
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
-# Nearer to the equator degrees of longitude are as long as those of latitude, but for one in seventy.
+# Nearer to the equator degrees of longitude are as long as those of latitude, but for one in
+# seventy.
 _LEAST_LATITUDE = 10
 _UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
 
@@ -24,7 +25,9 @@ def places(coordinates: ArrayLike) -> np.ndarray:
 
 
 def in_degrees(coordinates: np.ndarray, geographic: bool | None) -> bool:
-    """True if coordinates are longitudes and latitudes: as stated, or by the rule of `plot_graph_signal`."""
+    """True if coordinates are longitudes and latitudes: as stated, or by the rule of
+    `plot_graph_signal`.
+    """
     if geographic is not None:
         return checks.flag("geographic", geographic)
     known = coordinates[np.isfinite(coordinates).all(axis=1)]
@@ -39,14 +42,17 @@ def links(edges: Graph | ArrayLike, n_nodes: int) -> np.ndarray:
     if isinstance(edges, Graph):
         if edges.n_nodes != n_nodes:
             raise checks.value_error(
-                "edges", f"must be a graph with a node for each of {n_nodes} coordinates, got {edges!r}"
+                "edges",
+                f"must be a graph with a node for each of {n_nodes} coordinates, got {edges!r}",
             )
         entries = edges.adjacency.tocoo()
         pairs = np.column_stack([entries.row, entries.col]).astype(np.int64)
         return pairs if edges.directed else pairs[pairs[:, 0] < pairs[:, 1]]
     array = np.asarray(edges)
     if array.size and (array.ndim != 2 or array.shape[1] != 2):
-        raise checks.value_error("edges", f"must be a graph or have shape (E, 2), got {array.shape}")
+        raise checks.value_error(
+            "edges", f"must be a graph or have shape (E, 2), got {array.shape}"
+        )
     pairs = array.astype(np.int64).reshape(-1, 2)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= n_nodes):
         raise checks.value_error(
@@ -61,7 +67,9 @@ def mesh(vertices: ArrayLike, faces: ArrayLike) -> tuple[np.ndarray, np.ndarray]
     if corners.ndim != 2 or corners.shape[1] != 3:
         raise checks.value_error("vertices", f"must have shape (V, 3), got {corners.shape}")
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
-        raise checks.value_error("faces", f"must be integers of shape (F, 3), got {checks.describe(triangles)}")
+        raise checks.value_error(
+            "faces", f"must be integers of shape (F, 3), got {checks.describe(triangles)}"
+        )
     if triangles.size and (triangles.min() < 0 or triangles.max() >= len(corners)):
         raise checks.value_error(
             "faces",
@@ -75,7 +83,9 @@ def node_values(values: ArrayLike, n_nodes: int, name: str = "values") -> np.nda
     """One value for each node, (N,)."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_nodes,):
-        raise checks.value_error(name, f"must have one entry per node, shape ({n_nodes},), got {array.shape}")
+        raise checks.value_error(
+            name, f"must have one entry per node, shape ({n_nodes},), got {array.shape}"
+        )
     return array
 
 
@@ -90,23 +100,32 @@ def deviations(deviation: ArrayLike, shape: tuple[int, ...], of: str = "`mean`")
     if below.size:
         raise checks.value_error(
             "deviation",
-            f"must be standard deviations of at least 0, got {array.ravel()[below[0]]:.4g} at position {below[0]} "
-            f"({below.size} of {array.size} are negative); predict(return_std=True) gives the mean, then these",
+            f"must be standard deviations of at least 0, got {array.ravel()[below[0]]:.4g} at "
+            f"position {below[0]} ({below.size} of {array.size} are negative); "
+            "predict(return_std=True) gives the mean, then these",
         )
     return array
 
 
-def mesh_values(values: ArrayLike, n_vertices: int, n_faces: int, on: str | None) -> tuple[np.ndarray, bool]:
-    """The values of a mesh, and whether they belong to its vertices: as `on` has it, or by their number."""
+def mesh_values(
+    values: ArrayLike, n_vertices: int, n_faces: int, on: str | None
+) -> tuple[np.ndarray, bool]:
+    """The values of a mesh, and whether they belong to its vertices: as `on` has it, or by their
+    number.
+    """
     if on is not None:
         checks.choice("on", on, ("faces", "vertices"))
     array = np.asarray(values, dtype=np.float64)
     wanted = {"faces": n_faces, "vertices": n_vertices}
-    fits = [kind for kind, number in wanted.items() if array.shape == (number,) and on in (None, kind)]
+    fits = [
+        kind for kind, number in wanted.items() if array.shape == (number,) and on in (None, kind)
+    ]
     if not fits:
         one = {"faces": "face", "vertices": "vertex"}
         shapes = ", or ".join(
-            f"per {one[kind]}, shape ({number},)" for kind, number in wanted.items() if on in (None, kind)
+            f"per {one[kind]}, shape ({number},)"
+            for kind, number in wanted.items()
+            if on in (None, kind)
         )
         raise checks.value_error("values", f"must have one entry {shapes}, got {array.shape}")
     return array, fits[0] == "vertices"

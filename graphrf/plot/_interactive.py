@@ -80,8 +80,8 @@ def interactive_map(
         Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
     title : str
     path : str or path, optional
-        Where the page is written as well: an .html file that works without a network, on which the wheel of the
-        mouse zooms: 5 MB, and about 0.3 kB for each node or face.
+        Where the page is written as well: an .html file that works without a network, on which the
+        wheel of the mouse zooms: 5 MB, and about 0.3 kB for each node or face.
 
     Returns
     -------
@@ -122,10 +122,17 @@ def interactive_map(
     stretch = stretch_of(spots, degrees)
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": degrees}
     figure.update_layout(
-        dragmode="pan", hovermode="closest", plot_bgcolor="white",
+        dragmode="pan",
+        hovermode="closest",
+        plot_bgcolor="white",
         xaxis={**hidden, "title": "longitude (°)" if degrees else ""},
-        yaxis={**hidden, "title": "latitude (°)" if degrees else "", "scaleanchor": "x", "scaleratio": stretch},
-    )  # fmt: skip
+        yaxis={
+            **hidden,
+            "title": "latitude (°)" if degrees else "",
+            "scaleanchor": "x",
+            "scaleratio": stretch,
+        },
+    )
     return _written(figure, path, title or label)
 
 
@@ -145,7 +152,8 @@ def interactive_mesh(
     title: str = "",
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """A mesh to turn and zoom, with the value and standard deviation of the face or vertex under the pointer.
+    """A mesh to turn and zoom, with the value and standard deviation of the face or vertex under
+    the pointer.
 
     Parameters
     ----------
@@ -194,32 +202,39 @@ def interactive_mesh(
             )
     layers = _layers(values, deviation, observed, label, limits)
     text = _hover(_checked_names(range(count) if names is None else names, count, kind), layers)
-    groups = [_mesh_traces(objects, corners, triangles, layer, text, on_vertices) for layer in layers]
+    groups = [
+        _mesh_traces(objects, corners, triangles, layer, text, on_vertices) for layer in layers
+    ]
     figure = _with_buttons(objects, groups, layers, title)
     # The eye and what is up to it, in the coordinates of the file.
     back = turn(up).T
     eye, above = 1.8 * back @ direction(*view), back @ [0.0, 0.0, 1.0]
     figure.update_layout(
         scene={
-            **_filling(corners), "dragmode": "orbit",
+            **_filling(corners),
+            "dragmode": "orbit",
             "camera": {
                 "eye": dict(zip("xyz", eye.tolist(), strict=True)),
-                "up": dict(zip("xyz", above.tolist(), strict=True)), "projection": {"type": "orthographic"},
+                "up": dict(zip("xyz", above.tolist(), strict=True)),
+                "projection": {"type": "orthographic"},
             },
         }
-    )  # fmt: skip
+    )
     return _written(figure, path, title or label)
 
 
 def _filling(corners: np.ndarray) -> dict[str, Any]:
-    """Hidden axes with one unit, such that the mesh fills the height of the page however it is turned."""
+    """Hidden axes with one unit, such that the mesh fills the height of the page however it is
+    turned.
+    """
     low, high = corners.min(axis=0), corners.max(axis=0)
     radius = float(np.linalg.norm(corners - (low + high) / 2, axis=1).max()) or 1.0
     half = np.maximum(1.001 * (high - low) / 2, 0.01 * radius)  # of a flat mesh too
     ends = zip((low + high) / 2 - half, (low + high) / 2 + half, strict=True)
     shown = {"visible": False, "showspikes": False}
     axes = {
-        f"{name}axis": {**shown, "range": list(map(float, some))} for name, some in zip("xyz", ends, strict=True)
+        f"{name}axis": {**shown, "range": list(map(float, some))}
+        for name, some in zip("xyz", ends, strict=True)
     }
     ratio = dict(zip("xyz", (_FILLED * 2 * half / radius).tolist(), strict=True))
     return {**axes, "aspectmode": "manual", "aspectratio": ratio}
@@ -237,8 +252,18 @@ class Layer:
     @property
     def colours(self) -> dict[str, Any]:
         """The colours in plotly's form."""
-        bar = {"title": {"text": self.label, "side": "right"}, "outlinewidth": 0, "thickness": 14, "len": 0.8}
-        return {"colorscale": self.cmap, "cmin": self.limits[0], "cmax": self.limits[1], "colorbar": bar}
+        bar = {
+            "title": {"text": self.label, "side": "right"},
+            "outlinewidth": 0,
+            "thickness": 14,
+            "len": 0.8,
+        }
+        return {
+            "colorscale": self.cmap,
+            "cmin": self.limits[0],
+            "cmax": self.limits[1],
+            "colorbar": bar,
+        }
 
 
 def _plotly(what: str) -> Any:
@@ -287,7 +312,9 @@ def _hover(names: list[str], layers: list[Layer]) -> list[str]:
     ]
 
 
-def _map_traces(scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]) -> list[Any]:
+def _map_traces(
+    scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]
+) -> list[Any]:
     """Roads in the colours of the mean of their ends, over them the nodes."""
     from plotly.colors import sample_colorscale
 
@@ -303,11 +330,19 @@ def _map_traces(scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer
     shown = np.flatnonzero(np.isfinite(layer.values))
     traces.append(
         scatter(
-            x=spots[shown, 0], y=spots[shown, 1], mode="markers", text=[text[node] for node in shown],
-            hoverinfo="text", showlegend=False,
-            marker={"color": layer.values[shown], "size": 7 if shown.size < 2_000 else 5, **layer.colours},
+            x=spots[shown, 0],
+            y=spots[shown, 1],
+            mode="markers",
+            text=[text[node] for node in shown],
+            hoverinfo="text",
+            showlegend=False,
+            marker={
+                "color": layer.values[shown],
+                "size": 7 if shown.size < 2_000 else 5,
+                **layer.colours,
+            },
         )
-    )  # fmt: skip
+    )
     return traces
 
 
@@ -315,13 +350,23 @@ def _lines(scatter: Any, spots: np.ndarray, roads: np.ndarray, colour: str, widt
     ends = np.full((len(roads), 3, 2), np.nan)  # a gap behind every line
     ends[:, :2] = spots[roads]
     return scatter(
-        x=ends[:, :, 0].ravel(), y=ends[:, :, 1].ravel(), mode="lines", line={"color": colour, "width": width},
-        hoverinfo="skip", showlegend=False, connectgaps=False,
-    )  # fmt: skip
+        x=ends[:, :, 0].ravel(),
+        y=ends[:, :, 1].ravel(),
+        mode="lines",
+        line={"color": colour, "width": width},
+        hoverinfo="skip",
+        showlegend=False,
+        connectgaps=False,
+    )
 
 
 def _mesh_traces(
-    objects: Any, corners: np.ndarray, faces: np.ndarray, layer: Layer, text: list[str], on_vertices: bool
+    objects: Any,
+    corners: np.ndarray,
+    faces: np.ndarray,
+    layer: Layer,
+    text: list[str],
+    on_vertices: bool,
 ) -> list[Any]:
     """The faces with values, and those without in grey."""
     known = np.isfinite(layer.values)
@@ -337,21 +382,27 @@ def _mesh_traces(
     colours = np.where(known, layer.values, layer.limits[0])
     traces = [
         objects.Mesh3d(
-            **dict(zip("ijk", faces[valued].T, strict=True)), **shared, **layer.colours, text=words(valued),
+            **dict(zip("ijk", faces[valued].T, strict=True)),
+            **shared,
+            **layer.colours,
+            text=words(valued),
             intensity=colours if on_vertices else colours[valued],
             intensitymode="vertex" if on_vertices else "cell",
         )
-    ]  # fmt: skip
+    ]
     if not valued.all():
         # Of a mesh with one colour the pointer would name vertices, and not faces.
         traces.append(
             objects.Mesh3d(
-                **dict(zip("ijk", faces[~valued].T, strict=True)), **shared, text=words(~valued),
+                **dict(zip("ijk", faces[~valued].T, strict=True)),
+                **shared,
+                text=words(~valued),
                 intensity=np.zeros(len(corners) if on_vertices else np.count_nonzero(~valued)),
-                intensitymode="vertex" if on_vertices else "cell", colorscale=[[0, _PALE], [1, _PALE]],
+                intensitymode="vertex" if on_vertices else "cell",
+                colorscale=[[0, _PALE], [1, _PALE]],
                 showscale=False,
             )
-        )  # fmt: skip
+        )
     return traces
 
 
@@ -362,15 +413,27 @@ def _with_buttons(objects: Any, groups: list[list[Any]], layers: list[Layer], ti
     for trace, number in zip(figure.data, owner, strict=True):
         trace.visible = number == 0
     buttons = [
-        {"label": layer.label, "method": "restyle", "args": [{"visible": [own == number for own in owner]}]}
+        {
+            "label": layer.label,
+            "method": "restyle",
+            "args": [{"visible": [own == number for own in owner]}],
+        }
         for number, layer in enumerate(layers)
     ]
     if len(buttons) > 1:
         place = {"x": 0.0, "xanchor": "left", "y": 1.0, "yanchor": "bottom"}
-        menu = {"type": "buttons", "direction": "right", "buttons": buttons, "showactive": True, **place}
+        menu = {
+            "type": "buttons",
+            "direction": "right",
+            "buttons": buttons,
+            "showactive": True,
+            **place,
+        }
         figure.update_layout(updatemenus=[menu])
     figure.update_layout(
-        title=escape(title), paper_bgcolor="white", margin={"l": 20, "r": 20, "t": 90 if title else 50, "b": 20}
+        title=escape(title),
+        paper_bgcolor="white",
+        margin={"l": 20, "r": 20, "t": 90 if title else 50, "b": 20},
     )
     return figure
 
@@ -383,11 +446,12 @@ def _written(figure: Any, path: str | os.PathLike[str] | None, title: str) -> An
         page = figure.to_html(
             include_plotlyjs=True, full_html=True, config={"scrollZoom": True, "responsive": True}
         )
-        # The figure fills the window, but is hardly higher than wide: its height sets the scale of a mesh, which a
-        # narrow window would otherwise cut off.
+        # The figure fills the window, but is hardly higher than wide: its height sets the scale of
+        # a mesh, which a narrow window would otherwise cut off.
         head = (
             f'<!DOCTYPE html>\n<html lang="en">\n<head><title>{escape(title)}</title>'
-            "<style>html, body, body > div { height: 100%; margin: 0; } body > div { max-height: 90vw; }</style>"
+            "<style>html, body, body > div { height: 100%; margin: 0; } body > div { max-height: "
+            "90vw; }</style>"
         )
         before, _, after = page.partition("<head>")
         assert after, before

@@ -38,7 +38,8 @@ def plot_graph_signal(
     marked: ArrayLike | None = None,
     geographic: bool | None = None,
 ) -> Axes:
-    """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their ends.
+    """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their
+    ends.
 
     Parameters
     ----------
@@ -54,13 +55,15 @@ def plot_graph_signal(
         Label of the colour bar, with the unit.
     cmap : str
     limits : (low, high), optional
-        Values at the ends of the colour bar, which is pointed where values lie outside. Default: the finite range.
+        Values at the ends of the colour bar, which is pointed where values lie outside. Default:
+        the finite range.
     marked : array_like of int, optional
         Positions of nodes to draw a ring around, such as those observed.
     geographic : bool, optional
-        Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long, and the axes
-        are labelled. By default coordinates are taken for degrees if they are within +-180 and +-90, not all whole
-        numbers, and their middle is at least 10 degrees, and at least their height, from the equator.
+        Whether coordinates are degrees: a degree of longitude is then drawn cos(latitude) as long,
+        and the axes are labelled. By default coordinates are taken for degrees if they are within
+        +-180 and +-90, not all whole numbers, and their middle is at least 10 degrees, and at least
+        their height, from the equator.
 
     Returns
     -------
@@ -75,7 +78,9 @@ def plot_graph_signal(
     >>> import graphrf as grf
     >>> from graphrf.plot import plot_graph_signal
     >>> town = grf.from_edges([0, 1], [1, 2])
-    >>> ax = plot_graph_signal([[0, 0], [1, 0], [1, 1]], town, [30.0, 35.0, 40.0], label="speed (km/h)")
+    >>> ax = plot_graph_signal(
+    ...     [[0, 0], [1, 0], [1, 1]], town, [30.0, 35.0, 40.0], label="speed (km/h)"
+    ... )
     >>> _ = ax.set_title("Monday")
     """
     coordinates = places(coordinates)
@@ -90,12 +95,16 @@ def plot_graph_signal(
     width, size = np.clip(0.22 * apart, 0.3, 2.2), np.clip(0.24 * apart, 0.7, 7.0) ** 2
     from matplotlib.collections import LineCollection
 
-    # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not as beads.
+    # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not
+    # as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
-    # The coloured ones have a grey rim, without which the light end of the colours is lost on white.
+    # The coloured ones have a grey rim, without which the light end of the colours is lost on
+    # white.
     colours, widths = np.where(known, GREY, PALE), np.where(known, 1.4 * width, min(0.8, width))
-    ax.add_collection(LineCollection(list(coordinates[edges]), colors=colours, linewidths=widths, zorder=1))
+    ax.add_collection(
+        LineCollection(list(coordinates[edges]), colors=colours, linewidths=widths, zorder=1)
+    )
     lines = LineCollection(list(coordinates[edges[known]]), cmap=cmap, linewidths=width, zorder=2)
     lines.set_array(means[known])
     lines.set_clim(low, high)

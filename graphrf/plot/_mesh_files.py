@@ -15,28 +15,35 @@ from graphrf.plot._given import mesh
 
 
 def write_mesh(
-    path: str | os.PathLike[str], vertices: ArrayLike, faces: ArrayLike, values: Mapping[str, ArrayLike]
+    path: str | os.PathLike[str],
+    vertices: ArrayLike,
+    faces: ArrayLike,
+    values: Mapping[str, ArrayLike],
 ) -> None:
-    """Write a triangle mesh with values, such as posterior means and standard deviations, to a PLY or VTK file.
+    """Write a triangle mesh with values, such as posterior means and standard deviations, to a PLY
+    or VTK file.
 
     Examples
     --------
     >>> import pathlib, tempfile, numpy as np, graphrf as grf
     >>> data = grf.datasets.load("generated-torus")
     >>> file = pathlib.Path(tempfile.mkdtemp(), "torus.ply")
-    >>> grf.plot.write_mesh(file, data.extra["vertices"], data.extra["faces"], {"mean": data.targets})
+    >>> grf.plot.write_mesh(
+    ...     file, data.extra["vertices"], data.extra["faces"], {"mean": data.targets}
+    ... )
     >>> file.read_bytes().split()[:2]
     [b'ply', b'format']
 
     Parameters
     ----------
     path : path
-        `.ply` (ascii) is for MeshLab, Blender and trimesh, `.vtk` (legacy ascii) for ParaView and PyVista.
+        `.ply` (ascii) is for MeshLab, Blender and trimesh, `.vtk` (legacy ascii) for ParaView and
+        PyVista.
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
     values : mapping of str to array_like, shape (V,) or (F,)
-        Values of vertices or of faces, by name; of faces where there are as many of both. Numbers are written with
-        17 digits. NaN is allowed.
+        Values of vertices or of faces, by name; of faces where there are as many of both. Numbers
+        are written with 17 digits. NaN is allowed.
 
     Raises
     ------
@@ -63,22 +70,30 @@ def write_mesh(
         if array.shape not in ((len(corners),), (len(triangles),)):
             raise checks.value_error(
                 "values",
-                f"must have one number for each vertex ({len(corners)}) or face ({len(triangles)}), got shape "
-                f"{array.shape} for {name!r}",
+                f"must have one number for each vertex ({len(corners)}) or face "
+                f"({len(triangles)}), got shape {array.shape} for {name!r}",
             )
         (of_faces if array.size == len(triangles) else of_vertices)[name] = array
     with atomic_write(path) as file:
         file.writelines(
-            f"{line}\n".encode() for line in writers[suffix](corners, triangles, of_vertices, of_faces)
+            f"{line}\n".encode()
+            for line in writers[suffix](corners, triangles, of_vertices, of_faces)
         )
 
 
 Columns = Mapping[str, np.ndarray]
 
 
-def _ply(vertices: np.ndarray, faces: np.ndarray, of_vertices: Columns, of_faces: Columns) -> Iterator[str]:
+def _ply(
+    vertices: np.ndarray, faces: np.ndarray, of_vertices: Columns, of_faces: Columns
+) -> Iterator[str]:
     """The lines of a PLY file: values are further properties of vertices and faces."""
-    yield from ("ply", "format ascii 1.0", "comment written by graphrf", f"element vertex {len(vertices)}")
+    yield from (
+        "ply",
+        "format ascii 1.0",
+        "comment written by graphrf",
+        f"element vertex {len(vertices)}",
+    )
     yield from (f"property double {name}" for name in ("x", "y", "z", *of_vertices))
     yield from (f"element face {len(faces)}", "property list uchar int vertex_indices")
     yield from (f"property double {name}" for name in of_faces)
@@ -89,14 +104,19 @@ def _ply(vertices: np.ndarray, faces: np.ndarray, of_vertices: Columns, of_faces
         yield f"3 {a} {b} {c} {more}".rstrip()
 
 
-def _vtk(vertices: np.ndarray, faces: np.ndarray, of_vertices: Columns, of_faces: Columns) -> Iterator[str]:
+def _vtk(
+    vertices: np.ndarray, faces: np.ndarray, of_vertices: Columns, of_faces: Columns
+) -> Iterator[str]:
     """The lines of a legacy VTK file of polygons, with point and cell data."""
     yield from ("# vtk DataFile Version 3.0", "written by graphrf", "ASCII", "DATASET POLYDATA")
     yield f"POINTS {len(vertices)} double"
     yield from _rows(vertices)
     yield f"POLYGONS {len(faces)} {4 * len(faces)}"
     yield from (f"3 {a} {b} {c}" for a, b, c in faces.tolist())
-    for kind, size, columns in (("POINT", len(vertices), of_vertices), ("CELL", len(faces), of_faces)):
+    for kind, size, columns in (
+        ("POINT", len(vertices), of_vertices),
+        ("CELL", len(faces), of_faces),
+    ):
         if columns:
             yield f"{kind}_DATA {size}"
         for name, column in columns.items():

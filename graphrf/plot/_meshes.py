@@ -38,8 +38,8 @@ def plot_mesh(
     vertices : array_like, shape (V, 3)
     faces : array_like of int, shape (F, 3)
     values : array_like of float, shape (F,) or (V,)
-        Values of the faces, or of the vertices, averaged over each face. NaN is drawn in pale grey (not
-        observed).
+        Values of the faces, or of the vertices, averaged over each face. NaN is drawn in pale grey
+        (not observed).
     ax : matplotlib.axes.Axes, optional
         Plain axes: the projection is made here. Default: those of a new figure.
     label : str
@@ -51,7 +51,8 @@ def plot_mesh(
     up : "x", "y", "z", "-x", "-y" or "-z"
         The axis that points upwards in the figure. Many files of meshes have "y".
     on : "faces" or "vertices", optional
-        What `values` belong to. Default: inferred from their number; faces where there are as many of both.
+        What `values` belong to. Default: inferred from their number; faces where there are as many
+        of both.
 
     Returns
     -------
@@ -68,18 +69,22 @@ def plot_mesh(
 
     Notes
     -----
-    The projection is orthographic. Of a closed surface the faces that look at the viewer are painted from back to
-    front by the distance of their centres, which is right for all but long, interlocking faces; of an open one all
-    faces are. Of more than 5,000 faces, svg and pdf files hold a bitmap (`savefig(..., dpi=300)`) beside text and
-    colour bar.
+    The projection is orthographic. Of a closed surface the faces that look at the viewer are
+    painted from back to front by the distance of their centres, which is right for all but long,
+    interlocking faces; of an open one all faces are. Of more than 5,000 faces, svg and pdf files
+    hold a bitmap (`savefig(..., dpi=300)`) beside text and colour bar.
 
     Examples
     --------
     >>> import graphrf as grf
     >>> from graphrf.plot import plot_mesh
     >>> data = grf.datasets.load("generated-icosphere")
-    >>> ax = plot_mesh(data.extra["vertices"], data.extra["faces"], data.targets, label="z of the normal")
-    >>> 2 * len(ax.collections[0].get_paths()) == data.graph.n_nodes      # of a closed surface one half is seen
+    >>> ax = plot_mesh(
+    ...     data.extra["vertices"], data.extra["faces"], data.targets, label="z of the normal"
+    ... )
+    >>> 2 * len(
+    ...     ax.collections[0].get_paths()
+    ... ) == data.graph.n_nodes  # of a closed surface one half is seen
     True
     """
     points, triangles = mesh(vertices, faces)
@@ -87,7 +92,9 @@ def plot_mesh(
     if on_vertices:
         shown = shown[triangles].mean(axis=1)
     if ax is not None and ax.name != "rectilinear":
-        raise checks.value_error("ax", f"must be plain axes, got those of the projection {ax.name!r}")
+        raise checks.value_error(
+            "ax", f"must be plain axes, got those of the projection {ax.name!r}"
+        )
     ax = new_axes(ax, (5.2, 4.4))
 
     from matplotlib import colormaps
@@ -105,13 +112,16 @@ def plot_mesh(
     colours[:, :3] *= _lightness(normals, view)[:, None]
     order = np.argsort(corners.mean(axis=1) @ towards, kind="stable")
     if _is_closed(triangles):
-        # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look away throughout.
+        # Of a closed surface only what looks at the viewer can be seen; "inside out" meshes look
+        # away throughout.
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
         order = order[(normals @ towards * np.sign(volume) > 0)[order]]
     right = direction(0.0, view[1] + 90)
     flat = corners[order] @ np.column_stack([right, np.cross(towards, right)])
     # Edges in the faces' colours close the hairlines that antialiasing leaves between them.
-    shapes = PolyCollection(flat, facecolors=colours[order], edgecolors=colours[order], linewidths=0.3)
+    shapes = PolyCollection(
+        flat, facecolors=colours[order], edgecolors=colours[order], linewidths=0.3
+    )
     shapes.set_rasterized(len(order) > _MOST_SHAPES)
     ax.add_collection(shapes)
     ax.autoscale_view()
@@ -135,7 +145,9 @@ def _normals(corners: np.ndarray) -> np.ndarray:
 
 
 def _lightness(normals: np.ndarray, view: tuple[float, float]) -> np.ndarray:
-    """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides of a face."""
+    """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides
+    of a face.
+    """
     return 0.72 + 0.28 * np.abs(normals @ direction(view[0] + 25, view[1] + 25))
 
 
@@ -143,5 +155,8 @@ def _is_closed(faces: np.ndarray) -> bool:
     """True if every side of a face is one side of another, traversed in the opposite direction."""
     starts, ends = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     n = int(faces.max()) + 1 if len(faces) else 0
-    forth, back = np.sort(starts.astype(np.int64) * n + ends), np.sort(ends.astype(np.int64) * n + starts)
+    forth, back = (
+        np.sort(starts.astype(np.int64) * n + ends),
+        np.sort(ends.astype(np.int64) * n + starts),
+    )
     return bool(len(faces) and np.array_equal(forth, back) and (np.diff(forth) > 0).all())

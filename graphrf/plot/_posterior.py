@@ -1,4 +1,6 @@
-"""The posterior of a Gaussian process on a whole mesh or map: its mean beside its standard deviation."""
+"""The posterior of a Gaussian process on a whole mesh or map: its mean beside its standard
+deviation.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,12 @@ if TYPE_CHECKING:
 
     from graphrf.graph.graph import Graph
 
-# Colours end at these percentiles unless the whole range is hardly more: a few nodes far from all observations
-# would stretch the colours of all others.
+# Colours end at these percentiles unless the whole range is hardly more: a few nodes far from all
+# observations would stretch the colours of all others.
 _ENDS = (2, 98)
 _HARDLY_MORE = 1.3
-# Inches: the width that a panel needs at least, the width that it usually has, and the height of its text.
+# Inches: the width that a panel needs at least, the width that it usually has, and the height of
+# its text.
 _LEAST, _USUAL, _TEXT = 1.5, 4.2, 1.1
 
 
@@ -67,7 +70,8 @@ def plot_mesh_posterior(
     deviation_label : str, optional
         Label of the standard deviation. Default: derived from `label`.
     titles : sequence of str, optional
-        Titles of the panels. Default: "truth", "observed", "posterior mean" and "standard deviation", if drawn.
+        Titles of the panels. Default: "truth", "observed", "posterior mean" and "standard
+        deviation", if drawn.
     limits : (low, high), optional
         Values at the ends of the colour bars of the signal.
     view, up, on
@@ -76,13 +80,15 @@ def plot_mesh_posterior(
     Returns
     -------
     Figure or SubFigure
-        Up to three panels are in one row, four in two rows. Truth, observations and mean share their colours.
-        Without `limits`, colours end at the 2nd and the 98th percentile if a few values are far outside.
+        Up to three panels are in one row, four in two rows. Truth, observations and mean share
+        their colours. Without `limits`, colours end at the 2nd and the 98th percentile if a few
+        values are far outside.
 
     Raises
     ------
     ValueError
-        For shapes that do not match, both `figure` and `ax`, and as many titles or axes as there are no panels.
+        For shapes that do not match, both `figure` and `ax`, and as many titles or axes as there
+        are no panels.
 
     Examples
     --------
@@ -90,7 +96,9 @@ def plot_mesh_posterior(
     >>> from graphrf.plot import plot_mesh_posterior
     >>> data = grf.datasets.load("generated-icosphere")
     >>> mesh, n = data.extra, data.graph.n_nodes
-    >>> figure = plot_mesh_posterior(mesh["vertices"], mesh["faces"], data.targets, np.ones(n), truth=data.targets)
+    >>> figure = plot_mesh_posterior(
+    ...     mesh["vertices"], mesh["faces"], data.targets, np.ones(n), truth=data.targets
+    ... )
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['truth', 'posterior mean', 'standard deviation']
     """
@@ -115,7 +123,8 @@ def plot_map_posterior(
     limits: tuple[float, float] | None = None,
     geographic: bool | None = None,
 ) -> Figure | SubFigure:
-    """The mean of a signal on a graph in the plane and its standard deviation, after truth and observations.
+    """The mean of a signal on a graph in the plane and its standard deviation, after truth and
+    observations.
 
     Parameters
     ----------
@@ -140,8 +149,10 @@ def plot_map_posterior(
     --------
     >>> from graphrf.plot import plot_map_posterior
     >>> places, roads = [[0, 0], [1, 0], [1, 1]], [[0, 1], [1, 2]]
-    >>> figure = plot_map_posterior(places, roads, [30.0, 35.0, 40.0], [0.1, 2.0, 4.0], label="speed (mph)")
-    >>> len(figure.axes)                                                      # two maps, each with a colour bar
+    >>> figure = plot_map_posterior(
+    ...     places, roads, [30.0, 35.0, 40.0], [0.1, 2.0, 4.0], label="speed (mph)"
+    ... )
+    >>> len(figure.axes)  # two maps, each with a colour bar
     4
     """
     draw = partial(plot_graph_signal, coordinates, edges, geographic=geographic)
@@ -183,13 +194,19 @@ def _panels(
 
 def _values(given: dict[str, Any]) -> dict[str, np.ndarray]:
     """The values of each panel, all of the same shape."""
-    values = {title: np.asarray(some, dtype=np.float64) for title, some in given.items() if some is not None}
+    values = {
+        title: np.asarray(some, dtype=np.float64)
+        for title, some in given.items()
+        if some is not None
+    }
     shape = values["posterior mean"].shape
     for name in ("truth", "observed"):
         if name in values and values[name].shape != shape:
             gaps = ", NaN where nothing was observed" if name == "observed" else ""
             raise checks.value_error(
-                name, f"must have one value per entry of `mean`, shape {shape}{gaps}, got {values[name].shape}"
+                name,
+                f"must have one value per entry of `mean`, shape {shape}{gaps}, got "
+                f"{values[name].shape}",
             )
     return values
 

@@ -39,14 +39,16 @@ def require_matplotlib() -> None:
 
 
 def style(width: float | None = None) -> AbstractContextManager[None]:
-    """The look of graphrf's own figures, for the time of a `with` block: small type, open frames, a pale grid.
+    """The look of graphrf's own figures, for the time of a `with` block: small type, open frames, a
+    pale grid.
 
     Parameters
     ----------
     width : float, optional
-        In inches: for figures that are printed in this size, such as 3.3 for a column of a paper. New figures have
-        this width and text of 7.5 to 8.5 points; bitmaps have 300 dots per inch; pdf files hold TrueType fonts,
-        as publishers ask. Default: figures for a screen, of a width that suits what they show.
+        In inches: for figures that are printed in this size, such as 3.3 for a column of a paper.
+        New figures have this width and text of 7.5 to 8.5 points; bitmaps have 300 dots per inch;
+        pdf files hold TrueType fonts, as publishers ask. Default: figures for a screen, of a width
+        that suits what they show.
 
     Returns
     -------
@@ -110,7 +112,9 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
 
 
 def wanted_width(usual: float) -> float:
-    """The width of a new figure in inches: that of `rcParams["figure.figsize"]` where it was changed."""
+    """The width of a new figure in inches: that of `rcParams["figure.figsize"]` where it was
+    changed.
+    """
     from matplotlib import rcParams, rcParamsDefault
 
     size, default = rcParams["figure.figsize"], rcParamsDefault["figure.figsize"]
@@ -118,7 +122,9 @@ def wanted_width(usual: float) -> float:
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A new figure: one of pyplot's where the caller has imported pyplot, which is not imported here."""
+    """A new figure: one of pyplot's where the caller has imported pyplot, which is not imported
+    here.
+    """
     require_matplotlib()
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
@@ -130,7 +136,9 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
-    """`ax`, or the axes of a new figure: in the proportions of `size`, but in a narrow figure not too flat."""
+    """`ax`, or the axes of a new figure: in the proportions of `size`, but in a narrow figure not
+    too flat.
+    """
     if ax is not None:
         return ax
     require_matplotlib()
@@ -184,9 +192,12 @@ def map_frame(ax: Axes, stretch: float, degrees: bool) -> None:
 def extended_ends(values: np.ndarray, low: float, high: float) -> str:
     """The ends of a colour bar outside which values lie, as matplotlib's `extend` has it."""
     below, above = bool((values < low).any()), bool((values > high).any())
-    return {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[
-        below, above
-    ]
+    return {
+        (False, False): "neither",
+        (True, False): "min",
+        (False, True): "max",
+        (True, True): "both",
+    }[below, above]
 
 
 def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
@@ -199,9 +210,16 @@ def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
     points = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
     letters = max(12, int(1.05 * 72 * inches(ax) / (0.52 * points)))
     bar = ax.figure.colorbar(
-        mappable, ax=ax, orientation="horizontal", shrink=0.8, pad=0.04, aspect=32,
-        label=textwrap.fill(label, letters), extend=extend, extendfrac=0.03,
-    )  # fmt: skip
+        mappable,
+        ax=ax,
+        orientation="horizontal",
+        shrink=0.8,
+        pad=0.04,
+        aspect=32,
+        label=textwrap.fill(label, letters),
+        extend=extend,
+        extendfrac=0.03,
+    )
     bar.outline.set_visible(False)
     bar.locator = MaxNLocator(4 if inches(ax) > 2 else 3)
 

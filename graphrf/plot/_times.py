@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf.plot._given import deviations, finite_range, links
 from graphrf.plot._maps import plot_graph_signal
-from graphrf.plot._style import COLOURS, GREY, GRID, VALUES, inches, new_axes, open_frame, require_matplotlib
+from graphrf.plot._style import (
+    COLOURS,
+    GREY,
+    GRID,
+    VALUES,
+    inches,
+    new_axes,
+    open_frame,
+    require_matplotlib,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,16 +45,19 @@ def plot_series(
     ax: Axes | None = None,
     label: str = "value",
 ) -> Axes:
-    """The series of one node: posterior mean with its band for 95 %, readings, and where there are none.
+    """The series of one node: posterior mean with its band for 95 %, readings, and where there are
+    none.
 
     Parameters
     ----------
     times : array_like, shape (T,)
         Hours or dates (datetime64), increasing; the axis shows more than two days of hours as days.
     mean, deviation : array_like of float, shape (T,)
-        Use `predict(..., return_std="observation")` for bands that contain readings; no `deviation`, no band.
+        Use `predict(..., return_std="observation")` for bands that contain readings; no
+        `deviation`, no band.
     observed : array_like of float, shape (T,), optional
-        Readings as dots, NaN in gaps, which are shaded grey; so is what comes after the last reading.
+        Readings as dots, NaN in gaps, which are shaded grey; so is what comes after the last
+        reading.
     truth : array_like of float, shape (T,), optional
         What was held back in gaps, as open dots there.
     ax : matplotlib.axes.Axes, optional
@@ -60,13 +72,19 @@ def plot_series(
     --------
     >>> import numpy as np
     >>> from graphrf.plot import plot_series
-    >>> ax = plot_series(np.arange(4.0), [1.0, 2.0, 3.0, 4.0], np.ones(4), observed=[1.1, np.nan, 2.9, np.nan])
+    >>> ax = plot_series(
+    ...     np.arange(4.0), [1.0, 2.0, 3.0, 4.0], np.ones(4), observed=[1.1, np.nan, 2.9, np.nan]
+    ... )
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['no reading', '95 % interval', 'mean', 'reading']
     """
     stamps = _increasing(times)
     arrays = {"mean": mean, "deviation": deviation, "observed": observed, "truth": truth}
-    values = {name: np.asarray(some, dtype=np.float64) for name, some in arrays.items() if some is not None}
+    values = {
+        name: np.asarray(some, dtype=np.float64)
+        for name, some in arrays.items()
+        if some is not None
+    }
     for name, some in values.items():
         if some.shape != stamps.shape:
             raise checks.value_error(
@@ -80,19 +98,41 @@ def plot_series(
     if deviation is not None:
         low, high = (values["mean"] + sign * _DEVIATIONS * values["deviation"] for sign in (-1, 1))
         ax.fill_between(
-            stamps, low, high, color=COLOURS[0], alpha=0.22, linewidth=0, label="95 % interval", zorder=1
+            stamps,
+            low,
+            high,
+            color=COLOURS[0],
+            alpha=0.22,
+            linewidth=0,
+            label="95 % interval",
+            zorder=1,
         )
     ax.plot(stamps, values["mean"], color=COLOURS[0], linewidth=1.4, label="mean", zorder=3)
     if observed is not None and seen.any():
         ax.plot(
-            stamps[seen], values["observed"][seen], ".", color="black", markersize=3, label="reading", zorder=4
+            stamps[seen],
+            values["observed"][seen],
+            ".",
+            color="black",
+            markersize=3,
+            label="reading",
+            zorder=4,
         )
     if truth is not None:
-        hidden = ~np.isnan(values["truth"]) & ~(seen if observed is not None else np.zeros_like(seen))
+        hidden = ~np.isnan(values["truth"]) & ~(
+            seen if observed is not None else np.zeros_like(seen)
+        )
         ax.plot(
-            stamps[hidden], values["truth"][hidden], "o", color=COLOURS[1], markersize=3, fillstyle="none",
-            markeredgewidth=0.7, label="held back" if hidden.any() else None, zorder=4,
-        )  # fmt: skip
+            stamps[hidden],
+            values["truth"][hidden],
+            "o",
+            color=COLOURS[1],
+            markersize=3,
+            fillstyle="none",
+            markeredgewidth=0.7,
+            label="held back" if hidden.any() else None,
+            zorder=4,
+        )
     _label_times(ax, stamps)
     ax.set_xlim(stamps[0], stamps[-1])
     ax.set_ylabel(label)
@@ -114,7 +154,8 @@ def _increasing(times: ArrayLike) -> np.ndarray:
     stamps = np.asarray(times)
     if stamps.ndim != 1 or not stamps.size or stamps.dtype.kind not in "iufM":
         raise checks.value_error(
-            "times", f"must be hours or dates (datetime64), shape (T,), got {checks.describe(stamps)}"
+            "times",
+            f"must be hours or dates (datetime64), shape (T,), got {checks.describe(stamps)}",
         )
     if (stamps[1:] <= stamps[:-1]).any():
         raise checks.value_error("times", "must increase: sort them, and what belongs to them")
@@ -196,17 +237,25 @@ def animate_map(
     >>> from graphrf.plot import animate_map
     >>> places, roads = [[0, 0], [1, 0], [1, 1]], [[0, 1], [1, 2]]
     >>> speeds = 30 + np.arange(12.0).reshape(4, 3)
-    >>> animate_map(path, places, roads, speeds, titles=["6:00", "7:00", "8:00", "9:00"])    # doctest: +SKIP
+    >>> animate_map(
+    ...     path, places, roads, speeds, titles=["6:00", "7:00", "8:00", "9:00"]
+    ... )  # doctest: +SKIP
     """
     require_matplotlib()
     target = Path(checks.path("path", path))
     frames = np.asarray(values, dtype=np.float64)
     if frames.ndim != 2 or not frames.size:
-        raise checks.value_error("values", f"must have shape (T, N), neither of them 0, got {frames.shape}")
+        raise checks.value_error(
+            "values", f"must have shape (T, N), neither of them 0, got {frames.shape}"
+        )
     if not np.isfinite(frames).all():
-        raise checks.value_error("values", "must be finite: predictions, which have no gaps, not readings")
+        raise checks.value_error(
+            "values", "must be finite: predictions, which have no gaps, not readings"
+        )
     if titles is not None and len(titles) != len(frames):
-        raise checks.value_error("titles", f"must have one for each of {len(frames)} frames, got {len(titles)}")
+        raise checks.value_error(
+            "titles", f"must have one for each of {len(frames)} frames, got {len(titles)}"
+        )
     rate = checks.integer("frames_per_second", frames_per_second, low=1, high=100)
     writer = _writer(target, rate)
     from matplotlib.figure import Figure
@@ -214,9 +263,16 @@ def animate_map(
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.add_subplot()
     plot_graph_signal(
-        coordinates, edges, frames[0], ax=ax, label=label, cmap=cmap, limits=limits or finite_range(frames),
-        marked=marked, geographic=geographic,
-    )  # fmt: skip
+        coordinates,
+        edges,
+        frames[0],
+        ax=ax,
+        label=label,
+        cmap=cmap,
+        limits=limits or finite_range(frames),
+        marked=marked,
+        geographic=geographic,
+    )
     _, roads, nodes = ax.collections[:3]
     ends = links(edges, frames.shape[1])
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
@@ -246,7 +302,9 @@ def _writer(path: Path, rate: int) -> Any:
         return PillowWriter(fps=rate)
     if not FFMpegWriter.isAvailable():
         raise checks.value_error(
-            "path", "must end in .gif on this machine: .mp4 needs the program ffmpeg, which is not installed"
+            "path",
+            "must end in .gif on this machine: .mp4 needs the program ffmpeg, which is not "
+            "installed",
         )
     return FFMpegWriter(fps=rate)
 

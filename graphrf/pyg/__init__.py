@@ -1,4 +1,6 @@
-"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return probabilities."""
+"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return
+probabilities.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from graphrf.kernels.kernel import require_kernel
 from graphrf.sampling.sample import require_sampler
 
 EDGE_WEIGHT = "edge_weight"
-# Attributes in which PyTorch Geometric numbers edges (`to_homogeneous`, loaders); they follow the edges.
+# Attributes in which PyTorch Geometric numbers edges (`to_homogeneous`, loaders); they follow the
+# edges.
 _NUMBERS_OF_EDGES = ("edge_type", "e_id")
 # Both directions of an edge may differ by the rounding of float32.
 _ROUNDING = 1e-6
@@ -41,19 +42,29 @@ def check_settings(transform: Any) -> None:
 def graph_of(data: Any, weight: str | None) -> Graph | None:
     """The graph of `data` with the directions of its edges, or None where it has no node."""
     if isinstance(data, HeteroData):
-        raise checks.type_error("data", "must be homogeneous, got HeteroData; data.to_homogeneous() makes it so")
+        raise checks.type_error(
+            "data", "must be homogeneous, got HeteroData; data.to_homogeneous() makes it so"
+        )
     if not isinstance(data, Data):
-        raise checks.type_error("data", f"must be a torch_geometric.data.Data, got {checks.describe(data)}")
+        raise checks.type_error(
+            "data", f"must be a torch_geometric.data.Data, got {checks.describe(data)}"
+        )
     if data.num_nodes is None:
-        raise checks.value_error("data", "must state how many nodes it has, by `num_nodes`, `x` or `edge_index`")
+        raise checks.value_error(
+            "data", "must state how many nodes it has, by `num_nodes`, `x` or `edge_index`"
+        )
     if data.num_nodes == 0:
         return None
     if data.edge_index is None:
-        raise checks.value_error("data", "must have an `edge_index`; transforms to `adj_t` come after this one")
+        raise checks.value_error(
+            "data", "must have an `edge_index`; transforms to `adj_t` come after this one"
+        )
     given: str | Literal[False] = weight or False
     if weight is not None and getattr(data, weight, None) is None:
         if weight != EDGE_WEIGHT:
-            raise checks.value_error("weight", f"must be an attribute of the data, which have no {weight!r}")
+            raise checks.value_error(
+                "weight", f"must be an attribute of the data, which have no {weight!r}"
+            )
         given = False
     return load_graph(data, weight=given, weight_is="similarity", directed=True)
 
@@ -73,13 +84,17 @@ def undirected(graph: Graph | None) -> Graph | None:
     return Graph(larger)
 
 
-def with_edges(data: Data, operator: sp.csr_array, weight: str | None, attr_name: str | None) -> Data:
+def with_edges(
+    data: Data, operator: sp.csr_array, weight: str | None, attr_name: str | None
+) -> Data:
     """`data` with the entries of an operator as edges: row i is what comes into node i."""
     device = None if data.edge_index is None else data.edge_index.device
     by_source = sp.csr_array(operator.T)
     by_source.sort_indices()
     sources = np.repeat(np.arange(by_source.shape[0]), np.diff(by_source.indptr))
-    edge_index = torch.from_numpy(np.stack([sources, by_source.indices.astype(np.int64)])).to(device)
+    edge_index = torch.from_numpy(np.stack([sources, by_source.indices.astype(np.int64)])).to(
+        device
+    )
     values = torch.from_numpy(by_source.data.astype(np.float32, copy=False)).to(device)
     if attr_name is not None:
         data[f"{attr_name}_index"], data[f"{attr_name}_weight"] = edge_index, values
@@ -89,8 +104,8 @@ def with_edges(data: Data, operator: sp.csr_array, weight: str | None, attr_name
     if stale:
         raise checks.value_error(
             "data",
-            f"must have no attributes of the edges that are to be replaced, got {', '.join(stale)}; delete "
-            "them, or keep the edges: attr_name='diffusion'",
+            "must have no attributes of the edges that are to be replaced, got "
+            f"{', '.join(stale)}; delete them, or keep the edges: attr_name='diffusion'",
         )
     for name in _NUMBERS_OF_EDGES:
         if name in data:

@@ -22,7 +22,8 @@ NORMALIZATIONS = ("sym", "row", "none")
 
 # Nodes whose records are held at once, by a thread or by all.
 _BLOCK = 16_384
-# A kernel's series is cut where its remainder is below this fraction, and at this number of steps at most.
+# A kernel's series is cut where its remainder is below this fraction, and at this number of steps
+# at most.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
 # Terms of a series from which tails are read.
 _TERMS = 8 * _MOST_STEPS
@@ -40,17 +41,20 @@ def kernel_diffusion(
 ) -> sp.csr_array:
     """The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
 
-    Features with the Taylor coefficients of K in place of its modulation are estimates of the rows of K itself.
-    "row" takes them times sqrt(d_v / d_i), sum_r alpha_r P^r, whose rows have one sum. See `scaled`.
+    Features with the Taylor coefficients of K in place of its modulation are estimates of the rows
+    of K itself. "row" takes them times sqrt(d_v / d_i), sum_r alpha_r P^r, whose rows have one sum.
+    See `scaled`.
     """
     scale = kernel.check_graph(graph)
     alpha = kernel.taylor(_TERMS, scale=scale)
     if normalization != "none" and alpha.min() < 0:
         raise checks.value_error(
             "normalization",
-            f"must be 'none' for {kernel!r}, whose series has negative terms, got {normalization!r}",
+            f"must be 'none' for {kernel!r}, whose series has negative terms, got "
+            f"{normalization!r}",
         )
-    # The remainder after these terms is the rest of K's eigenvalue at 0, where none of them is negative.
+    # The remainder after these terms is the rest of K's eigenvalue at 0, where none of them is
+    # negative.
     total = float(kernel.spectrum(0.0, scale))
     remainder = total - float(alpha.sum())
     tails = np.append(np.abs(alpha)[::-1].cumsum()[::-1], 0.0)
@@ -62,9 +66,13 @@ def kernel_diffusion(
     if kernel.laplacian != sampler.laplacian:
         raise checks.value_error(
             "sampler",
-            f"must walk for the {kernel.laplacian} Laplacian of `kernel`, got one for the {sampler.laplacian} one",
+            f"must walk for the {kernel.laplacian} Laplacian of `kernel`, got one for the "
+            f"{sampler.laplacian} one",
         )
-    blocks = [np.arange(start, min(start + _BLOCK, graph.n_nodes)) for start in range(0, graph.n_nodes, _BLOCK)]
+    blocks = [
+        np.arange(start, min(start + _BLOCK, graph.n_nodes))
+        for start in range(0, graph.n_nodes, _BLOCK)
+    ]
     root = np.sqrt(graph.walk_degrees)
     by_walks = normalization == "row" and kernel.laplacian == "normalized"
 
@@ -73,7 +81,9 @@ def kernel_diffusion(
         features = sample_features(graph, sampler, nodes=nodes, seed=seed, n_threads=1)
         rows = features.matrix_from_modulation(alpha, n_threads=1)
         if by_walks:
-            rows.data *= root[rows.indices]  # the rows' own roots do not change their order, nor what is kept
+            rows.data *= root[
+                rows.indices
+            ]  # the rows' own roots do not change their order, nor what is kept
         return cut_rows(rows, k), features.info.survival
 
     parts = list(ordered_map(of_block, blocks, thread_count(None)))
@@ -81,27 +91,32 @@ def kernel_diffusion(
     return scaled(sp.csr_array(sp.vstack([part for part, _ in parts], format="csr")), normalization)
 
 
-def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, survival: np.ndarray) -> None:
-    """Warn where a sampler's records end too early for the series, or are too few where it still matters."""
+def _warn_of_mismatch(
+    kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, survival: np.ndarray
+) -> None:
+    """Warn where a sampler's records end too early for the series, or are too few where it still
+    matters.
+    """
     n = min(survival.size, alpha.size)
     left = float(tails[n])
     if left > _AT_ALL:
         raise checks.value_error(
             "kernel",
-            f"is {kernel!r}, of whose series {left:.4g} is left where the sampler ends, after {n - 1} steps; "
-            "shorten its lengthscale, or pass a `sampler` with a larger max_length",
+            f"is {kernel!r}, of whose series {left:.4g} is left where the sampler ends, after "
+            f"{n - 1} steps; shorten its lengthscale, or pass a `sampler` with a larger max_length",
         )
     if left > _MUCH:
         warn(
-            f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} remains: rows of "
-            "the diffusion sum to that much less; pass a `sampler` with a larger max_length, or a shorter kernel",
+            f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} "
+            "remains: rows of the diffusion sum to that much less; pass a `sampler` with a larger "
+            "max_length, or a shorter kernel",
             TruncationWarning,
         )
     heavy, plain = termination_variance(alpha, survival)
     if heavy > HEAVY * plain:
         warn(
-            f"these walks end too early for {kernel!r}: sum alpha_r^2 / S(r) = {heavy:.3g} against {plain:.3g} "
-            "without termination; pass a `sampler` with a smaller p_halt, or none",
+            f"these walks end too early for {kernel!r}: sum alpha_r^2 / S(r) = {heavy:.3g} against "
+            f"{plain:.3g} without termination; pass a `sampler` with a smaller p_halt, or none",
             HeavyTailWarning,
         )
 
@@ -109,17 +124,22 @@ def _warn_of_mismatch(kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, surv
 def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
     """Powers whose budgets fall with the square root of the remainder of the series.
 
-    What compressing x_r adds goes into all later terms. At equal operations the root has as much error on a
-    citation graph, and less on a scale-free one, as budgets in proportion to the remainder.
+    What compressing x_r adds goes into all later terms. At equal operations the root has as much
+    error on a citation graph, and less on a scale-free one, as budgets in proportion to the
+    remainder.
     """
     length = min(int(np.flatnonzero(tails > _TAIL)[-1]), _MOST_STEPS)
-    return CompressedPowers(_BUDGET * k, lengths=Survival(np.sqrt(tails[: length + 1])), laplacian=laplacian)
+    return CompressedPowers(
+        _BUDGET * k, lengths=Survival(np.sqrt(tails[: length + 1])), laplacian=laplacian
+    )
 
 
 def pagerank_diffusion(
     graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
 ) -> sp.csr_array:
-    """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2 Pi D^-1/2."""
+    """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2
+    Pi D^-1/2.
+    """
     parts = []
     for start in range(0, graph.n_nodes, _BLOCK):
         nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))
@@ -141,14 +161,17 @@ def cut_rows(rows: sp.csr_array, k: int) -> sp.csr_array:
 def scaled(matrix: sp.csr_array, normalization: str) -> sp.csr_array:
     r"""A cut operator M >= 0, scaled: "none" leaves it, "row" divides each row by its sum, and
 
-    "sym" gives D^-1/2 S D^-1/2 with the row sums D of S, symmetric with a spectrum in [-1, 1]. S is the mean of M
-    and M^T where both have an entry, and the entry where one has it: the other one was cut, it is not zero.
+    "sym" gives D^-1/2 S D^-1/2 with the row sums D of S, symmetric with a spectrum in [-1, 1]. S is
+    the mean of M and M^T where both have an entry, and the entry where one has it: the other one
+    was cut, it is not zero.
     """
     if normalization == "none":
         return matrix
     if normalization == "row":
         return _over(matrix, np.asarray(matrix.sum(axis=1)), np.ones(matrix.shape[1]))
-    pattern = sp.csr_array((np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+    pattern = sp.csr_array(
+        (np.ones(matrix.nnz, np.float32), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
     both = sp.csr_array(matrix + matrix.T)
     both.sort_indices()
     times = sp.csr_array(pattern + pattern.T)
@@ -159,8 +182,14 @@ def scaled(matrix: sp.csr_array, normalization: str) -> sp.csr_array:
 
 
 def _over(matrix: sp.csr_array, of_rows: np.ndarray, of_columns: np.ndarray) -> sp.csr_array:
-    """The matrix with entries divided by their row's and their column's number; both 1 in place of 0."""
+    """The matrix with entries divided by their row's and their column's number; both 1 in place of
+    0.
+    """
     of_rows, of_columns = (np.where(of > 0, of, 1.0) for of in (of_rows, of_columns))
     # One division by the product, which rounds (i, j) as (j, i).
-    data = matrix.data / (np.repeat(of_rows, np.diff(matrix.indptr)).astype(float) * of_columns[matrix.indices])
-    return sp.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+    data = matrix.data / (
+        np.repeat(of_rows, np.diff(matrix.indptr)).astype(float) * of_columns[matrix.indices]
+    )
+    return sp.csr_array(
+        (data.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape
+    )

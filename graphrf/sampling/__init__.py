@@ -1,4 +1,6 @@
-"""Samplers, and how rows of features are drawn with them: by random walks, or by powers of the walk matrix."""
+"""Samplers, and how rows of features are drawn with them: by random walks, or by powers of the walk
+matrix.
+"""
 
 from __future__ import annotations
 

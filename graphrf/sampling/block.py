@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 class Block(NamedTuple):
     """The visits of a block of rows, merged by (node, step), or the values of its powers.
 
-    Powers come with their multiply-adds, int64, shape (rows,), and cut ones with the norms of what was dropped,
-    float32, shape (rows, steps).
+    Powers come with their multiply-adds, int64, shape (rows,), and cut ones with the norms of what
+    was dropped, float32, shape (rows, steps).
     """
 
     entries_per_row: np.ndarray
@@ -31,7 +31,13 @@ class Block(NamedTuple):
 
     @classmethod
     def of_visits(
-        cls, rows: ArrayLike, nodes: ArrayLike, steps: ArrayLike, *, n_rows: int, values: np.ndarray | None = None
+        cls,
+        rows: ArrayLike,
+        nodes: ArrayLike,
+        steps: ArrayLike,
+        *,
+        n_rows: int,
+        values: np.ndarray | None = None,
     ) -> Block:
         """The block of visits in any order, for samplers in numpy.
 
@@ -41,13 +47,15 @@ class Block(NamedTuple):
             Row of the block, node and step of each visit.
         n_rows : int
         values : ndarray, shape (visits,), optional
-            Values that are added up for each row, node and step; by default visits are counted. Each value counts
-            as one multiply-add of its row.
+            Values that are added up for each row, node and step; by default visits are counted.
+            Each value counts as one multiply-add of its row.
 
         Examples
         --------
         >>> from graphrf.sampling import Block
-        >>> block = Block.of_visits(rows=[0, 0, 0, 1], nodes=[3, 2, 3, 5], steps=[1, 0, 1, 0], n_rows=2)
+        >>> block = Block.of_visits(
+        ...     rows=[0, 0, 0, 1], nodes=[3, 2, 3, 5], steps=[1, 0, 1, 0], n_rows=2
+        ... )
         >>> block.indices.tolist(), block.counts.tolist()
         ([2, 3, 5], [1, 2, 1])
         """
@@ -71,7 +79,9 @@ class Block(NamedTuple):
 
 
 def _changes(*columns: np.ndarray) -> np.ndarray:
-    """True at the first element, and where any of several sorted columns differs from the element before."""
+    """True at the first element, and where any of several sorted columns differs from the element
+    before.
+    """
     changes = np.ones(columns[0].size, dtype=bool)
     changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return changes

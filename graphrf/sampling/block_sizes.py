@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-# Visits of a block that is sampled: enough to hide Python's overhead, few enough for smooth progress and small
-# buffers.
+# Visits of a block that is sampled: enough to hide Python's overhead, few enough for smooth
+# progress and small buffers.
 _BLOCK_VISITS = 2_000_000
-# Bytes of the record of a block that is written, or of a task of a cluster: some hundred milliseconds of work,
+# Bytes of the record of a block that is written, or of a task of a cluster: some hundred
+# milliseconds of work,
 _FILE_BYTES = 2**27
 # and at least so many times those of a column of F^T y, of which every block makes one.
 _COLUMNS = 4
@@ -25,7 +26,8 @@ def block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
 
 
 def file_rows(n_rows: int, nbytes: int, n_nodes: int) -> int:
-    """Rows of a block of features on a cluster or in a folder, of whose record `nbytes` are expected.
+    """Rows of a block of features on a cluster or in a folder, of whose record `nbytes` are
+    expected.
 
     The result does not depend on workers and threads, so neither do the files.
     """

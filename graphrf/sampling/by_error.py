@@ -1,4 +1,6 @@
-r"""Samplers for a target error: the one of fewest non-zeros that is predicted to reach it, from pilot rows."""
+r"""Samplers for a target error: the one of fewest non-zeros that is predicted to reach it, from
+pilot rows.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,15 @@ from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.lengths import Stratified
 from graphrf.sampling.walks.random_walks import MOST_WALKS, RandomWalks
 
-# Pilot rows: their largest and smallest number, and that of their entries; one in _HUBS has the largest
-# degrees. The last is the number of random sums of rows in products with F.
+# Pilot rows: their largest and smallest number, and that of their entries; one in _HUBS has the
+# largest degrees. The last is the number of random sums of rows in products with F.
 _ROWS, _FEWEST, _NUMBERS, _HUBS, _SUMS = 256, 16, 20_000_000, 8, 24
 # Above the seeds of users, so that the choice is independent of the sample.
 _SEED = 2**63 + 2
 # Maximum non-zeros of a row, and multiply-adds of exact powers for all rows.
 _MOST_NONZEROS, _MOST_WORK = 4096, 2e10
-# Predictions err by some per cent: the range in which they should be, as shares of the target error.
+# Predictions err by some per cent: the range in which they should be, as shares of the target
+# error.
 _AIM, _CLOSE = 0.95, 0.88
 _FIRST_BUDGET, _TRIALS, _DRAWS = 32, 10, 4
 # Share of the target error for the end of the series if rows are cut as well.
@@ -42,9 +45,10 @@ _SERIES_OF_CUT = 0.2
 class ErrorChoice:
     """The sampler chosen by `sample_features(graph, kernel=..., error=...)`, and its errors.
 
-    `sample_features(graph, sampler, seed=...)` draws the same features again. `error` is the target, `predicted`
-    what pilot rows led to expect, `measured` the `Features.relative_error(kernel)` of the features that were
-    drawn, and `nonzeros` the mean number of non-zero entries of their rows.
+    `sample_features(graph, sampler, seed=...)` draws the same features again. `error` is the
+    target, `predicted` what pilot rows led to expect, `measured` the
+    `Features.relative_error(kernel)` of the features that were drawn, and `nonzeros` the mean
+    number of non-zero entries of their rows.
     """
 
     sampler: Sampler
@@ -68,23 +72,35 @@ def checked_error(error: Any, kernel: Any, sampler: Any, path: Any) -> float:
     error = checks.number("error", error, low=0, high=1, include_low=False)
     if kernel is None:
         raise checks.value_error(
-            "kernel", "must be given with `error`, which is that of one kernel; for example kernel=Diffusion(2.0)"
+            "kernel",
+            "must be given with `error`, which is that of one kernel; for example "
+            "kernel=Diffusion(2.0)",
         )
     if sampler is not None:
         raise checks.value_error(
-            "error", "and `sampler` must not both be given: with `error` the sampler is chosen; leave one out"
+            "error",
+            "and `sampler` must not both be given: with `error` the sampler is chosen; leave one "
+            "out",
         )
     if path is not None:
         raise checks.value_error(
-            "path", "must be None with `error`; call once without it, and then with sampler=features.sampler"
+            "path",
+            "must be None with `error`; call once without it, and then with "
+            "sampler=features.sampler",
         )
     return error
 
 
 def features_with_error(
-    draw: Callable[[Sampler], Features], graph: Graph, kernel: Kernel, nodes: np.ndarray, error: float
+    draw: Callable[[Sampler], Features],
+    graph: Graph,
+    kernel: Kernel,
+    nodes: np.ndarray,
+    error: float,
 ) -> Features:
-    """Features whose measured error is at most `error`; ValueError if no rows of reasonable size reach it."""
+    """Features whose measured error is at most `error`; ValueError if no rows of reasonable size
+    reach it.
+    """
     scale = kernel.check_graph(graph)
     pilot = _Pilot(graph, kernel, nodes, 0.01 * error)
     best: _Found | None = None
@@ -107,16 +123,22 @@ def features_with_error(
             features.origin = replace(features.origin, sampler=sampler, choice=choice)
             return features
         sampler = _larger(sampler, 1.1 * (measured / error) ** 2)
-    raise _refusal(kernel, error, best or nearest, min(measured, math.inf if nearest is None else nearest.error))
+    raise _refusal(
+        kernel,
+        error,
+        best or nearest,
+        min(measured, math.inf if nearest is None else nearest.error),
+    )
 
 
 def _refusal(kernel: Kernel, error: float, nearest: _Found | None, reached: float) -> ValueError:
     closest = "" if nearest is None else f" ({nearest.sampler!r} gets to about {reached:.2g})"
     return checks.value_error(
         "error",
-        f"must be larger for {kernel!r} on this graph, got {error:g}: no rows of at most {_MOST_NONZEROS:,} "
-        f"non-zero entries on average reach it{closest}; use exact products with vectors "
-        "(graphrf.apply_kernel), which store nothing, or a product of factors (graphrf.sampling.sample_product)",
+        f"must be larger for {kernel!r} on this graph, got {error:g}: no rows of at most "
+        f"{_MOST_NONZEROS:,} non-zero entries on average reach it{closest}; use exact products "
+        "with vectors (graphrf.apply_kernel), which store nothing, or a product of factors "
+        "(graphrf.sampling.sample_product)",
     )
 
 
@@ -131,11 +153,13 @@ def _larger(sampler: Any, factor: float) -> Any:
     return replace(sampler, budget=math.ceil(factor * sampler.budget))
 
 
-# -- the choice --------------------------------------------------------------------------------------
+# -- the choice ------------------------------------------------------------------------------------
 
 
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest to it."""
+    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest
+    to it.
+    """
     laplacian = kernel.laplacian
     least = float(_MOST_NONZEROS)
     for found in _deterministic(pilot, kernel, scale, error):
@@ -158,7 +182,9 @@ def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> 
 
 
 def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """Exact powers that end as early as the error allows, and cut powers, if all rows can be computed."""
+    """Exact powers that end as early as the error allows, and cut powers, if all rows can be
+    computed.
+    """
     laplacian = kernel.laplacian
 
     def exact(length: int) -> _Found:
@@ -166,7 +192,10 @@ def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) ->
 
     # tail (2 A - tail) = error A^2: for f >= 0 the error is no larger.
     enough = series_length(kernel, scale, 1 - math.sqrt(1 - min(_AIM * error, 1 - 1e-12)))
-    if enough == LONGEST_SERIES or pilot.work(ExactPowers(enough, laplacian=laplacian)) > _MOST_WORK:
+    if (
+        enough == LONGEST_SERIES
+        or pilot.work(ExactPowers(enough, laplacian=laplacian)) > _MOST_WORK
+    ):
         return
     low, high, best = -1, enough, exact(enough)
     while best.error <= error and high - low > 1:
@@ -182,7 +211,11 @@ def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) ->
     if pilot.work(ExactPowers(length, laplacian=laplacian)) <= _MOST_WORK:
         least = min(float(_MOST_NONZEROS), best.nonzeros if best.error <= error else math.inf)
         yield _sized(
-            pilot, lambda size: CutPowers(size, length, laplacian=laplacian), error, least, math.ceil(least)
+            pilot,
+            lambda size: CutPowers(size, length, laplacian=laplacian),
+            error,
+            least,
+            math.ceil(least),
         )
 
 
@@ -194,9 +227,11 @@ def _sized(
     most: int,
     auto: AutoLengths | None = None,
 ) -> _Found:
-    """The smallest sampler of a family that reaches the error, or one that needs more non-zeros than `least`.
+    """The smallest sampler of a family that reaches the error, or one that needs more non-zeros
+    than `least`.
 
-    Errors decrease like size^(-1/2) or faster, which leads to a bracket, which is bisected on a logarithmic scale.
+    Errors decrease like size^(-1/2) or faster, which leads to a bracket, which is bisected on a
+    logarithmic scale.
     """
     low, high, size = 0, most + 1, min(_FIRST_BUDGET, most)
     best: _Found | None = None
@@ -221,22 +256,23 @@ def _sized(
     return best
 
 
-# -- predictions -------------------------------------------------------------------------------------
+# -- predictions -----------------------------------------------------------------------------------
 
 
 class _Pilot:
-    r"""Predicts |Phi Phi^T - K|_F / |K|_F over some nodes from a few rows of Phi, and the same rows of F.
+    r"""Predicts |Phi Phi^T - K|_F / |K|_F over some nodes from a few rows of Phi, and the same rows
+    of F.
 
-    With delta_i = phi_i - F_i, E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j. If rows are independent
-    and unbiased, these terms are uncorrelated off the diagonal, so that
+    With delta_i = phi_i - F_i, E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j. If rows
+    are independent and unbiased, these terms are uncorrelated off the diagonal, so that
 
     .. math:: E |E|_F^2 = \sum_i E_{ii}^2 + 2 \sum_{i \ne j} (F_j \cdot \delta_i)^2
               + \sum_{i \ne j} (\delta_i \cdot \delta_j)^2.
 
-    The second sum over all j is |F delta_i|^2 less its diagonal, so a weighted sample of rows i suffices: all of
-    the largest degrees, and a random part of the others. |F delta_i|^2 summed over i is the mean of |F sum_i s_i
-    delta_i|^2 over random signs s. The third sum, and the mixed terms of deterministic rows, are estimated from
-    pairs of pilot rows.
+    The second sum over all j is |F delta_i|^2 less its diagonal, so a weighted sample of rows i
+    suffices: all of the largest degrees, and a random part of the others. |F delta_i|^2 summed over
+    i is the mean of |F sum_i s_i delta_i|^2 over random signs s. The third sum, and the mixed terms
+    of deterministic rows, are estimated from pairs of pilot rows.
     """
 
     def __init__(self, graph: Graph, kernel: Kernel, nodes: np.ndarray, tol: float) -> None:
@@ -249,7 +285,9 @@ class _Pilot:
         hubs = n_rows // _HUBS if n_rows < n else n
         others = rng.choice(order[hubs:], n_rows - hubs, replace=False) if n_rows < n else order[:0]
         self._rows = self._nodes[np.concatenate([order[:hubs], others])]
-        self._weights = np.concatenate([np.ones(hubs), np.full(others.size, (n - hubs) / max(others.size, 1))])
+        self._weights = np.concatenate(
+            [np.ones(hubs), np.full(others.size, (n - hubs) / max(others.size, 1))]
+        )
         self._signs = rng.integers(0, 2, (n_rows, _SUMS)) * 2.0 - 1.0
         units = np.zeros((graph.n_nodes, n_rows))
         units[self._rows, np.arange(n_rows)] = 1.0
@@ -261,7 +299,9 @@ class _Pilot:
     def work(self, sampler: Sampler) -> float:
         """Multiply-adds of powers of all rows."""
         few = self._rows[:: max(1, self._rows.size // 8)]
-        record = sample_rows(sampler.prepare(self._graph, _SEED), few, self._graph.n_nodes, few.size)
+        record = sample_rows(
+            sampler.prepare(self._graph, _SEED), few, self._graph.n_nodes, few.size
+        )
         assert record.work is not None
         return float(record.work.mean()) * self._nodes.size
 
@@ -269,14 +309,20 @@ class _Pilot:
         """The lengths for the graph at the power of four nearest to a size."""
         near = min(4 ** round(math.log(size, 4)), MOST_WALKS)
         if near not in self._laws:
-            self._laws[near] = auto.law(self._graph, RandomWalks(near, auto, laplacian=auto.laplacian))
+            self._laws[near] = auto.law(
+                self._graph, RandomWalks(near, auto, laplacian=auto.laplacian)
+            )
         return self._laws[near]
 
     def judged(self, sampler: Any, law: Stratified | None = None) -> _Found:
-        """The sampler with its predicted error and non-zeros, from rows with the given lengths, if any."""
+        """The sampler with its predicted error and non-zeros, from rows with the given lengths, if
+        any.
+        """
         drawing = sampler
         if law is not None:
-            drawing = replace(sampler, lengths=law.survival if isinstance(sampler, CompressedPowers) else law)
+            drawing = replace(
+                sampler, lengths=law.survival if isinstance(sampler, CompressedPowers) else law
+            )
         prepared, n_nodes = drawing.prepare(self._graph, _SEED), self._graph.n_nodes
         info = sample_info(prepared, n_nodes, 0, np.dtype(np.float64))
         record = sample_rows(prepared, self._rows, n_nodes, self._rows.size)

@@ -1,4 +1,6 @@
-"""Samplers on a torch device: blocks of the records that compiled loops make, and the record built from them."""
+"""Samplers on a torch device: blocks of the records that compiled loops make, and the record built
+from them.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ from graphrf.sampling.walks.walks_torch import DeviceWalks
 
 # Factor for the space that allocators leave between tensors.
 _ROOM = 1.3
-# Visits of a block: on the CPU adapted to its caches, elsewhere enough to fill a device; and the maximum share of
-# the available memory.
+# Visits of a block: on the CPU adapted to its caches, elsewhere enough to fill a device; and the
+# maximum share of the available memory.
 _HOST_VISITS, _DEVICE_VISITS = 2_000_000, 50_000_000
 _SHARE = 0.25
 # Share of a finished column that may stay empty.
@@ -31,7 +33,8 @@ _WASTE = 0.15
 
 
 class OnDevice:
-    """A prepared sampler of graphrf (else TypeError) whose blocks torch makes; other attributes are the sampler's.
+    """A prepared sampler of graphrf (else TypeError) whose blocks torch makes; other attributes are
+    the sampler's.
 
     Blocks are numpy arrays if the device is the CPU, and tensors on any other.
     """
@@ -47,8 +50,9 @@ class OnDevice:
         else:
             raise checks.type_error(
                 "sampler",
-                "must be RandomWalks, CompressedPowers, CutPowers or ExactPowers for engine='torch', "
-                f"got {checks.describe(prepared.sampler)}; others are sampled with engine='numba', device='cpu'",
+                "must be RandomWalks, CompressedPowers, CutPowers or ExactPowers for "
+                f"engine='torch', got {checks.describe(prepared.sampler)}; others are sampled with "
+                "engine='numba', device='cpu'",
             )
 
     def __getattr__(self, name: str) -> Any:
@@ -62,7 +66,9 @@ class OnDevice:
 
     def sample(self, sources: np.ndarray) -> Block | DeviceBlock:
         """The record of `sources`."""
-        block = self._maker.sample(torch.from_numpy(np.array(sources, dtype=np.int64)).to(self.device))
+        block = self._maker.sample(
+            torch.from_numpy(np.array(sources, dtype=np.int64)).to(self.device)
+        )
         return host_block(block) if self.device.type == "cpu" else block
 
     def block_rows(self, limit: int | None) -> int:
@@ -91,7 +97,10 @@ class DeviceRecordBuilder:
     def __init__(self, n_nodes: int, expected: tuple[int, int]) -> None:
         self._n_nodes = n_nodes
         # Entries and visits that columns are allocated for.
-        self.room: tuple[int, int] = int(SPARE * expected[0]) + SLACK, int(SPARE * expected[1]) + SLACK
+        self.room: tuple[int, int] = (
+            int(SPARE * expected[0]) + SLACK,
+            int(SPARE * expected[1]) + SLACK,
+        )
         self._columns: dict[str, Tensor] = {}
         self._used = {"entries": 0, "visits": 0}
         self._per_row: dict[str, list[Tensor]] = {}
@@ -119,7 +128,9 @@ class DeviceRecordBuilder:
                 if column is None:
                     column = values.new_empty(max(stop, room))
                 elif stop > column.numel():
-                    column = torch.cat([column[:start], values.new_empty(stop // 2 + values.numel())])
+                    column = torch.cat(
+                        [column[:start], values.new_empty(stop // 2 + values.numel())]
+                    )
                 column[start:stop] = values
                 self._columns[name] = column
                 self._used[kind] = stop
@@ -132,7 +143,9 @@ class DeviceRecordBuilder:
         for name in list(self._columns):
             whole = self._columns.pop(name)  # freed, if copied, before the next column
             used = n_entries if name in ("indices", "visits_per_entry") else n_visits
-            columns[name] = whole[:used].clone() if used < (1 - _WASTE) * whole.numel() else whole[:used]
+            columns[name] = (
+                whole[:used].clone() if used < (1 - _WASTE) * whole.numel() else whole[:used]
+            )
         columns["indices"] = columns["indices"].to(index)
         per_row = {name: torch.cat(parts) for name, parts in self._per_row.items()}
         pointers = {

@@ -11,12 +11,15 @@ from torch import Tensor
 from graphrf.features.device_record import host_array
 from graphrf.sampling.block import Block
 
-# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far less.
+# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far
+# less.
 _MOST_KEYS = 2**30
 
 
 class DeviceBlock(NamedTuple):
-    """`graphrf.sampling.block.Block` as tensors of one device, with 16-bit integers as in `DeviceRecord`."""
+    """`graphrf.sampling.block.Block` as tensors of one device, with 16-bit integers as in
+    `DeviceRecord`.
+    """
 
     entries_per_row: Tensor
     visits_per_row: Tensor
@@ -34,7 +37,9 @@ class DeviceBlock(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Packing of row, node and step, at most `max_step`, into an int64, so that keys sort as (row, node, step)."""
+    """Packing of row, node and step, at most `max_step`, into an int64, so that keys sort as (row,
+    node, step).
+    """
 
     n_nodes: int
     max_step: int
@@ -82,8 +87,8 @@ def merged(
 ) -> DeviceBlock:
     """The block of visits in any order: sorted by (row, node, step), with equal keys added up.
 
-    `values`, one for each key, become `counts`; None counts the visits of a key, in 16 bits. Sums of more than two
-    floats of a key may depend on the device.
+    `values`, one for each key, become `counts`; None counts the visits of a key, in 16 bits. Sums
+    of more than two floats of a key may depend on the device.
     """
     if values is None:
         keys = torch.sort(keys).values
@@ -122,7 +127,9 @@ def merged(
 def in_parts(
     make: Callable[[Tensor], DeviceBlock], sources: Tensor, visits_per_row: float, packing: Packing
 ) -> DeviceBlock:
-    """The block of all sources, which `make` makes of as many at once as torch can sort the keys of."""
+    """The block of all sources, which `make` makes of as many at once as torch can sort the keys
+    of.
+    """
     rows = max(1, int(_MOST_KEYS / visits_per_row))
     return joined([make(part) for part in sources.split(min(rows, packing.most_rows))])
 
@@ -131,7 +138,9 @@ def joined(blocks: Sequence[DeviceBlock]) -> DeviceBlock:
     """One block of the rows of several blocks, in order."""
     if len(blocks) == 1:
         return blocks[0]
-    fields: list[Any] = [None if parts[0] is None else torch.cat(parts) for parts in zip(*blocks, strict=True)]
+    fields: list[Any] = [
+        None if parts[0] is None else torch.cat(parts) for parts in zip(*blocks, strict=True)
+    ]
     return DeviceBlock(*fields)
 
 

@@ -23,10 +23,12 @@ _PLAIN = (bool, int, float, str)
 
 
 class Sampler(Protocol):
-    """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and `CompressedPowers`.
+    """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and
+    `CompressedPowers`.
 
-    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an example. One whose
-    settings depend on the graph also has `resolved(graph)`, which Gaussian processes call once before training.
+    Any class with these two attributes and this method is a sampler; `PreparedSampler` has an
+    example. One whose settings depend on the graph also has `resolved(graph)`, which Gaussian
+    processes call once before training.
     """
 
     @property
@@ -49,19 +51,22 @@ class PreparedSampler(ABC):
 
     A record holds c_ivk for source i, node v and step k, such that
 
-    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m = \text{n\_walks}.
+    .. math:: \frac{E[c_{ivk}]}{m \, S(k)} \sqrt{\frac{d_i}{d_v}} = (W^k)_{iv}, \qquad m =
+        \text{n\_walks}.
 
-    For walks, c_ivk counts those that stand on v after k steps; for powers it is the probability of that, with m =
-    S(k) = 1. For the combinatorial Laplacian W itself holds the probabilities, and there are no d. Rows of
-    different sources must be independent for features to be unbiased off the diagonal.
+    For walks, c_ivk counts those that stand on v after k steps; for powers it is the probability of
+    that, with m = S(k) = 1. For the combinatorial Laplacian W itself holds the probabilities, and
+    there are no d. Rows of different sources must be independent for features to be unbiased off
+    the diagonal.
 
-    Your own sampler derives from this class and defines `sample`; walks also set `n_walks`. Everything else has
-    defaults; sizes, from which memory is predicted, are estimated from a few rows.
+    Your own sampler derives from this class and defines `sample`; walks also set `n_walks`.
+    Everything else has defaults; sizes, from which memory is predicted, are estimated from a few
+    rows.
 
-    `degrees`, shape (N,), are the d of the nodes, any positive number for an isolated one, None for the
-    combinatorial Laplacian, and `scale` is the graph's. `counts_dtype` is the type of c_ivk: uint16, or float32
-    for powers, whose blocks have multiply-adds; `row_bytes` are those of a row beside the six arrays of every
-    record; `remedy` is advice for the message of a MemoryError.
+    `degrees`, shape (N,), are the d of the nodes, any positive number for an isolated one, None for
+    the combinatorial Laplacian, and `scale` is the graph's. `counts_dtype` is the type of c_ivk:
+    uint16, or float32 for powers, whose blocks have multiply-adds; `row_bytes` are those of a row
+    beside the six arrays of every record; `remedy` is advice for the message of a MemoryError.
 
     Examples
     --------
@@ -94,14 +99,18 @@ class PreparedSampler(ABC):
     ...         uniforms = np.sort(rng.random(self.n_walks))
     ...         at, found = np.full(self.n_walks, source), []
     ...         for k, share in enumerate(self.survival.table):
-    ...             at = at[: np.searchsorted(uniforms, share)]  # those whose uniform number is below S(k)
+    ...             at = at[
+    ...                 : np.searchsorted(uniforms, share)
+    ...             ]  # those whose uniform number is below S(k)
     ...             if k > 0:
     ...                 at = indices[rng.integers(indptr[at], indptr[at + 1])]
     ...             found.append(np.stack([np.full(at.size, row), at, np.full(at.size, k)]))
     ...         return np.concatenate(found, axis=1)
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     >>> sampler = PlainWalks(n_walks=200, survival=grf.sampling.Survival.geometric(0.2))
-    >>> grf.sample_features(graph, sampler, seed=0).relative_error(grf.Diffusion(lengthscale=1.0)) < 0.1
+    >>> grf.sample_features(graph, sampler, seed=0).relative_error(
+    ...     grf.Diffusion(lengthscale=1.0)
+    ... ) < 0.1
     True
     """
 
@@ -117,14 +126,17 @@ class PreparedSampler(ABC):
         self.survival: Survival = sampler.survival
         self.n_nodes: int = graph.n_nodes
         self.scale: float = graph.laplacian_scale(sampler.laplacian)
-        self.degrees: np.ndarray | None = graph.walk_degrees if sampler.laplacian == "normalized" else None
+        self.degrees: np.ndarray | None = (
+            graph.walk_degrees if sampler.laplacian == "normalized" else None
+        )
 
     @abstractmethod
     def sample(self, sources: np.ndarray) -> Block:
         """The record of `sources`, which depends for each of them on the seed and itself alone.
 
-        It may run in threads. Powers come with their multiply-adds; cut rows of exact powers also with the
-        Euclidean norm of the part that was cut from each row of W^k (not of the probabilities).
+        It may run in threads. Powers come with their multiply-adds; cut rows of exact powers also
+        with the Euclidean norm of the part that was cut from each row of W^k (not of the
+        probabilities).
         """
 
     @property
@@ -151,5 +163,8 @@ class PreparedSampler(ABC):
     def describe(self) -> dict[str, Any]:
         """The sampler's settings in types that JSON supports, for the description of features."""
         settings = {name: value for name, value in vars(self.sampler).items() if value is not None}
-        plain = {name: value if isinstance(value, _PLAIN) else repr(value) for name, value in settings.items()}
+        plain = {
+            name: value if isinstance(value, _PLAIN) else repr(value)
+            for name, value in settings.items()
+        }
         return {"sampler": type(self.sampler).__name__, **plain}

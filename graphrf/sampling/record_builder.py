@@ -18,20 +18,31 @@ _COUNTS = np.dtype(np.uint16)
 
 
 def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 2) -> int:
-    """Memory of a record: 4 bytes per visit (6 a value of powers), 6 or 10 an entry, 20 or 24 a row."""
+    """Memory of a record: 4 bytes per visit (6 a value of powers), 6 or 10 an entry, 20 or 24 a
+    row.
+    """
     index = 4 if n_entries < 2**31 else 8
-    return (2 + count_bytes) * n_visits + (2 + index) * n_entries + (8 + index) * (n_rows + 1) + 8 * n_rows
+    return (
+        (2 + count_bytes) * n_visits
+        + (2 + index) * n_entries
+        + (8 + index) * (n_rows + 1)
+        + 8 * n_rows
+    )
 
 
 class RecordBuilder:
     """One record from blocks that arrive in order.
 
-    Arrays are allocated once, a little larger than expected, so that peak memory is the record and the blocks in
-    flight.
+    Arrays are allocated once, a little larger than expected, so that peak memory is the record and
+    the blocks in flight.
     """
 
     def __init__(
-        self, n_rows: int, n_nodes: int, expected: tuple[int, int], counts_dtype: np.dtype[Any] = _COUNTS
+        self,
+        n_rows: int,
+        n_nodes: int,
+        expected: tuple[int, int],
+        counts_dtype: np.dtype[Any] = _COUNTS,
     ) -> None:
         entries, visits = (int(SPARE * size) + SLACK for size in expected)
         self._wide = max(entries, n_nodes) >= 2**31
@@ -69,12 +80,16 @@ class RecordBuilder:
                     array = arrays[name] = _enlarged(array, start, stop + stop // 2)
                 array[start:stop] = getattr(block, name)
         if block.work is None and self._visits["counts"].dtype == np.float32:
-            raise ValueError("blocks of powers (float32) must have `work`, the multiply-adds of each row")
+            raise ValueError(
+                "blocks of powers (float32) must have `work`, the multiply-adds of each row"
+            )
         for name in ("work", "dropped"):
             values = getattr(block, name)
             if values is not None:
                 if name not in self._per_row:
-                    self._per_row[name] = np.empty((self._indptr.size - 1, *values.shape[1:]), values.dtype)
+                    self._per_row[name] = np.empty(
+                        (self._indptr.size - 1, *values.shape[1:]), values.dtype
+                    )
                 self._per_row[name][self._rows : end] = values
         self._rows = end
 
@@ -90,7 +105,13 @@ class RecordBuilder:
                 array.resize(size, refcheck=False)
         # scipy requires both index arrays to have one type.
         indptr = self._indptr.astype(self._entries["indices"].dtype)
-        return Record(indptr=indptr, visit_ptr=self._visit_ptr, **self._entries, **self._visits, **self._per_row)
+        return Record(
+            indptr=indptr,
+            visit_ptr=self._visit_ptr,
+            **self._entries,
+            **self._visits,
+            **self._per_row,
+        )
 
 
 def draw_into(
@@ -101,7 +122,9 @@ def draw_into(
     threads: int,
     after: Callable[[int], Any] | None = None,
 ) -> None:
-    """Append the blocks of some nodes, `size` rows each, to a builder; `after` gets their number of rows."""
+    """Append the blocks of some nodes, `size` rows each, to a builder; `after` gets their number of
+    rows.
+    """
     tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
     for block in ordered_map(prepared.sample, tasks, threads):
         builder.append(block)

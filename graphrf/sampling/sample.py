@@ -1,4 +1,6 @@
-"""`sample_features`: validates its arguments and draws rows in memory, on a device or into a folder."""
+"""`sample_features`: validates its arguments and draws rows in memory, on a device or into a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +53,11 @@ def sample_features(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> Features:
-    r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's Laplacian.
+    r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's
+    Laplacian.
 
-    Random walks record their visits, powers of the walk matrix their values; the modulation f enters later
-    (`Features.matrix`), so one sample serves all kernels. For a kernel K = F F^T,
+    Random walks record their visits, powers of the walk matrix their values; the modulation f
+    enters later (`Features.matrix`), so one sample serves all kernels. For a kernel K = F F^T,
 
     .. math:: E[\phi(i)] = F_{i \cdot}, \qquad E[\phi(i) \cdot \phi(j)] = K_{ij} \; (i \ne j).
 
@@ -63,24 +66,25 @@ def sample_features(
     graph : Graph
         Undirected.
     sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
-        Default: `CompressedPowers(budget=32)`, which takes about as many operations as `RandomWalks(32)`, has 0.25
-        times its error (geometric mean over nine graphs and six kernels; 1.11 times in the worst case) and 1.13
-        times the non-zeros (`benchmarks/default_sampler.py`).
+        Default: `CompressedPowers(budget=32)`, which takes about as many operations as
+        `RandomWalks(32)`, has 0.25 times its error (geometric mean over nine graphs and six
+        kernels; 1.11 times in the worst case) and 1.13 times the non-zeros
+        (`benchmarks/default_sampler.py`).
     kernel : Kernel, optional
         With `error`: the kernel for which the sampler is chosen.
     error : float in (0, 1], optional
-        Instead of `sampler`: the target |Phi Phi^T - K|_F / |K|_F over `nodes`. The sampler that is predicted to
-        reach it with the fewest non-zeros is used, and a larger sample drawn if the measured error exceeds it
-        (`Features.sampler`, `Features.choice`).
+        Instead of `sampler`: the target |Phi Phi^T - K|_F / |K|_F over `nodes`. The sampler that is
+        predicted to reach it with the fewest non-zeros is used, and a larger sample drawn if the
+        measured error exceeds it (`Features.sampler`, `Features.choice`).
     nodes : array_like of int positions or str names, optional
         The rows, in this order. Default: all.
     seed : int in [0, 2^63), optional
-        None draws one, which the result records, or takes that of the features in `path`. A given seed gives the
-        same bits on any number of threads and for any choice of other nodes.
+        None draws one, which the result records, or takes that of the features in `path`. A given
+        seed gives the same bits on any number of threads and for any choice of other nodes.
     engine : {"numba", "torch"}, optional
-        Compiled loops on the CPU (its default), or torch on `device` (extra `gp`). Walks have the same bits with
-        both, powers on the CPU; elsewhere these agree up to rounding, which rarely changes a random choice between
-        nodes.
+        Compiled loops on the CPU (its default), or torch on `device` (extra `gp`). Walks have the
+        same bits with both, powers on the CPU; elsewhere these agree up to rounding, which rarely
+        changes a random choice between nodes.
     device : str or torch.device
         Such as "cuda"; it must support float64. The features stay there (`Features.device`).
     n_threads : int, optional
@@ -88,12 +92,13 @@ def sample_features(
     dtype : {"float32", "float64"}
         Type of the matrices made from the features.
     path : path of a folder, optional
-        Blocks of rows are written there atomically as they are drawn. A call with the same arguments continues
-        where an earlier one ended, even if that was killed; processes that run at once share the work. The result
-        is bit for bit the same as without `path`. `load_features` opens the folder without the graph.
+        Blocks of rows are written there atomically as they are drawn. A call with the same
+        arguments continues where an earlier one ended, even if that was killed; processes that run
+        at once share the work. The result is bit for bit the same as without `path`.
+        `load_features` opens the folder without the graph.
     memory_limit : int, optional
-        Maximum bytes of the result and the current blocks, beside the graph and the arrays that the sampler
-        derives from it. Default: the memory available.
+        Maximum bytes of the result and the current blocks, beside the graph and the arrays that the
+        sampler derives from it. Default: the memory available.
     progress : bool
         Show a progress bar on standard error.
 
@@ -104,25 +109,28 @@ def sample_features(
     Raises
     ------
     TypeError, ValueError
-        For a directed graph, unknown nodes, an unavailable device, or samplers that are not part of graphrf with
-        torch; if `path` holds other features, other files or a damaged block, which is named, or is given with a
-        device other than the CPU; if `error` is given without `kernel`, or with `sampler` or `path`, or no rows of
-        at most 4,096 non-zeros on average reach it.
+        For a directed graph, unknown nodes, an unavailable device, or samplers that are not part of
+        graphrf with torch; if `path` holds other features, other files or a damaged block, which is
+        named, or is given with a device other than the CPU; if `error` is given without `kernel`,
+        or with `sampler` or `path`, or no rows of at most 4,096 non-zeros on average reach it.
     ImportError
         If torch is needed and not installed.
     OSError
-        If `path` cannot be written, or the disk is full: finished blocks are kept, and the next call continues.
+        If `path` cannot be written, or the disk is full: finished blocks are kept, and the next
+        call continues.
     MemoryError
-        If `memory_limit` would be exceeded, before more than the sampler's arrays and one block is allocated.
+        If `memory_limit` would be exceeded, before more than the sampler's arrays and one block is
+        allocated.
 
     Notes
     -----
-    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory, and bytes of a folder: 4 for
-    each distinct (source, node, step), 6 for powers, and 6 more for each distinct (source, node), plus 20 per
-    source. Arrays derived from the graph: for walks 8 bytes per entry of the adjacency if weights differ, and a
-    copy of it (16) if nodes are isolated or the Laplacian is combinatorial; for powers about 30, and 60
-    temporarily. An `error` takes some seconds for pilot rows, and memory for at most some 100 million numbers;
-    exact and cut powers are omitted if all rows would take more than 2e10 multiply-adds.
+    Time: O(n m (mean length + 1)) for walks; for powers see the samplers. Memory, and bytes of a
+    folder: 4 for each distinct (source, node, step), 6 for powers, and 6 more for each distinct
+    (source, node), plus 20 per source. Arrays derived from the graph: for walks 8 bytes per entry
+    of the adjacency if weights differ, and a copy of it (16) if nodes are isolated or the Laplacian
+    is combinatorial; for powers about 30, and 60 temporarily. An `error` takes some seconds for
+    pilot rows, and memory for at most some 100 million numbers; exact and cut powers are omitted if
+    all rows would take more than 2e10 multiply-adds.
 
     Examples
     --------
@@ -131,7 +139,9 @@ def sample_features(
     >>> features = grf.sample_features(graph, grf.RandomWalks(n_walks=16), seed=0)
     >>> features.matrix(grf.Diffusion(lengthscale=1.0)).shape
     (34, 34)
-    >>> features = grf.sample_features(graph, kernel=grf.Diffusion(lengthscale=3.0), error=0.1, seed=0)
+    >>> features = grf.sample_features(
+    ...     graph, kernel=grf.Diffusion(lengthscale=3.0), error=0.1, seed=0
+    ... )
     >>> features.sampler, features.choice.measured <= 0.1
     (CutPowers(budget=22, max_length=6, laplacian='normalized'), True)
     """
@@ -140,7 +150,8 @@ def sample_features(
     elif kernel is not None:
         raise checks.value_error(
             "error",
-            "must be given with `kernel`; without an error, features serve every kernel: leave `kernel` out",
+            "must be given with `kernel`; without an error, features serve every kernel: leave "
+            "`kernel` out",
         )
     require_graph(graph)
     sampler = CompressedPowers() if sampler is None else require_sampler(sampler)
@@ -154,13 +165,22 @@ def sample_features(
     if folder is not None and place is not None and place.type != "cpu":
         raise checks.value_error(
             "path",
-            f"must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; leave "
-            "`device` out, and move the features there (Features.to)",
+            f"must be None for samples on a device, got {str(path)!r} and device={str(device)!r}; "
+            "leave `device` out, and move the features there (Features.to)",
         )
     threads = thread_count(n_threads)
     limit = None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1)
     task = SamplingTask(
-        graph, sampler, sources, nodes is None, checked_seed(seed, folder), plain, place, threads, limit, progress
+        graph,
+        sampler,
+        sources,
+        nodes is None,
+        checked_seed(seed, folder),
+        plain,
+        place,
+        threads,
+        limit,
+        progress,
     )
     if error is not None:
 
@@ -184,7 +204,9 @@ def _record(task: SamplingTask) -> Record | DeviceRecord:
     builder: Any
     if task.place is None or task.place.type == "cpu":
         task.require_room(task.expected, task.working_bytes)
-        builder = RecordBuilder(task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype)
+        builder = RecordBuilder(
+            task.sources.size, task.graph.n_nodes, task.expected, task.prepared.counts_dtype
+        )
     else:
         from graphrf.sampling.device import DeviceRecordBuilder
 
@@ -197,10 +219,14 @@ def _record(task: SamplingTask) -> Record | DeviceRecord:
 def _origin(task: SamplingTask) -> Origin:
     """Origin of a task's features; the sampler bound to the graph, which is large, is not kept."""
     follow = partial(_updated, replace(task))  # without cached properties
-    return Origin(partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow)
+    return Origin(
+        partial(apply_kernel, task.graph), task.graph.adjacency.nnz, task.sampler, follow=follow
+    )
 
 
-def _updated(task: SamplingTask, features: Features, graph: Graph, n_threads: int | None) -> Features:
+def _updated(
+    task: SamplingTask, features: Features, graph: Graph, n_threads: int | None
+) -> Features:
     """See `Features.updated`."""
     after, record = updated_record(task, features, graph, n_threads)
     return Features(after.info, features.nodes, record, _origin(after))
@@ -218,7 +244,8 @@ def require_sampler(sampler: Any) -> Sampler:
     if isinstance(sampler, type) or not hasattr(sampler, "prepare"):
         raise checks.type_error(
             "sampler",
-            f"must be a sampler such as CompressedPowers(32) or RandomWalks(32), got {checks.describe(sampler)}",
+            "must be a sampler such as CompressedPowers(32) or RandomWalks(32), got "
+            f"{checks.describe(sampler)}",
         )
     found: Sampler = sampler
     return found
@@ -229,5 +256,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         name = str(dtype) if dtype is None else np.dtype(dtype).name  # numpy takes None for float64
     except TypeError:
-        raise checks.type_error("dtype", f"must be 'float32' or 'float64', got {checks.describe(dtype)}") from None
+        raise checks.type_error(
+            "dtype", f"must be 'float32' or 'float64', got {checks.describe(dtype)}"
+        ) from None
     return np.dtype(checks.choice("dtype", name, ("float32", "float64")))

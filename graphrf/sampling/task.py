@@ -1,4 +1,6 @@
-"""A call of `sample_features` with valid arguments: the rows to draw, and the memory that they need."""
+"""A call of `sample_features` with valid arguments: the rows to draw, and the memory that they
+need.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _THREAD_BYTES = 3 * 2**20
 class SamplingTask:
     """Valid arguments of a call of `sample_features`.
 
-    `sources` are the nodes of the rows, `all_nodes` is True if none were chosen, `place` is the device of torch,
-    None for compiled loops.
+    `sources` are the nodes of the rows, `all_nodes` is True if none were chosen, `place` is the
+    device of torch, None for compiled loops.
     """
 
     graph: Graph
@@ -50,7 +52,9 @@ class SamplingTask:
 
     @cached_property
     def prepared(self) -> Any:
-        """The sampler bound to the graph; its arrays are allocated before room for rows is measured."""
+        """The sampler bound to the graph; its arrays are allocated before room for rows is
+        measured.
+        """
         prepared = self.sampler.prepare(self.graph, self.seed)
         if self.place is None:
             return prepared
@@ -92,7 +96,9 @@ class SamplingTask:
     @cached_property
     def expected(self) -> tuple[int, int]:
         """Approximate entries and visits of the record; MemoryError if a pilot does not fit."""
-        self.require_room((0, 0), self.prepared.working_bytes(min(self.block_rows, _PILOT_ROWS)), at_least=True)
+        self.require_room(
+            (0, 0), self.prepared.working_bytes(min(self.block_rows, _PILOT_ROWS)), at_least=True
+        )
         return expected_size(self.prepared, self.sources, self.block_rows)
 
     @property
@@ -102,26 +108,31 @@ class SamplingTask:
 
     @property
     def working_bytes(self) -> int:
-        """Memory beside the record during sampling: scratch of each thread, and blocks in flight."""
+        """Memory beside the record during sampling: scratch of each thread, and blocks
+        in flight.
+        """
         if self.place is not None:
             return int(self.prepared.working_bytes(self.block_rows))
         n_blocks = -(-self.sources.size // self.block_rows)
-        # Waiting blocks are not in the record yet, so they add nothing, but the one that is copied and the room
-        # that threads reserve for the next one do. Free memory of one thread is not available to others.
+        # Waiting blocks are not in the record yet, so they add nothing, but the one that is copied
+        # and the room that threads reserve for the next one do. Free memory of one thread is not
+        # available to others.
         busy = min(self.threads, n_blocks)
         scratch = busy * self.prepared.working_bytes(1) + (busy - 1) * _THREAD_BYTES
         return int(scratch + min(self.threads + 1, n_blocks) * self.expected_bytes // n_blocks)
 
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
-        """Raise MemoryError if a record of (at least) this size, and so many bytes beside it, do not fit."""
+        """Raise MemoryError if a record of (at least) this size, and so many bytes beside it, do
+        not fit.
+        """
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:
             about = "more than" if at_least else "about"
             raise NoRoomError(
-                f"features of {self.sources.size} nodes with {self.prepared.sampler!r} need {about} "
-                f"{needed / 2**30:.3g} GiB, but {limit_words(self.memory_limit, self.limit)}; "
-                f"{self.prepared.remedy}, pass fewer `nodes`, or use the exact series (graphrf.apply_kernel), "
-                "which stores nothing"
+                f"features of {self.sources.size} nodes with {self.prepared.sampler!r} need "
+                f"{about} {needed / 2**30:.3g} GiB, but "
+                f"{limit_words(self.memory_limit, self.limit)}; {self.prepared.remedy}, pass fewer "
+                "`nodes`, or use the exact series (graphrf.apply_kernel), which stores nothing"
             )
 
     def bar(self) -> Any:
@@ -134,15 +145,21 @@ class SamplingTask:
 
             def after(n_rows: int) -> None:
                 bar.update(n_rows)
-                # The limit also holds if the record exceeds its estimate by more than a pilot's error.
-                if any(now > SPARE * expected for now, expected in zip(builder.size, self.expected, strict=True)):
+                # The limit also holds if the record exceeds its estimate by more than a pilot's
+                # error.
+                if any(
+                    now > SPARE * expected
+                    for now, expected in zip(builder.size, self.expected, strict=True)
+                ):
                     self.require_room(builder.size, self.working_bytes, at_least=True)
 
             draw_into(builder, self.prepared, self.sources, self.block_rows, self.threads, after)
         return builder.record()
 
 
-def sample_info(prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]) -> SampleInfo:
+def sample_info(
+    prepared: PreparedSampler, n_nodes: int, seed: int, dtype: np.dtype[Any]
+) -> SampleInfo:
     """Settings that all rows of a prepared sampler share."""
     return SampleInfo(
         n_nodes=n_nodes,
@@ -165,14 +182,22 @@ def few_rows(prepared: PreparedSampler, sources: np.ndarray, n_nodes: int) -> Re
     return sample_rows(prepared, few, n_nodes, few.size)
 
 
-def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: int) -> tuple[int, int]:
-    """Entries and visits of the record, from a pilot; an upper bound for few sources, or small rows."""
+def expected_size(
+    prepared: PreparedSampler, sources: np.ndarray, block_rows: int
+) -> tuple[int, int]:
+    """Entries and visits of the record, from a pilot; an upper bound for few sources, or small
+    rows.
+    """
     entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
     n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
-    few = sources.size < 2 * n_pilot or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
+    few = (
+        sources.size < 2 * n_pilot
+        or expected_bytes(prepared, sources, (entries, visits)) < _SMALL_BYTES
+    )
     if few:
         return entries, visits
-    # One source at random from each of n_pilot equal ranges: evenly spaced ones may all be of one kind.
+    # One source at random from each of n_pilot equal ranges: evenly spaced ones may all be of one
+    # kind.
     ranges = np.linspace(0, sources.size, n_pilot + 1)
     places = ranges[:-1] + np.random.default_rng(0).random(n_pilot) * np.diff(ranges)
     pilot = sources[np.minimum(places.astype(np.int64), sources.size - 1)]
@@ -185,12 +210,16 @@ def expected_size(prepared: PreparedSampler, sources: np.ndarray, block_rows: in
     return int(factor * n_entries), int(factor * n_visits)
 
 
-def expected_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int]) -> int:
+def expected_bytes(
+    prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int]
+) -> int:
     """Memory of the record of the expected size."""
     record = record_bytes(sources.size, *expected, prepared.counts_dtype.itemsize)
     return record + sources.size * prepared.row_bytes
 
 
-def needed_bytes(prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int], working: int) -> int:
+def needed_bytes(
+    prepared: PreparedSampler, sources: np.ndarray, expected: tuple[int, int], working: int
+) -> int:
     """Peak memory: the record of the expected size, and `working` bytes beside it."""
     return expected_bytes(prepared, sources, expected) + working

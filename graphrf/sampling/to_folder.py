@@ -9,14 +9,25 @@ from typing import Any
 
 from graphrf.features.error import Origin
 from graphrf.features.features import Features
-from graphrf.features.folder import BlockNodes, FeatureFolder, cut, identity_of, node_array, write_rows
+from graphrf.features.folder import (
+    BlockNodes,
+    FeatureFolder,
+    cut,
+    identity_of,
+    node_array,
+    write_rows,
+)
 from graphrf.sampling.block_sizes import block_rows, file_rows
 from graphrf.sampling.record_builder import sample_rows
 from graphrf.sampling.task import SamplingTask, few_rows
 
 
-def sample_to_folder(task: SamplingTask, folder: FeatureFolder, origin: Origin, *, any_seed: bool) -> Features:
-    """The features of a task, written to the folder; `any_seed` takes that of a folder that exists."""
+def sample_to_folder(
+    task: SamplingTask, folder: FeatureFolder, origin: Origin, *, any_seed: bool
+) -> Features:
+    """The features of a task, written to the folder; `any_seed` takes that of a folder
+    that exists.
+    """
     rows = file_rows(task.sources.size, task.expected_bytes, task.graph.n_nodes)
     _require_room(task, rows)
     try:
@@ -33,7 +44,8 @@ def sample_to_folder(task: SamplingTask, folder: FeatureFolder, origin: Origin, 
 
 def _require_room(task: SamplingTask, rows: int) -> None:
     """Raise MemoryError if a record with so many rows per file does not fit."""
-    # A block beside those being sampled; at the end the last block and its validation, beside the record.
+    # A block beside those being sampled; at the end the last block and its validation, beside the
+    # record.
     blocks = 2 * task.expected_bytes * rows // task.sources.size
     task.require_room(task.expected, task.working_bytes + blocks)
 
@@ -53,13 +65,19 @@ def begin_folder(task: SamplingTask, folder: FeatureFolder) -> tuple[list[BlockN
 def draw_missing(
     task: SamplingTask, folder: FeatureFolder, parts: Sequence[BlockNodes], key: str, bar: Any
 ) -> None:
-    """Draw the blocks that have no file, one after another, and write each as soon as it is drawn."""
+    """Draw the blocks that have no file, one after another, and write each as soon as
+    it is drawn.
+    """
     missing = folder.missing(len(parts))
     bar.initial = bar.n = sum(map(len, parts)) - sum(len(parts[number]) for number in missing)
     bar.refresh()
     for number in missing:
         nodes, file = node_array(parts[number]), folder.file(number)
         if not os.path.exists(file):  # another process may have written it
-            size = min(task.block_rows, block_rows(nodes.size, task.prepared.visits_per_row, task.threads))
-            write_rows(file, sample_rows(task.prepared, nodes, task.graph.n_nodes, size, task.threads), key)
+            size = min(
+                task.block_rows, block_rows(nodes.size, task.prepared.visits_per_row, task.threads)
+            )
+            write_rows(
+                file, sample_rows(task.prepared, nodes, task.graph.n_nodes, size, task.threads), key
+            )
         bar.update(nodes.size)

@@ -39,14 +39,14 @@ def updated_record(
     require_same_nodes(task.graph, graph)
     if not isinstance(task.sampler, RandomWalks):
         raise TypeError(
-            f"features can follow an edit only if `RandomWalks` drew them, got {task.sampler!r}: powers are "
-            "computed in an order of the nodes that depends on the whole graph, so that every row would change; "
-            "sample again"
+            f"features can follow an edit only if `RandomWalks` drew them, got {task.sampler!r}: "
+            "powers are computed in an order of the nodes that depends on the whole graph, so that "
+            "every row would change; sample again"
         )
     if features.on_device:
         raise ValueError(
-            f"features can follow an edit only in the memory of the host, got features on {features.device!r}; "
-            "move them there first, features.to('cpu')"
+            "features can follow an edit only in the memory of the host, got features on "
+            f"{features.device!r}; move them there first, features.to('cpu')"
         )
     threads = thread_count(n_threads)
     after = replace(task, graph=graph, sources=features.nodes, place=None, n_threads=threads)
@@ -57,7 +57,9 @@ def updated_record(
         "update features of fewer nodes (Features.take)",
     )
     if _same_law(features.info, after.info):
-        changed = changed_rows(walk_transitions(task.graph, task.sampler.laplacian), new.transitions)
+        changed = changed_rows(
+            walk_transitions(task.graph, task.sampler.laplacian), new.transitions
+        )
         rows = np.flatnonzero(rows_that_met(record, changed, threads))
     else:
         rows = np.arange(features.nodes.size)
@@ -73,22 +75,31 @@ def require_same_nodes(before: Graph, after: Any) -> None:
     if after.n_nodes != before.n_nodes:
         raise checks.value_error(
             "graph",
-            f"must have the {before.n_nodes} nodes of the graph before the edit, got {after.n_nodes}; a node "
-            "that was removed, or is yet to come, can be kept as an isolated one",
+            f"must have the {before.n_nodes} nodes of the graph before the edit, got "
+            f"{after.n_nodes}; a node that was removed, or is yet to come, can be kept as an "
+            "isolated one",
         )
     named = before.has_names, after.has_names
     if any(named) and not (all(named) and before.nodes == after.nodes):
-        raise checks.value_error("graph", "must have the same names of nodes in the same order as before the edit")
+        raise checks.value_error(
+            "graph", "must have the same names of nodes in the same order as before the edit"
+        )
 
 
 def _same_law(old: SampleInfo, new: SampleInfo) -> bool:
-    """True if both draw walk lengths alike, since `AutoLengths` may choose other lengths for the edited graph."""
+    """True if both draw walk lengths alike, since `AutoLengths` may choose other lengths for the
+    edited graph.
+    """
     return np.array_equal(old.survival, new.survival) and old.description == new.description
 
 
 def changed_rows(old: Transitions, new: Transitions) -> np.ndarray:
     """Marks nodes whose transitions differ, uint8; all if weights became unequal, or equal."""
-    if (old.cumulative.size == 0) != (new.cumulative.size == 0) and old.indices.size and new.indices.size:
+    if (
+        (old.cumulative.size == 0) != (new.cumulative.size == 0)
+        and old.indices.size
+        and new.indices.size
+    ):
         return np.ones(old.indptr.size - 1, np.uint8)
     return np.asarray(_changed_rows(*old, *new))
 

@@ -1,4 +1,6 @@
-"""Compiled loops run whatever becomes of their cache: no folder for it, a full disk, damaged files."""
+"""Compiled loops run whatever becomes of their cache: no folder for it, a full disk,
+damaged files.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ def loaded(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "_said", False)
     source = tmp_path / "looped.py"
     source.write_text(
-        "from graphrf._base.compiled import njit\n@njit(nogil=True, cache=True)\ndef more(x):\n    return x + 1\n"
+        "from graphrf._base.compiled import njit\n"
+        "@njit(nogil=True, cache=True)\n"
+        "def more(x):\n"
+        "    return x + 1\n"
     )
 
     def load():
@@ -52,11 +57,15 @@ def test_damaged_files_are_made_anew(loaded, tmp_path, ending, size):
     assert sum(again.stats.cache_hits.values()) == 1
 
 
-def test_without_a_folder_for_the_cache_loops_run_and_one_warning_says_so(loaded, tmp_path, monkeypatch):
+def test_without_a_folder_for_the_cache_loops_run_and_one_warning_says_so(
+    loaded, tmp_path, monkeypatch
+):
     """numba raises RuntimeError where the decorator stands, so that nothing could be imported."""
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     first, second = loaded(), loaded()
-    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder to which only you can write"):
+    with pytest.warns(
+        UserWarning, match="set NUMBA_CACHE_DIR to a folder to which only you can write"
+    ):
         assert first(1) == 2
     assert (second(1), second.stats.cache_path) == (2, None)
     assert not list(tmp_path.rglob("*.nb?"))

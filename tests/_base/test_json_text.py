@@ -12,7 +12,9 @@ from graphrf._base.files.json_text import parsed
 
 
 @pytest.mark.parametrize("kind", [str, str.encode])
-@pytest.mark.parametrize("value", ["[],", "{},", '"abc",', "0.1,", "12345,", '{"a":0.1},', '[["x"]],'])
+@pytest.mark.parametrize(
+    "value", ["[],", "{},", '"abc",', "0.1,", "12345,", '{"a":0.1},', '[["x"]],']
+)
 def test_a_text_whose_values_have_no_room_is_refused_unread(monkeypatch, value, kind):
     text = kind("[" + value * 20_000 + "0]")
     tracemalloc.start()

@@ -1,4 +1,6 @@
-"""Masked arrays: refused with the way out wherever numbers come in, and taken where nothing is masked."""
+"""Masked arrays: refused with the way out wherever numbers come in, and taken where nothing is
+masked.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
     "Graph": (grf.Graph, GRAPH.adjacency.toarray(), "adjacency"),
     "load_graph": (grf.load_graph, GRAPH.adjacency.toarray(), "adjacency"),
     "from_edges": (lambda x: grf.from_edges(x, [1, 2, 3, 0]), NODES, "src"),
-    "weights of edges": (lambda x: grf.from_edges([0, 1, 2, 0], [1, 2, 3, 3], weight=x), abs(VALUES), "weight"),
+    "weights of edges": (
+        lambda x: grf.from_edges([0, 1, 2, 0], [1, 2, 3, 3], weight=x),
+        abs(VALUES),
+        "weight",
+    ),
     "from_points": (lambda x: grf.from_points(x, n_neighbors=2), POINTS, "x"),
     "nodes": (lambda x: GRAPH.positions(x), NODES, "nodes"),
     "regressor": (grf.GraphGPRegressor(GRAPH, noise=0.1, **FIXED).fit, VALUES, "y"),
@@ -46,7 +52,9 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
     "apply_kernel": (lambda x: grf.apply_kernel(GRAPH, KERNEL, x), VALUES, "v"),
     "features": (lambda x: FEATURES.factor().apply(KERNEL.modulation(5), x), VALUES, "x"),
     "product": (
-        lambda x: grf.sampling.sample_product(GRAPH, grf.CompressedPowers(8), seed=0).apply(KERNEL, x),
+        lambda x: grf.sampling.sample_product(GRAPH, grf.CompressedPowers(8), seed=0).apply(
+            KERNEL, x
+        ),
         VALUES,
         "x",
     ),
@@ -56,7 +64,11 @@ DOORS: dict[str, tuple[Callable[[Any], Any], np.ndarray, str]] = {
         np.full((4, 2), 0.5),
         "prob",
     ),
-    "Fourier features": (lambda x: euc.FourierFeatures(8, seed=0).fit(POINTS).transform(x), POINTS, "X"),
+    "Fourier features": (
+        lambda x: euc.FourierFeatures(8, seed=0).fit(POINTS).transform(x),
+        POINTS,
+        "X",
+    ),
     "kernel": (lambda x: stationary_kernel("gaussian")(x), abs(VALUES), "distance"),
 }
 

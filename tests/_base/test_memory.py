@@ -12,7 +12,11 @@ def place(tmp_path, monkeypatch):
     """A machine of 64 GiB; the files of control groups are made by the tests."""
     meminfo = tmp_path / "meminfo"
     meminfo.write_text(f"MemTotal: 9 kB\nMemAvailable: {64 * 2**20} kB\n")
-    for name, path in (("_MEMINFO", meminfo), ("_CGROUP_FOLDER", tmp_path), ("_OWN_CGROUPS", tmp_path / "own")):
+    for name, path in (
+        ("_MEMINFO", meminfo),
+        ("_CGROUP_FOLDER", tmp_path),
+        ("_OWN_CGROUPS", tmp_path / "own"),
+    ):
         monkeypatch.setattr(memory, name, path)
     return tmp_path
 
@@ -38,7 +42,12 @@ def test_a_container_with_a_limit_has_less_than_its_machine(place):
 
 
 def test_what_files_take_of_a_container_can_be_taken_back(place):
-    group(place, 8 * GIB, 8 * GIB, f"anon {GIB}\ninactive_file {4 * GIB}\nactive_file {2 * GIB}\nshmem {GIB}")
+    group(
+        place,
+        8 * GIB,
+        8 * GIB,
+        f"anon {GIB}\ninactive_file {4 * GIB}\nactive_file {2 * GIB}\nshmem {GIB}",
+    )
     assert memory.available_memory() == 6 * GIB
     group(place, 8 * GIB, 7 * GIB, "damaged")
     assert memory.available_memory() == GIB
@@ -73,7 +82,9 @@ def test_limits_of_the_process_count(place):
     try:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + GIB, before[1]))
         assert GIB / 2 < memory.available_memory() <= GIB + 2**26
-        with pytest.raises(MemoryError, match=r"a matrix needs about 2 GiB of memory, and .* are left; wait"):
+        with pytest.raises(
+            MemoryError, match=r"a matrix needs about 2 GiB of memory, and .* are left; wait"
+        ):
             memory.require_memory(2 * GIB, "a matrix", "wait")
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)

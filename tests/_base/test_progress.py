@@ -16,7 +16,9 @@ def _everything(graph, folder, progress):
     yield lambda: grf.sample_features(graph, seed=0, progress=progress, path=folder / "rows")
     yield lambda: grf.pagerank.estimate(graph, seed=0, progress=progress)
     yield lambda: grf.pagerank.estimate(graph, seed=0, tol=0.5, progress=progress)
-    yield lambda: grf.pagerank.estimate(graph, seed=0, personalization=[{0: 1.0}, {1: 1.0}], progress=progress)
+    yield lambda: grf.pagerank.estimate(
+        graph, seed=0, personalization=[{0: 1.0}, {1: 1.0}], progress=progress
+    )
     yield lambda: local_pagerank(graph, sources=[0], k=2, seed=0, progress=progress)
 
 

@@ -14,4 +14,6 @@ def test_a_warning_points_at_the_first_frame_outside_the_package():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             inside["deep"](depth)
-        assert [(warning.filename, str(warning.message)) for warning in caught] == [(__file__, "here")]
+        assert [(warning.filename, str(warning.message)) for warning in caught] == [
+            (__file__, "here")
+        ]

@@ -15,7 +15,9 @@ import pytest
 import graphrf as grf
 
 AREAL = Path(os.environ.get("GRAPHRF_DATA_DIR", "none")) / "areal"
-needs_districts = pytest.mark.skipif(not AREAL.is_dir(), reason="needs the districts of GRAPHRF_DATA_DIR")
+needs_districts = pytest.mark.skipif(
+    not AREAL.is_dir(), reason="needs the districts of GRAPHRF_DATA_DIR"
+)
 # Of the exponential prior of the standard deviation: above 2 with probability .05.
 RATE = -math.log(0.05) / 2
 
@@ -37,19 +39,29 @@ def districts() -> Districts:
     names = np.array([f"district {i:02}" for i in range(1, 57)])
     graph = grf.load_graph(list(zip(names[first - 1], names[second - 1], strict=True)))
     order = np.searchsorted(names, graph.nodes)
-    return Districts(graph, *(np.asarray(data[name])[order] for name in "yE"), 10 * np.asarray(data["x"])[order])
+    return Districts(
+        graph, *(np.asarray(data[name])[order] for name in "yE"), 10 * np.asarray(data["x"])[order]
+    )
 
 
 @functools.cache
 def ours() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means and deviations of the intercept, slope, mixing and deviation, and the means of the field."""
+    """Means and deviations of the intercept, slope, mixing and deviation, and the means of the
+    field.
+    """
     pandas = pytest.importorskip("pandas")
     graph, cases, expected, outdoors = districts()
-    frame = pandas.DataFrame({"y": cases, "e": expected, "x": outdoors, "district": list(graph.nodes)})
+    frame = pandas.DataFrame(
+        {"y": cases, "e": expected, "x": outdoors, "district": list(graph.nodes)}
+    )
     model = grf.gp.LatentGaussianModel(
-        "y ~ 1 + x", grf.gp.Nodes(graph, grf.BYM2(), by="district"), "poisson", exposure="e",
-        coefficient_deviation=5.0, seed=0,
-    ).fit(frame)  # fmt: skip
+        "y ~ 1 + x",
+        grf.gp.Nodes(graph, grf.BYM2(), by="district"),
+        "poisson",
+        exposure="e",
+        coefficient_deviation=5.0,
+        seed=0,
+    ).fit(frame)
     table = model.summary()
     return table["mean"].to_numpy(), table["sd"].to_numpy(), model.effects(0)["mean"].to_numpy()
 
@@ -58,7 +70,8 @@ def assert_agrees(draws: dict[str, np.ndarray], field: np.ndarray) -> None:
     """Draws of a, b, mixing, sd and the field, shapes (n,) and (n, 56), agree with ours."""
     means, deviations, effects = ours()
     found = [draws[name] for name in ("a", "b", "mixing", "sd")]
-    # with 100 effective draws the error of a mean is a tenth of a deviation; that of the approximation is less
+    # with 100 effective draws the error of a mean is a tenth of a deviation; that of the
+    # approximation is less
     np.testing.assert_array_less(np.abs([own.mean() for own in found] - means) / deviations, 0.5)
     np.testing.assert_array_less(np.abs(np.log([own.std() for own in found] / deviations)), 0.4)
     np.testing.assert_array_less(np.abs(field.mean(axis=0) - effects) / field.std(axis=0), 0.5)

@@ -1,4 +1,6 @@
-"""The kernel for GeometricKernels against theirs with all eigenpairs; skipped where that library is missing."""
+"""The kernel for GeometricKernels against theirs with all eigenpairs; skipped where that library is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def theirs():
         from geometric_kernels.spaces import Graph
 
     def kernel(graph, laplacian, normalize=True, num=None, convert=np.asarray):
-        space = Graph(convert(graph.adjacency.toarray()), normalize_laplacian=laplacian == "normalized")
+        space = Graph(
+            convert(graph.adjacency.toarray()), normalize_laplacian=laplacian == "normalized"
+        )
         return MaternGeometricKernel(
             space, num=num or graph.n_nodes, normalize=normalize, return_feature_map=False
         )
@@ -100,7 +104,9 @@ def test_torch_gradients_are_theirs(theirs, karate, laplacian, normalize):
             }
             matrix = kernel.K(params, nodes)
             (weights * matrix).sum().backward()
-            found.append([float(params[name].grad) for name in params if params[name].requires_grad])
+            found.append(
+                [float(params[name].grad) for name in params if params[name].requires_grad]
+            )
             assert matrix.dtype == torch.float64
         np.testing.assert_allclose(found[0], found[1], rtol=1e-7)
 
@@ -120,12 +126,18 @@ def test_the_feature_map_is_an_exact_root_with_the_right_slopes(theirs, weighted
             want = _ours(weighted_graph, laplacian, normalize).K(params, nodes)
             np.testing.assert_allclose(rows @ rows.T, want, rtol=0, atol=1e-10 * np.abs(want).max())
         shift = {
-            name: torch.tensor(value, requires_grad=bool(np.isfinite(value))) for name, value in params.items()
+            name: torch.tensor(value, requires_grad=bool(np.isfinite(value)))
+            for name, value in params.items()
         }
         features(nodes, shift)[1].sum().backward()
         for name in [name for name in params if np.isfinite(params[name])]:
-            ends = [features(nodes, params | {name: params[name] + step})[1].sum() for step in (1e-5, -1e-5)]
-            np.testing.assert_allclose(float(shift[name].grad), (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-7)
+            ends = [
+                features(nodes, params | {name: params[name] + step})[1].sum()
+                for step in (1e-5, -1e-5)
+            ]
+            np.testing.assert_allclose(
+                float(shift[name].grad), (ends[0] - ends[1]) / 2e-5, rtol=1e-5, atol=1e-7
+            )
 
 
 def test_it_trains_in_their_gpytorch_front_end_as_theirs_does(theirs, karate):
@@ -140,10 +152,14 @@ def test_it_trains_in_their_gpytorch_front_end_as_theirs_does(theirs, karate):
         def __init__(self, kernel, likelihood):
             super().__init__(nodes, y, likelihood)
             self.mean_module = gpytorch.means.ZeroMean()
-            self.covar_module = gpytorch.kernels.ScaleKernel(GPyTorchGeometricKernel(kernel, nu=1.5))
+            self.covar_module = gpytorch.kernels.ScaleKernel(
+                GPyTorchGeometricKernel(kernel, nu=1.5)
+            )
 
         def forward(self, x):
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
 
     found = []
     for kernel in (_ours(karate), theirs(karate, "combinatorial", convert=torch.tensor)):
@@ -185,9 +201,21 @@ def _large_grid():
     ("params", "error", "message"),
     [
         ({"nu": np.array([1.5])}, ValueError, "`params` must hold 'nu' and 'lengthscale'"),
-        ({"nu": 1.5, "lengthscale": 1.0}, TypeError, "must be a NumPy array or a torch tensor, got float 1.5"),
-        ({"nu": np.ones(2), "lengthscale": np.ones(1)}, ValueError, r"must have shape \(1,\), got \(2,\)"),
-        ({"nu": np.ones(1), "lengthscale": -np.ones(1)}, ValueError, "`lengthscale` must be greater than 0"),
+        (
+            {"nu": 1.5, "lengthscale": 1.0},
+            TypeError,
+            "must be a NumPy array or a torch tensor, got float 1.5",
+        ),
+        (
+            {"nu": np.ones(2), "lengthscale": np.ones(1)},
+            ValueError,
+            r"must have shape \(1,\), got \(2,\)",
+        ),
+        (
+            {"nu": np.ones(1), "lengthscale": -np.ones(1)},
+            ValueError,
+            "`lengthscale` must be greater than 0",
+        ),
         ({"nu": np.array([np.nan]), "lengthscale": np.ones(1)}, ValueError, "`nu` must be finite"),
     ],
 )

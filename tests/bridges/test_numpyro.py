@@ -44,7 +44,9 @@ def own(x, mixing, sd):
 
 @pytest.mark.parametrize("transform", [lambda f: f, jax.jit])
 def test_densities_and_gradients_are_those_of_the_field(transform):
-    density, (in_x, in_mixing, in_sd) = transform(jax.value_and_grad(log_density, (0, 1, 2)))(X[0], 0.3, 2.0)
+    density, (in_x, in_mixing, in_sd) = transform(jax.value_and_grad(log_density, (0, 1, 2)))(
+        X[0], 0.3, 2.0
+    )
     expected, expected_in_x, expected_in_values = own(X[0], 0.3, 2.0)
     assert density == pytest.approx(expected)
     np.testing.assert_allclose(in_x, expected_in_x)
@@ -59,9 +61,9 @@ def test_the_gradient_from_above_is_multiplied():
 
 def test_batches_are_members_one_by_one():
     expected = [own(x, mixing, 2.0) for x, mixing in zip(X, MIXING, strict=True)]
-    density, (in_x, in_mixing) = jax.jit(jax.vmap(jax.value_and_grad(log_density, (0, 1)), (0, 0, None)))(
-        X, MIXING, 2.0
-    )
+    density, (in_x, in_mixing) = jax.jit(
+        jax.vmap(jax.value_and_grad(log_density, (0, 1)), (0, 0, None))
+    )(X, MIXING, 2.0)
     np.testing.assert_allclose(density, [part[0] for part in expected])
     np.testing.assert_allclose(in_x, [part[1] for part in expected])
     np.testing.assert_allclose(in_mixing, [part[2][0] for part in expected])
@@ -77,7 +79,9 @@ def test_draws_are_determined_by_the_key():
     field = GraphField(GRAPH, grf.BYM2(), mixing=MIXING)
     drawn = field.sample(random.PRNGKey(0), (5,))
     assert drawn.shape == (5, 3, 20)
-    np.testing.assert_array_equal(drawn, jax.jit(lambda key: field.sample(key, (5,)))(random.PRNGKey(0)))
+    np.testing.assert_array_equal(
+        drawn, jax.jit(lambda key: field.sample(key, (5,)))(random.PRNGKey(0))
+    )
     assert (drawn != field.sample(random.PRNGKey(1), (5,))).all()
     keys = random.split(random.PRNGKey(2), 4)
     several = jax.vmap(field.sample)(keys)
@@ -86,7 +90,9 @@ def test_draws_are_determined_by_the_key():
 
 def test_distributions_are_trees_that_are_mapped_over():
     field = GraphField(GRAPH, grf.BYM2(), mixing=MIXING, sd=2.0)
-    np.testing.assert_allclose(jax.jit(lambda made, x: made.log_prob(x))(field, X), field.log_prob(X))
+    np.testing.assert_allclose(
+        jax.jit(lambda made, x: made.log_prob(x))(field, X), field.log_prob(X)
+    )
 
 
 def test_bad_arguments_are_refused_where_the_distribution_is_made():
@@ -95,7 +101,9 @@ def test_bad_arguments_are_refused_where_the_distribution_is_made():
     with pytest.raises(ValueError, match="`sd` must be greater than 0"):
         GraphField(GRAPH, grf.BYM2(), sd=-1.0)
     for n in (1, 19):
-        with pytest.raises(ValueError, match=rf"`value` must have shape .* got an array of shape \({n},\)"):
+        with pytest.raises(
+            ValueError, match=rf"`value` must have shape .* got an array of shape \({n},\)"
+        ):
             GraphField(GRAPH, grf.BYM2()).log_prob(np.ones(n))
     numpyro.enable_x64(False)
     with pytest.raises(RuntimeError, match=r"needs float64.*enable_x64"):
@@ -108,12 +116,20 @@ def test_the_posterior_of_scotland_is_that_of_our_model():
 
     def model(y=None):
         a, b = (numpyro.sample(name, dist.Normal(0, 5)) for name in "ab")
-        sd, mixing = numpyro.sample("sd", dist.Exponential(RATE)), numpyro.sample("mixing", dist.Beta(1, 1))
+        sd, mixing = (
+            numpyro.sample("sd", dist.Exponential(RATE)),
+            numpyro.sample("mixing", dist.Beta(1, 1)),
+        )
         f = numpyro.sample("f", GraphField(graph, grf.BYM2(), sd=sd, mixing=mixing))
         numpyro.sample("y", dist.Poisson(expected * jnp.exp(a + b * outdoors + f)), obs=y)
 
     mcmc = MCMC(
-        NUTS(model), num_warmup=400, num_samples=400, num_chains=2, chain_method="vectorized", progress_bar=False
+        NUTS(model),
+        num_warmup=400,
+        num_samples=400,
+        num_chains=2,
+        chain_method="vectorized",
+        progress_bar=False,
     )
     mcmc.run(random.PRNGKey(0), y=cases)
     draws = mcmc.get_samples()

@@ -1,4 +1,6 @@
-"""`graphrf.bridges.pymc`: densities, gradients, draws, what is refused, and posteriors with PyMC and Bambi."""
+"""`graphrf.bridges.pymc`: densities, gradients, draws, what is refused, and posteriors with PyMC
+and Bambi.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_fields_of_a_batch_are_members_one_by_one():
 
 def test_draws_have_the_covariance_of_the_kernel():
     field = GraphField.dist(GRAPH, grf.CAR(0.9), sd=2.0, size=20_000)
-    np.testing.assert_allclose(np.cov(pm.draw(field, random_seed=0).T), 4 * grf.CAR(0.9).dense(GRAPH), atol=0.35)
+    np.testing.assert_allclose(
+        np.cov(pm.draw(field, random_seed=0).T), 4 * grf.CAR(0.9).dense(GRAPH), atol=0.35
+    )
 
 
 def model_of(y=None):
@@ -115,7 +119,9 @@ def test_the_posterior_of_scotland_is_that_of_our_model():
         sd, mixing = pm.Exponential("sd", RATE), pm.Beta("mixing", 1, 1)
         f = GraphField("f", graph, grf.BYM2(), sd=sd, mixing=mixing, dims="district")
         pm.Poisson("y", expected * pm.math.exp(a + b * outdoors + f), observed=cases)
-        drawn = pm.sample(400, tune=400, chains=2, cores=1, random_seed=0, progressbar=False).posterior
+        drawn = pm.sample(
+            400, tune=400, chains=2, cores=1, random_seed=0, progressbar=False
+        ).posterior
     draws = {name: drawn[name].to_numpy().ravel() for name in ("a", "b", "sd", "mixing")}
     assert_agrees(draws, drawn["f"].to_numpy().reshape(-1, 56))
 

@@ -26,7 +26,14 @@ def offline(monkeypatch, tmp_path):
     """No data folder, an empty cache, and no network."""
     monkeypatch.delenv(data_files.DATA_VARIABLE, raising=False)
     monkeypatch.setenv(data_files.CACHE_VARIABLE, str(tmp_path / "cache"))
-    for variable in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"):
+    for variable in (
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     monkeypatch.setenv("no_proxy", "")
@@ -35,11 +42,16 @@ def offline(monkeypatch, tmp_path):
 def test_kernels_in_messages_stay_kernels_with_six_digits():
     with plain_messages({"laplacian": "--laplacian"}):
         text = warnings.formatwarning(
-            "the inverse of Matern(nu=3.0, lengthscale=46.812038531852785, laplacian='combinatorial') is off; "
-            "pass laplacian='normalized'", UserWarning, "file.py", 3,
-        )  # fmt: skip
+            "the inverse of Matern(nu=3.0, lengthscale=46.812038531852785, "
+            "laplacian='combinatorial') is off; pass laplacian='normalized'",
+            UserWarning,
+            "file.py",
+            3,
+        )
     kernel = "Matern(nu=3.0, lengthscale=46.812, laplacian='combinatorial')"
-    assert text == f"graphrf: warning: the inverse of {kernel} is off; pass --laplacian normalized\n"
+    assert (
+        text == f"graphrf: warning: the inverse of {kernel} is off; pass --laplacian normalized\n"
+    )
 
 
 def test_warnings_are_one_plain_line_and_the_format_comes_back():
@@ -50,7 +62,7 @@ def test_warnings_are_one_plain_line_and_the_format_comes_back():
     assert warnings.formatwarning is before
 
 
-# -- datasets ------------------------------------------------------------------------------------------------
+# -- datasets --------------------------------------------------------------------------------------
 
 
 def test_datasets_lists_every_name_with_its_size_and_whereabouts(offline):
@@ -84,7 +96,7 @@ def test_unknown_card_is_exit_code_2():
     assert result.stderr == f"graphrf: {names}, got 'coro'; did you mean 'cora'?\n"
 
 
-# -- the command itself --------------------------------------------------------------------------------------
+# -- the command itself ----------------------------------------------------------------------------
 
 
 def test_version_and_help():
@@ -98,7 +110,8 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys\nfrom graphrf.cli import app\n"
         "try: app(['--help'])\nexcept SystemExit as stop: assert stop.code == 0\n"
-        "heavy = {'numpy', 'scipy', 'numba', 'torch', 'matplotlib', 'networkx', 'sklearn'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'scipy', 'numba', 'torch', 'matplotlib', 'networkx', 'sklearn'} & "
+        "set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300, capture_output=True)
@@ -108,7 +121,9 @@ def test_command_is_installed():
     command = Path(sys.executable).with_name("graphrf")
     if not command.exists():
         pytest.skip("graphrf is not installed in this environment")
-    done = subprocess.run([command, "bench", "--repeats", "0"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [command, "bench", "--repeats", "0"], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "graphrf: `--repeats` must be at least 1, got 0\n"

@@ -48,7 +48,7 @@ def numbers(cells: list[str]) -> np.ndarray:
     return np.array(cells, dtype=np.float64)
 
 
-# -- features ------------------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,19 @@ def numbers(cells: list[str]) -> np.ndarray:
             "--sampler walks --lengths sigma --directions independent",
             lambda: grf.RandomWalks(32, grf.sampling.SigmaCoupled(0.1), directions="independent"),
         ),
-        ("--sampler walks --lengths antithetic", lambda: grf.RandomWalks(32, grf.sampling.Antithetic(0.1))),
+        (
+            "--sampler walks --lengths antithetic",
+            lambda: grf.RandomWalks(32, grf.sampling.Antithetic(0.1)),
+        ),
         (
             "--sampler walks --lengths truncated --max-length 6",
             lambda: grf.RandomWalks(32, grf.sampling.Truncated(6)),
         ),
         (
             "--sampler walks --lengths auto --kernel matern --nu 2 --lengthscale 1.5",
-            lambda: grf.RandomWalks(32, grf.sampling.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))),
+            lambda: grf.RandomWalks(
+                32, grf.sampling.AutoLengths(grf.Matern(nu=2.0, lengthscale=1.5))
+            ),
         ),
         ("--laplacian combinatorial", lambda: grf.CompressedPowers(laplacian="combinatorial")),
     ],
@@ -99,7 +104,10 @@ def test_features_are_those_of_the_library(place, options, sampler):
 def test_features_of_some_nodes_and_weights(place):
     (place / "few.txt").write_text("c\na\n")
     for given in ("few.txt", "c,a"):
-        run(f"features roads.csv --weight length --weight-is distance --nodes {given} -o f.npz --seed 1")
+        run(
+            f"features roads.csv --weight length --weight-is distance --nodes {given} -o f.npz "
+            "--seed 1"
+        )
         graph = grf.load_graph("roads.csv", weight="length", weight_is="distance")
         own = grf.sample_features(graph, nodes=["c", "a"], seed=1)
         made = grf.features.load_features("f.npz")
@@ -125,7 +133,7 @@ def test_a_drawn_seed_is_told_and_gives_the_same_again(place):
     assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
 
 
-# -- gram ----------------------------------------------------------------------------------------------------
+# -- gram ------------------------------------------------------------------------------------------
 
 
 def test_gram_of_a_graph_from_features_and_exactly(place):
@@ -140,7 +148,9 @@ def test_gram_of_a_graph_from_features_and_exactly(place):
     assert record["seed"] == 5
     assert record["graphrf"] == grf.__version__
 
-    table = columns(run(f"gram roads.csv {options} --sampler walks --seed 5 --rows g,b --cols a,b,c"))
+    table = columns(
+        run(f"gram roads.csv {options} --sampler walks --seed 5 --rows g,b --cols a,b,c")
+    )
     assert table.pop("node") == ["g", "b"]
     assert list(table) == ["a", "b", "c"]
     block = np.array([numbers(cells) for cells in table.values()]).T.astype(np.float32)
@@ -172,7 +182,9 @@ def test_an_error_is_asked_for_in_place_of_a_sampler(place):
     run("features roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 -o f.npz")
     own = grf.sample_features(graph, kernel=kernel, error=0.1, seed=1).gram(kernel)
     assert np.array_equal(grf.features.load_features("f.npz").gram(kernel), own)
-    found = json.loads(run("gram roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 --json"))
+    found = json.loads(
+        run("gram roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 --json")
+    )
     assert np.array_equal(np.array(found["result"]["K"], np.float32), own)
     assert found["relative_error"] <= 0.1
 
@@ -191,13 +203,15 @@ def test_gram_that_does_not_fit_is_refused_before_sampling(place, monkeypatch):
     from graphrf._base import memory
 
     monkeypatch.setattr(memory, "available_memory", lambda: 2**24)
-    result = CliRunner().invoke(app, ["gram", "generated-torus", "--kernel", "diffusion", "-o", "K.npz"])
+    result = CliRunner().invoke(
+        app, ["gram", "generated-torus", "--kernel", "diffusion", "-o", "K.npz"]
+    )
     assert result.exit_code == 2
     assert "--rows" in result.stderr
     assert not Path("K.npz").exists()
 
 
-# -- regression and classification ---------------------------------------------------------------------------
+# -- regression and classification -----------------------------------------------------------------
 
 
 def test_fit_then_predict_is_the_regressor(place):
@@ -226,7 +240,10 @@ def test_fit_then_predict_is_the_regressor(place):
 def test_settings_of_fit_reach_the_regressor(place):
     options = "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method features"
     record = json.loads(
-        run(f"fit roads.csv observed.csv -o m.npz --seed 4 --laplacian combinatorial {options} --json")
+        run(
+            f"fit roads.csv observed.csv -o m.npz --seed 4 --laplacian combinatorial {options} "
+            "--json"
+        )
     )
     gp = grf.GraphGPRegressor.load("m.npz")
     assert gp.kernel_ == grf.Matern(lengthscale=1.5, laplacian="combinatorial")
@@ -283,10 +300,14 @@ def test_classify_is_the_classifier(place):
 
 def test_the_sparse_precision_is_asked_for_by_method(place):
     options = "--kernel matern --nu 1 --method precision --seed 1"
-    assert json.loads(run(f"classify roads.csv classes.csv {options} --json"))["method"] == "precision"
+    assert (
+        json.loads(run(f"classify roads.csv classes.csv {options} --json"))["method"] == "precision"
+    )
     run(f"fit roads.csv observed.csv -o m.npz {options}")
     assert grf.GraphGPRegressor.load("m.npz").method_ == "precision"
-    refused = CliRunner().invoke(app, ["classify", "roads.csv", "classes.csv", "--method", "precision"])
+    refused = CliRunner().invoke(
+        app, ["classify", "roads.csv", "classes.csv", "--method", "precision"]
+    )
     assert refused.exit_code != 0
     assert "must have a sparse precision" in refused.stderr
 
@@ -303,7 +324,9 @@ def test_warnings_of_the_classifier_are_passed_on(place):
 
 def test_counts_with_exposures_and_covariates_are_fitted_as_in_python(place):
     y, exposure, height = np.array([[3, 1, 2, 6, 4], [2, 1, 1, 3, 2], [0.5, 2, 1, 1.5, 1]])
-    rows = "".join(f"{n},{a:.0f},{e},{h}\n" for n, a, e, h in zip("abceg", y, exposure, height, strict=True))
+    rows = "".join(
+        f"{n},{a:.0f},{e},{h}\n" for n, a, e, h in zip("abceg", y, exposure, height, strict=True)
+    )
     (place / "cases.csv").write_text("node,cases,expected,height\n" + rows)
     options = "--target-column cases --kernel bym2 --likelihood poisson --exposure expected --seed 0 -q -o m.npz"
     graph = grf.load_graph("roads.csv")
@@ -331,22 +354,29 @@ def test_trials_of_a_binomial_are_a_column(place):
     (place / "votes.csv").write_text("node,y,voters\na,3,9\nc,2,4\ne,7,8\ng,5,9\n")
     said = json.loads(
         run(
-            "fit roads.csv votes.csv --likelihood binomial --trials voters --kernel diffusion --json --seed 0 -q "
-            "-o m.npz"
+            "fit roads.csv votes.csv --likelihood binomial --trials voters --kernel diffusion "
+            "--json --seed 0 -q -o m.npz"
         )
     )
     assert said["result"]["likelihood"] == "Binomial()"
-    gp = grf.GraphGPRegressor(grf.load_graph("roads.csv"), kernel="diffusion", likelihood="binomial", seed=0)
+    gp = grf.GraphGPRegressor(
+        grf.load_graph("roads.csv"), kernel="diffusion", likelihood="binomial", seed=0
+    )
     gp.fit(list("aceg"), [3, 2, 7, 5], trials=[9, 4, 8, 9])
-    np.testing.assert_allclose(numbers(columns(run("predict m.npz"))["mean"]), gp.predict(), rtol=1e-12)
+    np.testing.assert_allclose(
+        numbers(columns(run("predict m.npz"))["mean"]), gp.predict(), rtol=1e-12
+    )
 
 
-# -- PageRank ------------------------------------------------------------------------------------------------
+# -- PageRank --------------------------------------------------------------------------------------
 
 
 def test_pagerank_by_power_is_that_of_the_library(place):
     graph = grf.load_graph("roads.csv", directed=True, weight="length", weight_is="similarity")
-    run("pagerank roads.csv --directed --weight length --weight-is similarity --p-halt 0.2 -o scores.csv")
+    run(
+        "pagerank roads.csv --directed --weight length --weight-is similarity --p-halt 0.2 -o "
+        "scores.csv"
+    )
     table = columns(Path("scores.csv").read_text())
     assert np.array_equal(numbers(table["score"]), pagerank(graph, p_halt=0.2).scores)
     assert table["node"] == list(graph.nodes)
@@ -385,18 +415,22 @@ def test_the_table_shows_the_best_nodes(place):
     lines = run("pagerank karate --top 2").splitlines()
     best = pagerank(grf.datasets.load("karate").graph).top(2)
     assert lines[0].split() == ["node", "score"]
-    assert [line.split() for line in lines[1:]] == [[str(node), f"{score:.6g}"] for node, score in best]
+    assert [line.split() for line in lines[1:]] == [
+        [str(node), f"{score:.6g}"] for node, score in best
+    ]
     assert len(run("pagerank karate").splitlines()) == 11
     assert run("pagerank karate -o s.csv --top 2").splitlines() == lines
     assert len(Path("s.csv").read_text().splitlines()) == 35
 
 
-# -- couple and bench ----------------------------------------------------------------------------------------
+# -- couple and bench ------------------------------------------------------------------------------
 
 
 def test_a_coupling_is_learned_and_taken(place):
     run("couple roads.csv --kernel diffusion --lengthscale 2 --p-halt 0.2 --order 6 -o c.json")
-    own = grf.couplings.learn_coupling(grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6)
+    own = grf.couplings.learn_coupling(
+        grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6
+    )
     learned = grf.sampling.Coupling.load("c.json")
     assert learned.permutations.tolist() == own.permutations.tolist()
     assert learned.cost_after == own.cost_after
@@ -412,7 +446,9 @@ def test_a_coupling_is_learned_and_taken(place):
 
 
 def test_bench_measures_what_the_library_gives(place):
-    record = json.loads(run("bench karate --kernel diffusion --sizes 4,8 --rows 34 --repeats 2 --seed 0 --json"))
+    record = json.loads(
+        run("bench karate --kernel diffusion --sizes 4,8 --rows 34 --repeats 2 --seed 0 --json")
+    )
     found = record["result"]
     rows = {
         (method, size): {name: found[name][number] for name in found}
@@ -422,7 +458,9 @@ def test_bench_measures_what_the_library_gives(place):
     exact = kernel.dense(graph)
     for name, make in (("compressed", grf.CompressedPowers), ("walks", grf.RandomWalks)):
         samples = [grf.sample_features(graph, make(8), seed=seed) for seed in (0, 1)]
-        errors = [np.linalg.norm(one.gram(kernel) - exact) / np.linalg.norm(exact) for one in samples]
+        errors = [
+            np.linalg.norm(one.gram(kernel) - exact) / np.linalg.norm(exact) for one in samples
+        ]
         assert rows[name, 8]["error"] == pytest.approx(np.mean(errors), rel=1e-5)
         assert rows[name, 8]["operations"] == samples[-1].n_steps / 34
         assert rows[name, 8]["nonzeros"] == samples[-1].nnz / 34
@@ -432,7 +470,7 @@ def test_bench_measures_what_the_library_gives(place):
     assert "too much work" in table
 
 
-# -- graphs --------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 def test_a_file_wins_over_a_data_set_and_it_is_said(place):
@@ -447,7 +485,9 @@ def test_a_file_wins_over_a_data_set_and_it_is_said(place):
 def test_meshes_and_other_options_of_loaders(place):
     (place / "square.off").write_text("OFF\n4 2 0\n0 0 0\n1 0 0\n1 1 0\n0 1 0\n3 0 1 2\n3 0 2 3\n")
     faces = json.loads(run("pagerank square.off --json"))
-    vertices = json.loads(run("pagerank square.off --mesh-on vertices --mesh-weights cotangent --json"))
+    vertices = json.loads(
+        run("pagerank square.off --mesh-on vertices --mesh-weights cotangent --json")
+    )
     assert (faces["graph"]["nodes"], vertices["graph"]["nodes"]) == (2, 4)
     (place / "far.csv").write_text("w x y\n9 a b\n9 b c\n")
     assert columns(run("pagerank far.csv --columns x,y -o -"))["node"] == ["a", "b", "c"]
@@ -455,18 +495,19 @@ def test_meshes_and_other_options_of_loaders(place):
 
 
 DISTANCES = (
-    "graphrf: warning: the weights in 'length' are taken as similarities: nodes joined by a large weight are "
-    "near each other. For lengths, times and costs pass --weight-is distance; --weight-is similarity ends this "
-    "warning\n"
+    "graphrf: warning: the weights in 'length' are taken as similarities: nodes joined by a large "
+    "weight are near each other. For lengths, times and costs pass --weight-is distance; "
+    "--weight-is similarity ends this warning\n"
 )
 LEFT_ASIDE = (
-    "graphrf: warning: the graph is unweighted, but its edges have 'weight' (attributes: 'weight'): pass "
-    "--weight weight to use it, or --unweighted for an unweighted graph without this warning\n"
+    "graphrf: warning: the graph is unweighted, but its edges have 'weight' (attributes: "
+    "'weight'): pass --weight weight to use it, or --unweighted for an unweighted graph without "
+    "this warning\n"
 )
 REPEATED = (
-    "graphrf: warning: parallel edges count once in an unweighted graph, and 1 of the 3 edges listed repeat "
-    "an earlier one: give every edge the weight 1 to have parallel ones added, as networkx does, or pass "
-    "--unweighted to count them once without this warning\n"
+    "graphrf: warning: parallel edges count once in an unweighted graph, and 1 of the 3 edges "
+    "listed repeat an earlier one: give every edge the weight 1 to have parallel ones added, as "
+    "networkx does, or pass --unweighted to count them once without this warning\n"
 )
 
 
@@ -495,12 +536,16 @@ def test_the_shell_warns_of_weights_as_python_does_in_words_of_its_own(place, ti
         result = CliRunner().invoke(app, ["pagerank", "w.csv", *options.split()])
     assert result.exit_code == 0
     with plain_messages({"weight": "--weight", "weight_is": "--weight-is"}):
-        lines = [warnings.formatwarning(str(each.message), UserWarning, "file.py", 3) for each in caught]
+        lines = [
+            warnings.formatwarning(str(each.message), UserWarning, "file.py", 3) for each in caught
+        ]
     assert "".join(lines) == said
 
 
 def test_weights_are_not_both_taken_and_left_aside(place):
-    result = CliRunner().invoke(app, ["pagerank", "roads.csv", "--weight", "length", "--unweighted"])
+    result = CliRunner().invoke(
+        app, ["pagerank", "roads.csv", "--weight", "length", "--unweighted"]
+    )
     assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)
 
 
@@ -508,10 +553,12 @@ def test_the_alpha_of_networkx_is_answered_with_the_p_halt_that_it_is(place):
     result = CliRunner().invoke(app, ["pagerank", "karate", "--alpha", "0.85"])
     assert result.exit_code == 2
     assert result.stderr == (
-        "graphrf: `--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus `--p-halt`: pass "
-        "--p-halt 0.15\n"
+        "graphrf: `--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus "
+        "`--p-halt`: pass --p-halt 0.15\n"
     )
-    assert "--alpha" not in CliRunner().invoke(app, ["pagerank", "--help"]).output.replace("1 - alpha", "")
+    assert "--alpha" not in CliRunner().invoke(app, ["pagerank", "--help"]).output.replace(
+        "1 - alpha", ""
+    )
 
 
 def test_nodes_named_by_integers_are_taken_by_name(place):
@@ -525,9 +572,14 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
     run("gram ids.csv --kernel diffusion --rows 2,3 --seed 0")
     run("features ids.csv --nodes 2,3 --seed 0 -o f.npz")
     run("bench ids.csv --sizes 4 --repeats 1 --seed 0")
-    run("fit ids.csv seen.csv --kernel diffusion --noise 0.01 --output-scale 1 --no-optimize --seed 0 -o m.npz")
+    run(
+        "fit ids.csv seen.csv --kernel diffusion --noise 0.01 --output-scale 1 --no-optimize "
+        "--seed 0 -o m.npz"
+    )
     assert columns(run("predict m.npz --nodes 2,4 -o -"))["node"] == ["2", "4"]
-    assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))["node"] == ["2", "4"]
+    assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))[
+        "node"
+    ] == ["2", "4"]
     assert "2" in columns(run("pagerank ids.csv --method local --sources 2 --seed 0 -o -"))["node"]
 
 
@@ -536,7 +588,7 @@ def test_kernels_may_be_written_with_underscores(place):
     assert run(line) == run(line.replace("regularized-", "regularized_"))
 
 
-# -- files ---------------------------------------------------------------------------------------------------
+# -- files -----------------------------------------------------------------------------------------
 
 
 def test_the_three_kinds_of_files_say_the_same(place):
@@ -565,7 +617,12 @@ def test_an_output_replaces_what_was_there(place):
     Path("s.csv").write_text("old")
     run("pagerank roads.csv -o s.csv")
     assert Path("s.csv").read_text().startswith("node,score\na,")
-    assert {path.name for path in place.iterdir()} == {"roads.csv", "observed.csv", "classes.csv", "s.csv"}
+    assert {path.name for path in place.iterdir()} == {
+        "roads.csv",
+        "observed.csv",
+        "classes.csv",
+        "s.csv",
+    }
 
 
 def test_names_of_nodes_do_not_rule_the_terminal(place):

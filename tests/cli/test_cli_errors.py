@@ -55,8 +55,14 @@ BAD = [
     ("pagerank notes.json", "no known format"),
     ("pagerank roads.csv --weight width", "no column 'width'"),
     ("pagerank roads.csv --columns source", "`--columns` must be two columns"),
-    ("pagerank roads.csv --mesh-on faces", "`--mesh-on` cannot be used with roads.csv, which is not a mesh"),
-    ("pagerank karate --directed", "`--directed` cannot be used with 'karate', which is not a file"),
+    (
+        "pagerank roads.csv --mesh-on faces",
+        "`--mesh-on` cannot be used with roads.csv, which is not a mesh",
+    ),
+    (
+        "pagerank karate --directed",
+        "`--directed` cannot be used with 'karate', which is not a file",
+    ),
     ("pagerank roads.csv --weight-is distance", "`--weight`"),
     ("pagerank .", "`GRAPH` must hold a whole graph"),
     # outputs
@@ -68,28 +74,61 @@ BAD = [
     ("fit roads.csv seen.csv -o model.json", "`-o` must end in .npz"),
     ("couple -o -", "`-o` must end in .json"),
     # features
-    ("features roads.csv -o f.npz --sampler cats", "`--sampler` must be one of compressed, walks, cut, exact"),
-    ("features roads.csv -o f.npz --sampler compresed", "got 'compresed'; did you mean 'compressed'?"),
-    ("features roads.csv -o f.npz --sampler walks --lengths antitetic", "did you mean 'antithetic'?"),
-    ("features roads.csv -o f.npz --walks 8", "`--walks` cannot be used with `--sampler compressed`"),
-    ("features roads.csv -o f.npz --sampler walks --budget 8", "`--budget` cannot be used with `--sampler walks`"),
-    ("features roads.csv -o f.npz --sampler cut --max-length 3", "`--budget` is needed"),
-    ("features roads.csv -o f.npz --sampler exact", "`--max-length` is needed with `--sampler exact`"),
-    ("features roads.csv -o f.npz --sampler walks --lengths truncated", "`--max-length` is needed"),
-    ("features roads.csv -o f.npz --sampler walks --lengths odd", "`--lengths` must be one of stratified"),
-    ("features roads.csv -o f.npz --sampler walks --lengths notes.json", "`--lengths` must be a whole file"),
     (
-        "features roads.csv -o f.npz --sampler walks --lengths auto --p-halt 0.1 --kernel diffusion",
+        "features roads.csv -o f.npz --sampler cats",
+        "`--sampler` must be one of compressed, walks, cut, exact",
+    ),
+    (
+        "features roads.csv -o f.npz --sampler compresed",
+        "got 'compresed'; did you mean 'compressed'?",
+    ),
+    (
+        "features roads.csv -o f.npz --sampler walks --lengths antitetic",
+        "did you mean 'antithetic'?",
+    ),
+    (
+        "features roads.csv -o f.npz --walks 8",
+        "`--walks` cannot be used with `--sampler compressed`",
+    ),
+    (
+        "features roads.csv -o f.npz --sampler walks --budget 8",
+        "`--budget` cannot be used with `--sampler walks`",
+    ),
+    ("features roads.csv -o f.npz --sampler cut --max-length 3", "`--budget` is needed"),
+    (
+        "features roads.csv -o f.npz --sampler exact",
+        "`--max-length` is needed with `--sampler exact`",
+    ),
+    ("features roads.csv -o f.npz --sampler walks --lengths truncated", "`--max-length` is needed"),
+    (
+        "features roads.csv -o f.npz --sampler walks --lengths odd",
+        "`--lengths` must be one of stratified",
+    ),
+    (
+        "features roads.csv -o f.npz --sampler walks --lengths notes.json",
+        "`--lengths` must be a whole file",
+    ),
+    (
+        (
+            "features roads.csv -o f.npz --sampler walks --lengths auto --p-halt 0.1 --kernel "
+            "diffusion"
+        ),
         "`--p-halt` cannot be used with",
     ),
     ("features roads.csv -o f.npz --lengths auto", "`--kernel` is needed"),
     ("features roads.csv -o f.npz --lengths iid", "`--lengths` must be auto"),
     ("features roads.csv -o f.npz --lengthscale 2", "`--lengthscale` needs `--kernel`"),
-    ("features roads.csv -o f.npz --sampler walks --walks 7 --lengths sigma", "`--walks` must be a multiple of 2"),
+    (
+        "features roads.csv -o f.npz --sampler walks --walks 7 --lengths sigma",
+        "`--walks` must be a multiple of 2",
+    ),
     ("features roads.csv -o f.npz --sampler walks --p-halt 2", "`--p-halt` must be in"),
     ("features roads.csv -o f.npz --budget 0", "`--budget` must be"),
     ("features roads.csv -o f.npz --nodes a,z", "no node of the graph is named 'z'"),
-    ("features roads.csv -o f.npz --nodes who.csv", "who.csv, line 4: no node of the graph is named 'z'"),
+    (
+        "features roads.csv -o f.npz --nodes who.csv",
+        "who.csv, line 4: no node of the graph is named 'z'",
+    ),
     ("features roads.csv -o f.npz --seed -1", "`--seed` must be"),
     ("features roads.csv -o f.npz --threads 0", "`--threads` must be"),
     ("features roads.csv -o f.npz --memory-limit lots", "`--memory-limit` must be a size"),
@@ -102,49 +141,109 @@ BAD = [
         "gram roads.csv --kernel regularised_Laplacian",
         "got 'regularised_laplacian'; did you mean 'regularized_laplacian'?",
     ),
-    ("gram roads.csv --kernel diffusion --power 2", "`--power` cannot be used with `--kernel diffusion`"),
-    ("gram roads.csv --kernel diffusion --lengthscale -1", "`--lengthscale` must be greater than 0"),
-    ("gram roads.csv --kernel diffusion --exact --walks 3", "`--walks` cannot be used with `--exact`"),
-    ("gram roads.csv --kernel diffusion --exact --seed 3", "`--seed` cannot be used with `--exact`"),
+    (
+        "gram roads.csv --kernel diffusion --power 2",
+        "`--power` cannot be used with `--kernel diffusion`",
+    ),
+    (
+        "gram roads.csv --kernel diffusion --lengthscale -1",
+        "`--lengthscale` must be greater than 0",
+    ),
+    (
+        "gram roads.csv --kernel diffusion --exact --walks 3",
+        "`--walks` cannot be used with `--exact`",
+    ),
+    (
+        "gram roads.csv --kernel diffusion --exact --seed 3",
+        "`--seed` cannot be used with `--exact`",
+    ),
     ("gram roads.csv --kernel diffusion --rows z", "`--rows` must be a file"),
     ("gram f.npz --kernel diffusion --exact", "`--exact` needs a graph"),
     ("gram roads.csv --kernel diffusion --error 0", "`--error` must be in (0, 1], got 0"),
-    ("gram roads.csv --kernel diffusion --error 0.1 --walks 3", "`--walks` cannot be used with `--error`"),
-    (f"features roads.csv --memory-limit {'9' * 400} -o g.npz", "`--memory-limit` must be a size such as 4GiB"),
+    (
+        "gram roads.csv --kernel diffusion --error 0.1 --walks 3",
+        "`--walks` cannot be used with `--error`",
+    ),
+    (
+        f"features roads.csv --memory-limit {'9' * 400} -o g.npz",
+        "`--memory-limit` must be a size such as 4GiB",
+    ),
     ("features roads.csv --error 0.1 -o g.npz", "`--kernel` is needed with `--error`"),
-    ("features roads.csv --kernel diffusion --error 0.1 -o folder", "`-o` must be an .npz file with `--error`"),
-    ("gram f.npz --kernel diffusion --budget 3", "`--budget` cannot be used with the features f.npz"),
+    (
+        "features roads.csv --kernel diffusion --error 0.1 -o folder",
+        "`-o` must be an .npz file with `--error`",
+    ),
+    (
+        "gram f.npz --kernel diffusion --budget 3",
+        "`--budget` cannot be used with the features f.npz",
+    ),
     ("gram f.npz --kernel diffusion --rows 9", "a position in [0, 2] is needed, got '9'"),
     ("gram f.npz --kernel diffusion --rows 2", "`--rows`"),
     ("gram f.npz --kernel diffusion --laplacian combinatorial", "Laplacian"),
     # observations
     ("fit roads.csv nowhere.csv -o m.npz", "OBSERVATIONS must be a file"),
-    ("fit roads.csv nan.csv -o m.npz", "nan.csv, line 3: the target must be a finite number, got 'nan'"),
-    ("fit roads.csv gap.csv -o m.npz", "gap.csv, line 3: the target must be a finite number, got an empty cell"),
-    ("fit roads.csv word.csv -o m.npz", "word.csv, line 3: the target must be a finite number, got 'fast'"),
+    (
+        "fit roads.csv nan.csv -o m.npz",
+        "nan.csv, line 3: the target must be a finite number, got 'nan'",
+    ),
+    (
+        "fit roads.csv gap.csv -o m.npz",
+        "gap.csv, line 3: the target must be a finite number, got an empty cell",
+    ),
+    (
+        "fit roads.csv word.csv -o m.npz",
+        "word.csv, line 3: the target must be a finite number, got 'fast'",
+    ),
     (
         "fit roads.csv who.csv -o m.npz",
         "who.csv, line 4: no node of the graph is named 'z'; its nodes are a, b, c",
     ),
-    ("fit roads.csv ragged.csv -o m.npz", "ragged.csv, line 3: 3 columns where the lines above have 2"),
-    ("fit roads.csv three.csv -o m.npz", "`--node-column` is needed: which column of three.csv has the nodes"),
-    ("fit roads.csv one.csv -o m.npz", "only one column; a column of nodes and one of values are needed"),
+    (
+        "fit roads.csv ragged.csv -o m.npz",
+        "ragged.csv, line 3: 3 columns where the lines above have 2",
+    ),
+    (
+        "fit roads.csv three.csv -o m.npz",
+        "`--node-column` is needed: which column of three.csv has the nodes",
+    ),
+    (
+        "fit roads.csv one.csv -o m.npz",
+        "only one column; a column of nodes and one of values are needed",
+    ),
     ("fit roads.csv titles.csv -o m.npz", "titles but no other line"),
     ("fit roads.csv empty.csv -o m.npz", "empty.csv is empty"),
-    ("fit roads.csv unit.csv -o m.npz", "unit.csv, line 1: the target must be a finite number, got '31x'"),
+    (
+        "fit roads.csv unit.csv -o m.npz",
+        "unit.csv, line 1: the target must be a finite number, got '31x'",
+    ),
     ("fit roads.csv bytes.csv -o m.npz", "not UTF-8"),
-    ("fit roads.csv seen.csv -o m.npz --target-column sped", "`--target-column` must be a column of seen.csv"),
-    ("fit roads.csv seen.csv -o m.npz --node-column 2", "`--node-column` must be a column of seen.csv"),
-    ("fit roads.csv seen.csv -o m.npz --node-column speed --target-column speed", "must be different columns"),
+    (
+        "fit roads.csv seen.csv -o m.npz --target-column sped",
+        "`--target-column` must be a column of seen.csv",
+    ),
+    (
+        "fit roads.csv seen.csv -o m.npz --node-column 2",
+        "`--node-column` must be a column of seen.csv",
+    ),
+    (
+        "fit roads.csv seen.csv -o m.npz --node-column speed --target-column speed",
+        "must be different columns",
+    ),
     ("fit roads.csv seen.csv -o m.npz --method magic", "`--method` must be one of"),
     ("fit roads.csv seen.csv -o m.npz --noise -1", "`--noise` must be"),
-    ("fit roads.csv seen.csv -o m.npz --likelihood possion", "got 'possion'; did you mean 'poisson'?"),
+    (
+        "fit roads.csv seen.csv -o m.npz --likelihood possion",
+        "got 'possion'; did you mean 'poisson'?",
+    ),
     (
         "fit roads.csv seen.csv -o m.npz --covariates heigt",
         "`--covariates` must be a column of seen.csv, got 'heigt'",
     ),
     ("fit roads.csv seen.csv -o m.npz --exposure speed", "`--exposure`"),
-    ("predict m0.npz --covariates seen.csv --nodes a", "`--nodes` and `--covariates` exclude each other"),
+    (
+        "predict m0.npz --covariates seen.csv --nodes a",
+        "`--nodes` and `--covariates` exclude each other",
+    ),
     ("predict m0.npz --covariates nowhere.csv", "`--covariates` must be a file"),
     ("fit roads.csv seen.csv -o seen.csv", "`-o` must end in .npz"),
     ("classify roads.csv same.csv", "labels of at least two classes"),
@@ -160,13 +259,22 @@ BAD = [
     ("pagerank roads.csv --method wlks", "got 'wlks'; did you mean 'walks'?"),
     ("pagerank roads.csv --walks 8", "`--walks` cannot be used with `--method power`"),
     ("pagerank roads.csv --method local", "`--sources` is needed"),
-    ("pagerank roads.csv --method local --sources a --tol 1", "`--tol` cannot be used with `--method local`"),
-    ("pagerank roads.csv --method walks --tol 0.1 --batches 3 --seed 1", "`--batches` must be None where `--tol`"),
+    (
+        "pagerank roads.csv --method local --sources a --tol 1",
+        "`--tol` cannot be used with `--method local`",
+    ),
+    (
+        "pagerank roads.csv --method walks --tol 0.1 --batches 3 --seed 1",
+        "`--batches` must be None where `--tol`",
+    ),
     ("pagerank roads.csv --p-halt 1", "`--p-halt` must be in"),
     ("pagerank roads.csv --tol -1", "`--tol` must be"),
     ("pagerank roads.csv --top 0", "`--top` must be at least 1"),
     ("pagerank roads.csv --top 3 -o -", "`--top` prints a table"),
-    ("pagerank roads.csv --method walks --p-halt 1e-8", "steps on average; --method power takes any"),
+    (
+        "pagerank roads.csv --method walks --p-halt 1e-8",
+        "steps on average; --method power takes any",
+    ),
     ("pagerank roads.csv --sources z", "no node of the graph is named 'z'"),
     # couple and bench
     ("couple --header --directed", "`--directed`, `--header` need a GRAPH"),
@@ -199,16 +307,21 @@ def test_bad_input_is_told_in_the_words_of_the_command_line(line, message, place
 
 
 def test_warnings_speak_of_options(place):
-    grf.sample_features(grf.load_graph("roads.csv"), grf.RandomWalks(8, grf.sampling.IID(0.6)), seed=0).save(
-        "f.npz"
-    )
+    grf.sample_features(
+        grf.load_graph("roads.csv"), grf.RandomWalks(8, grf.sampling.IID(0.6)), seed=0
+    ).save("f.npz")
     with pytest.warns(grf.features.HeavyTailWarning) as caught:
-        result = CliRunner().invoke(app, ["gram", "f.npz", "--kernel", "diffusion", "--lengthscale", "10"])
+        result = CliRunner().invoke(
+            app, ["gram", "f.npz", "--kernel", "diffusion", "--lengthscale", "10"]
+        )
     assert result.exit_code == 0
     with plain_messages(NAMES | {"path": "-o"}):
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
     assert line.startswith("graphrf: warning: these walks end too early")
-    assert "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, or" in line
+    assert (
+        "use a smaller --p-halt, --lengths truncated, or the exact series (graphrf gram --exact, or"
+        in line
+    )
     assert "or --method series of graphrf fit)" in line
 
 
@@ -219,7 +332,10 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
     with plain_messages(NAMES | {"path": "-o"}):
         line = warnings.formatwarning(str(caught[0].message), UserWarning, "file.py", 3)
     assert "compare `graphrf gram` with `graphrf gram --exact` for some" in line
-    assert "raise `--max-length` (`--kernel` without `--max-length` gives a sufficient one) or `--budget`" in line
+    assert (
+        "raise `--max-length` (`--kernel` without `--max-length` gives a sufficient one) or "
+        "`--budget`" in line
+    )
     assert "features." not in line
     assert "kernel." not in line
 
@@ -228,8 +344,14 @@ def test_the_warning_of_cut_rows_speaks_of_options(place):
     ("library", "here"),
     [
         ("pass directed=True, or directed=False", "pass --directed, or --undirected"),
-        ("e.g. weight='length', or kernel='diffusion'", "e.g. --weight length, or --kernel diffusion"),
-        ("optimize=False for Diffusion(lengthscale=2.0)", "--no-optimize for Diffusion(lengthscale=2.0)"),
+        (
+            "e.g. weight='length', or kernel='diffusion'",
+            "e.g. --weight length, or --kernel diffusion",
+        ),
+        (
+            "optimize=False for Diffusion(lengthscale=2.0)",
+            "--no-optimize for Diffusion(lengthscale=2.0)",
+        ),
         ("`path` was written by Coupling.save", "`-o` was written by `graphrf couple`"),
         ("got 9; graph.index(...) turns names of nodes into positions", "got 9"),
         (
@@ -299,9 +421,18 @@ def test_huge_tables_and_forged_archives_are_refused_before_they_are_read(place)
     np.savez("cut.npz", visit_ptr=np.zeros(3))
     Path("cut.npz").write_bytes(Path("cut.npz").read_bytes().replace(b"PK\1\2", b"PK\1\3"))
     for command, message in (
-        ("fit roads.csv huge.csv -o m.npz", "huge.csv has 1,099,511,627,776 bytes, whose reading takes"),
-        ("fit roads.csv huge.csv -o m.npz", "GiB are left; read it on a machine with more memory\n"),
-        ("pagerank roads.csv --method local --sources huge.csv", "huge.csv has 1,099,511,627,776 bytes"),
+        (
+            "fit roads.csv huge.csv -o m.npz",
+            "huge.csv has 1,099,511,627,776 bytes, whose reading takes",
+        ),
+        (
+            "fit roads.csv huge.csv -o m.npz",
+            "GiB are left; read it on a machine with more memory\n",
+        ),
+        (
+            "pagerank roads.csv --method local --sources huge.csv",
+            "huge.csv has 1,099,511,627,776 bytes",
+        ),
         ("gram bomb.npz --kernel diffusion", "bomb.npz"),
         ("gram cut.npz --kernel diffusion", "cut.npz is not a readable scipy.sparse npz file"),
     ):

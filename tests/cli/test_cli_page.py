@@ -17,8 +17,12 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
 
 def sessions() -> list[tuple[str, str]]:
     """Commands of the page, each with the output that it shows."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    steps = re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", "".join(blocks).replace("\\\n", " "), re.MULTILINE)
+    blocks = re.findall(
+        r"^```console\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    steps = re.findall(
+        r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", "".join(blocks).replace("\\\n", " "), re.MULTILINE
+    )
     assert len(steps) > 8
     return steps
 
@@ -34,7 +38,9 @@ def test_commands_of_the_page_print_what_it_shows(tmp_path, monkeypatch):
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         assert NUMBER.sub("#", result.stdout).split() == NUMBER.sub("#", shown).split(), command
-        found, wanted = ([float(text) for text in NUMBER.findall(out)] for out in (result.stdout, shown))
+        found, wanted = (
+            [float(text) for text in NUMBER.findall(out)] for out in (result.stdout, shown)
+        )
         assert found == pytest.approx(wanted, rel=1e-3), command
 
 

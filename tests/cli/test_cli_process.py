@@ -1,4 +1,6 @@
-"""The command line as a user runs it: examples of the help texts, pipes, signals, exit codes, no network."""
+"""The command line as a user runs it: examples of the help texts, pipes, signals, exit codes, no
+network.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,19 @@ from graphrf.cli.demo import parts
 from tests.support.real_data import DATA
 
 COMMANDS = [
-    *("demo", "datasets", "features", "gram", "fit", "predict", "fill", "classify", "pagerank", "couple", "bench"),
+    *(
+        "demo",
+        "datasets",
+        "features",
+        "gram",
+        "fit",
+        "predict",
+        "fill",
+        "classify",
+        "pagerank",
+        "couple",
+        "bench",
+    )
 ]
 RUN = [sys.executable, "-c", "from graphrf.cli import main; main()"]
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
@@ -38,7 +52,11 @@ def examples(command: str) -> list[str]:
 
 def test_the_module_is_the_command():
     done = subprocess.run(
-        [sys.executable, "-m", "graphrf", "--version"], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-m", "graphrf", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert done.stdout == f"graphrf {grf.__version__}\n"
 
@@ -55,10 +73,13 @@ def test_examples_of_the_help_run(command, tmp_path, monkeypatch):
         "links.tsv": "page\tto\tclicks\nhome\tshop\t9\nshop\thome\t1\nhome\thelp\t2\n",
         "clubs.csv": "node,club\n0,Mr. Hi\n1,Mr. Hi\n32,Officer\n33,Officer\n",
     }
-    hours = [np.datetime64("2024-05-06T00:00") + hour * np.timedelta64(1, "h") for hour in range(40)]
+    hours = [
+        np.datetime64("2024-05-06T00:00") + hour * np.timedelta64(1, "h") for hour in range(40)
+    ]
     readings = np.random.default_rng(0).random((40, 3))
     lines = [
-        f"{hour},{a:.3f},{c:.3f},{'' if a < 0.1 else e}" for hour, (a, c, e) in zip(hours, readings, strict=True)
+        f"{hour},{a:.3f},{c:.3f},{'' if a < 0.1 else e}"
+        for hour, (a, c, e) in zip(hours, readings, strict=True)
     ]
     texts["speeds.csv"] = "\n".join(["date,a,c,e", *lines]) + "\n"
     lines = [
@@ -106,8 +127,12 @@ def test_json_is_all_that_is_printed():
     done = CliRunner().invoke(app, ["pagerank", "karate", "--method", "walks", "--json"])
     record = json.loads(done.stdout)
     assert record["graph"] == {
-        "source": "data set karate", "nodes": 34, "edges": 78, "directed": False, "weighted": False,
-    }  # fmt: skip
+        "source": "data set karate",
+        "nodes": 34,
+        "edges": 78,
+        "directed": False,
+        "weighted": False,
+    }
     assert record["command"] == "pagerank"
     assert f"--seed {record['seed']}" in done.stderr
     assert "\r" not in done.stderr  # no progress where nobody looks
@@ -124,7 +149,10 @@ def test_quiet_leaves_errors_alone():
 def _in_bash(line):
     """What a line of bash prints; $RUN stands for the program."""
     done = subprocess.run(
-        ["bash", "-c", line.replace("$RUN", shlex.join(RUN))], capture_output=True, text=True, timeout=300
+        ["bash", "-c", line.replace("$RUN", shlex.join(RUN))],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     return done.stdout, done.stderr
 
@@ -138,12 +166,16 @@ def test_output_that_nobody_reads_ends_quietly(arguments):
 
 
 @pytest.mark.skipif(os.name == "nt" or not os.path.exists("/dev/full"), reason="devices of Linux")
-@pytest.mark.parametrize("arguments", ["--help", "--version", "pagerank --help", "datasets", "pagerank karate -q"])
+@pytest.mark.parametrize(
+    "arguments", ["--help", "--version", "pagerank --help", "datasets", "pagerank karate -q"]
+)
 @pytest.mark.parametrize(
     ("output", "message"), [("&-", "standard output is closed"), ("/dev/full", "No space left")]
 )
 def test_output_that_cannot_be_written_is_an_error_in_one_line(arguments, output, message):
-    printed, error = _in_bash(f"code=$( ( $RUN {arguments} >{output}; echo $? >&3 ) 3>&1 ); echo $code")
+    printed, error = _in_bash(
+        f"code=$( ( $RUN {arguments} >{output}; echo $? >&3 ) 3>&1 ); echo $code"
+    )
     assert printed == "1\n"
     assert error.startswith(f"graphrf: {message}")
     assert error.count("\n") == 1
@@ -162,11 +194,26 @@ def test_a_result_needs_no_other_stream(streams):
 def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
     out = tmp_path / "bench.csv"
     process = subprocess.Popen(
-        [*RUN, "bench", "generated-torus", "--sizes", "2", "--repeats", "100000", "--seed", "0", "-o", str(out)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # Where the tests run in the background of a shell, interrupts are ignored, which processes inherit.
+        [
+            *RUN,
+            "bench",
+            "generated-torus",
+            "--sizes",
+            "2",
+            "--repeats",
+            "100000",
+            "--seed",
+            "0",
+            "-o",
+            str(out),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Where the tests run in the background of a shell, interrupts are ignored, which processes
+        # inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
+    )
     assert process.stderr is not None
     assert "generated-torus" in process.stderr.readline()
     process.send_signal(signal.SIGINT)

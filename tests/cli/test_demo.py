@@ -75,7 +75,10 @@ def numbers(text: str, title: str) -> dict[str, list[float]]:
     """The numbers of each line of a printed part."""
     lines = text.partition(title)[2].partition("\n\n")[0].splitlines()[1:]
     cells = [re.split(r"  +", line.strip()) for line in lines]
-    return {name: [float(n.replace(",", "")) for n in re.findall(r"[\d.,]*\d", value)] for name, value in cells}
+    return {
+        name: [float(n.replace(",", "")) for n in re.findall(r"[\d.,]*\d", value)]
+        for name, value in cells
+    }
 
 
 def test_models_are_better_than_the_baselines_and_intervals_cover(demo_run):
@@ -100,9 +103,14 @@ def test_papers_prints_errors_of_samplers_and_of_pagerank():
     result = invoke("--papers")
     assert result.exit_code == 0, result.output
     errors = {
-        tuple(cells[:-1]): cells[-1] for cells in (re.split(r"  +", line) for line in result.stdout.splitlines())
+        tuple(cells[:-1]): cells[-1]
+        for cells in (re.split(r"  +", line) for line in result.stdout.splitlines())
     }
-    assert float(errors["compressed", "32"]) < float(errors["walks", "32"]) < float(errors["walks", "8"])
+    assert (
+        float(errors["compressed", "32"])
+        < float(errors["walks", "32"])
+        < float(errors["walks", "8"])
+    )
     assert float(errors["pooled", "32"]) < 0.6 * float(errors["iid", "32"])
 
 

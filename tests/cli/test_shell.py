@@ -55,11 +55,16 @@ def test_messages_call_standard_input_by_its_name(place):
     assert refused.exit_code == 2
     assert "graphrf: standard input, line 3: no node of the graph is named 'z'" in refused.stderr
     said = run("classify roads.csv - --seed 0", LABELLED)
-    assert "graphrf: the first line of standard input was read as titles: blog, party" in said.stderr
+    assert (
+        "graphrf: the first line of standard input was read as titles: blog, party" in said.stderr
+    )
     empty = run("classify roads.csv - --seed 0", "node,class\na,left\nc,\n")
     assert "graphrf: standard input, line 3: the label is empty" in empty.stderr
     alone = run("classify roads.csv - --seed 0", "node,class\na,left\nc,left\n")
-    assert "graphrf: OBSERVATIONS must have labels of at least two classes, got only 'left'" in alone.stderr
+    assert (
+        "graphrf: OBSERVATIONS must have labels of at least two classes, got only 'left'"
+        in alone.stderr
+    )
     twice = run("classify - - --seed 0", EDGES)
     assert "`-`, standard input, can stand for one file only" in twice.stderr
     assert run("pagerank - --top 1", EDGES).exit_code == 0  # it is there again for the next command
@@ -78,7 +83,9 @@ def test_label_files_may_have_any_titles(place):
 
 @pytest.mark.parametrize("first", ["aa,left", "a,up", "aa,1"])
 def test_a_first_line_with_a_known_label_or_node_is_no_title(place, first):
-    result = run(f"classify roads.csv {_written(place, LABELLED.replace('blog,party', first))} --seed 0")
+    result = run(
+        f"classify roads.csv {_written(place, LABELLED.replace('blog,party', first))} --seed 0"
+    )
     if first == "a,up":
         assert "p(up)" in result.stdout
     else:
@@ -146,9 +153,16 @@ def test_fit_prints_few_digits_and_reports_all_in_json(place):
 
 def test_numbers_for_people():
     assert [brief(x) for x in (123456.78, -98765.4, 1234.5678, 0.000123456, 2e20)] == [
-        "123457", "-98765.4", "1234.57", "0.000123456", "2e+20",
-    ]  # fmt: skip
-    assert shortened("K(a=0.10000000000000002, b=64, c=1.23456e-07)") == "K(a=0.1, b=64, c=1.23456e-07)"
+        "123457",
+        "-98765.4",
+        "1234.57",
+        "0.000123456",
+        "2e+20",
+    ]
+    assert (
+        shortened("K(a=0.10000000000000002, b=64, c=1.23456e-07)")
+        == "K(a=0.1, b=64, c=1.23456e-07)"
+    )
 
 
 def test_a_terminal_shows_six_digits_and_pipes_hold_all(monkeypatch):

@@ -33,14 +33,18 @@ def cell(value: float) -> str:
 
 
 def wide(times: list[object], title: str = "date") -> str:
-    return table([[title, *NAMES]] + [[t, *map(cell, row)] for t, row in zip(times, GAPPED, strict=True)])
+    return table(
+        [[title, *NAMES]] + [[t, *map(cell, row)] for t, row in zip(times, GAPPED, strict=True)]
+    )
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [
-        [t, n, cell(v)] for t, row in zip(DATES, GAPPED, strict=True) for n, v in zip(NAMES, row, strict=True)
+        [t, n, cell(v)]
+        for t, row in zip(DATES, GAPPED, strict=True)
+        for n, v in zip(NAMES, row, strict=True)
     ]
     texts = {
         "roads.csv": "source,target\na,b\nb,c\nc,d\nd,e\ne,f\nf,g\n",
@@ -92,8 +96,11 @@ def test_fit_and_predict(place):
     titles, *rows = read(run("predict m.npz --nodes g,b --times times.csv"))
     assert titles == ["time", "node", "mean", "std"]
     assert [row[:2] for row in rows] == [
-        ["2024-05-06 03:30", "g"], ["2024-05-06 03:30", "b"], ["2024-05-06T20:00", "g"], ["2024-05-06T20:00", "b"],
-    ]  # fmt: skip
+        ["2024-05-06 03:30", "g"],
+        ["2024-05-06 03:30", "b"],
+        ["2024-05-06T20:00", "g"],
+        ["2024-05-06T20:00", "b"],
+    ]
     at = np.array(["2024-05-06T03:30", "2024-05-06T20:00"], "datetime64[s]")
     found = np.array([row[2:] for row in rows], float).T
     for column, wanted in zip(found, gp.predict(list("gb"), at, return_std=True), strict=True):
@@ -114,7 +121,9 @@ def test_hours_and_time_zones(place):
     zoned = read(run("predict z.npz --nodes a,g"))
     assert (hours[1][0], zoned[1][0]) == ("0.0", "2024-05-05T22:30+00:00")
     again = read(run("predict z.npz --nodes a,g --times 2024-05-06T00:30+02:00"))
-    np.testing.assert_allclose(*([float(row[2]) for row in rows] for rows in (again[1:], zoned[1:3])), rtol=1e-9)
+    np.testing.assert_allclose(
+        *([float(row[2]) for row in rows] for rows in (again[1:], zoned[1:3])), rtol=1e-9
+    )
     columns = [np.array([row[2:] for row in rows[1:]], float) for rows in (hours, zoned)]
     np.testing.assert_allclose(columns[0], columns[1], rtol=1e-6)
     assert "as in `fit`: mixed ones are refused" in run("predict z.npz --times 2024-05-06T00:30", 2)
@@ -134,7 +143,9 @@ def test_fill_keeps_the_form(place):
                 assert cells[1:] == [cells[0], "0.0"]
             else:
                 found = [float(text) for text in cells[1:]]
-                np.testing.assert_allclose(found, [mean[row, column], spread[row, column]], rtol=1e-9)
+                np.testing.assert_allclose(
+                    found, [mean[row, column], spread[row, column]], rtol=1e-9
+                )
     assert filled[0] == std[0] == before[0]
     long = read(run("fill roads.csv long.csv --time when --kernel diffusion --seed 0 -q"))
     assert long[0] == ["when", "node", "speed"]
@@ -148,7 +159,10 @@ KEPT: list[bytes] = []
 def through(place) -> bytes:
     """The file of a model through time, fitted once."""
     if not KEPT:
-        run("fit roads.csv wide.csv --time date --kernel matern --lengthscale 2 --seed 0 -q -o through.npz")
+        run(
+            "fit roads.csv wide.csv --time date --kernel matern --lengthscale 2 --seed 0 -q -o "
+            "through.npz"
+        )
         KEPT.append((place / "through.npz").read_bytes())
     return KEPT[0]
 
@@ -156,40 +170,85 @@ def through(place) -> bytes:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("fit roads.csv wide.csv --time day -o m.npz", "`--time` must be a column of wide.csv, got 'day'"),
-        ("fit roads.csv mixed.csv --time date -o m.npz", "mixed.csv, line 17: the time is a number"),
+        (
+            "fit roads.csv wide.csv --time day -o m.npz",
+            "`--time` must be a column of wide.csv, got 'day'",
+        ),
+        (
+            "fit roads.csv mixed.csv --time date -o m.npz",
+            "mixed.csv, line 17: the time is a number",
+        ),
         ("fit roads.csv zones.csv --time date -o m.npz", "of one time zone"),
-        ("fit roads.csv when.csv --time date -o m.npz", "line 17: a time must be a number of hours, or a date"),
-        ("fit roads.csv who.csv --time date -o m.npz", "title of column 6: no node of the graph is named 'zz'"),
-        ("fit roads.csv word.csv --time date -o m.npz", "word.csv, line 4: a reading must be a finite number"),
-        ("fit roads.csv inf.csv --time date -o m.npz", "inf.csv, line 4: a reading must be a finite number"),
-        ("fit roads.csv gaps.csv --time date -o m.npz", "`OBSERVATIONS` must hold at least one value"),
+        (
+            "fit roads.csv when.csv --time date -o m.npz",
+            "line 17: a time must be a number of hours, or a date",
+        ),
+        (
+            "fit roads.csv who.csv --time date -o m.npz",
+            "title of column 6: no node of the graph is named 'zz'",
+        ),
+        (
+            "fit roads.csv word.csv --time date -o m.npz",
+            "word.csv, line 4: a reading must be a finite number",
+        ),
+        (
+            "fit roads.csv inf.csv --time date -o m.npz",
+            "inf.csv, line 4: a reading must be a finite number",
+        ),
+        (
+            "fit roads.csv gaps.csv --time date -o m.npz",
+            "`OBSERVATIONS` must hold at least one value",
+        ),
         ("fit roads.csv untitled.csv --time 0 -o m.npz", "has no titles"),
         ("fit roads.csv four.csv --time when -o m.npz", "`--target-column` is needed"),
-        ("fit roads.csv four.csv --time when --target-column node -o m.npz", "three different columns"),
-        ("fit roads.csv wide.csv --time date --target-column a -o m.npz", "needs a column of nodes"),
+        (
+            "fit roads.csv four.csv --time when --target-column node -o m.npz",
+            "three different columns",
+        ),
+        (
+            "fit roads.csv wide.csv --time date --target-column a -o m.npz",
+            "needs a column of nodes",
+        ),
         ("fit roads.csv times_only.csv --time hour -o m.npz", "one for each node are needed"),
-        ("fit roads.csv wide.csv --time date --noise 1 -o m.npz", "`--noise` cannot be used with `--time`"),
+        (
+            "fit roads.csv wide.csv --time date --noise 1 -o m.npz",
+            "`--noise` cannot be used with `--time`",
+        ),
         (
             "fit roads.csv wide.csv --time date --no-optimize -o m.npz",
             "`--no-optimize` cannot be used with `--time`",
         ),
-        ("fit roads.csv wide.csv --time date --method series -o m.npz", "`--method` cannot be used"),
+        (
+            "fit roads.csv wide.csv --time date --method series -o m.npz",
+            "`--method` cannot be used",
+        ),
         (
             "fit roads.csv wide.csv --time date --kernel matern --nu 2 -o m.npz",
             "`--lengthscale` is needed",
         ),
-        ("fit roads.csv wide.csv --time date --laplacian normalized -o m.npz", "`--laplacian` needs `--kernel`"),
+        (
+            "fit roads.csv wide.csv --time date --laplacian normalized -o m.npz",
+            "`--laplacian` needs `--kernel`",
+        ),
         ("fill roads.csv wide.csv --observation -o f.csv", "`--observation` needs `--std`"),
-        ("fit roads.csv wide.csv --time date --max-train 2 -o m.npz", "`--max-train` must be at least 10"),
+        (
+            "fit roads.csv wide.csv --time date --max-train 2 -o m.npz",
+            "`--max-train` must be at least 10",
+        ),
         ("fit roads.csv missing.csv --time date -o m.npz", "OBSERVATIONS must be a file"),
         ("fill roads.csv wide.csv -o filled.npz", "`-o` must end in .csv"),
         ("fill roads.csv wide.csv --std wide.csv", "`--std` must be different from the input file"),
-        ("fill roads.csv wide.csv -o f.csv --std f.csv", "`--std` and `-o` must be different files"),
+        (
+            "fill roads.csv wide.csv -o f.csv --std f.csv",
+            "`--std` and `-o` must be different files",
+        ),
         ("fill roads.csv wide.csv --json", "`--json` cannot be used"),
         ("predict once.npz --times 3", "`--times` cannot be used with once.npz"),
         ("predict through.npz --times 3", "`--times` must be dates"),
-        ("predict through.npz --times noon", "`--times` must be a file (there is none named 'noon') or times"),
+        (
+            "predict through.npz --times noon",
+            "`--times` must be a file (there is none named 'noon') or times",
+        ),
         ("predict through.npz --times 3,2024-05-06", "got both"),
         ("predict through.npz --nodes zz", "no node of the graph is named 'zz'"),
         ("predict seen.csv", "`MODEL`"),

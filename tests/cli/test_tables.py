@@ -16,7 +16,9 @@ def test_names_that_begin_with_a_marker_are_no_comments(tmp_path):
 def test_numbers_in_other_forms_are_refused_with_the_way_out(tmp_path, cell):
     path = tmp_path / "seen.csv"
     path.write_text(f"node;speed\na;{cell}\nb;7\n")
-    with pytest.raises(ValueError, match=r"line 2: the target must be .*write numbers with a decimal point"):
+    with pytest.raises(
+        ValueError, match=r"line 2: the target must be .*write numbers with a decimal point"
+    ):
         read_table(path).numbers(1, "target")
 
 
@@ -33,7 +35,10 @@ def test_numbers_in_other_forms_are_refused_with_the_way_out(tmp_path, cell):
 def test_points_that_may_part_thousands_are_warned_of(tmp_path, mark, cells, suspect, recwarn):
     path = tmp_path / "seen.csv"
     path.write_text(
-        "".join(f"{node}{mark}{cell}\n" for node, cell in zip(("node", "a", "b"), ("speed", *cells), strict=True))
+        "".join(
+            f"{node}{mark}{cell}\n"
+            for node, cell in zip(("node", "a", "b"), ("speed", *cells), strict=True)
+        )
     )
     assert read_table(path).numbers(1, "target") == [float(cell) for cell in cells]
     assert len(recwarn) == suspect

@@ -9,7 +9,13 @@ import scipy.sparse as sp
 import graphrf as grf
 from graphrf.couplings import quantiles
 from graphrf.couplings.learn import erdos_renyi
-from graphrf.couplings.linear import independent_cost, linear_cost, pair_cost, solve_linear, spectral_cost
+from graphrf.couplings.linear import (
+    independent_cost,
+    linear_cost,
+    pair_cost,
+    solve_linear,
+    spectral_cost,
+)
 from graphrf.couplings.pagerank_cost import pagerank_cost
 from graphrf.couplings.quantiles import tile_modulations, tile_products, tile_survival
 from graphrf.operators.series.density_of_states import density_of_states
@@ -45,7 +51,9 @@ def test_tiles_average_to_the_law_and_each_lies_in_its_quantile(p_halt, order):
 def test_tile_modulations_average_to_the_modulation():
     survival = Survival.geometric(0.2)
     coefficients = tile_modulations(KERNEL.modulation(survival.table.size), survival, 12)
-    np.testing.assert_allclose(coefficients.mean(axis=0), KERNEL.modulation(coefficients.shape[1]), atol=1e-12)
+    np.testing.assert_allclose(
+        coefficients.mean(axis=0), KERNEL.modulation(coefficients.shape[1]), atol=1e-12
+    )
 
 
 def test_costs_by_spectrum_and_by_pairs_agree_with_eq_56_from_dense_features(graph):
@@ -60,7 +68,9 @@ def test_costs_by_spectrum_and_by_pairs_agree_with_eq_56_from_dense_features(gra
         dense[a, b] = ((sums @ sums.T) ** 2).sum()
 
     spectra, weights = spectra_of(graph, 0.3, order)
-    np.testing.assert_allclose(spectral_cost(spectra, spectra, weights) * graph.n_nodes, dense, rtol=1e-6)
+    np.testing.assert_allclose(
+        spectral_cost(spectra, spectra, weights) * graph.n_nodes, dense, rtol=1e-6
+    )
 
     ends = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
     by_pairs = pair_cost(tile_products(tiles_of(graph, 0.3, order), graph.walk_matrix(), *ends))
@@ -71,7 +81,10 @@ def test_the_linear_solver_finds_what_trying_all_permutations_finds(graph):
     order = 6
     spectra, weights = spectra_of(graph, 0.4, order)
     cost = spectral_cost(spectra, spectra, weights)
-    best = min(sum(cost[q, s] for q, s in enumerate(sigma)) for sigma in itertools.permutations(range(order)))
+    best = min(
+        sum(cost[q, s] for q, s in enumerate(sigma))
+        for sigma in itertools.permutations(range(order))
+    )
     found = solve_linear(cost)
     assert cost[np.arange(order), found].sum() == pytest.approx(best, rel=1e-12)
     assert best < cost.sum() / order
@@ -80,7 +93,11 @@ def test_the_linear_solver_finds_what_trying_all_permutations_finds(graph):
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_the_density_of_states_integrates_functions_on_large_graphs(laplacian):
     # Three components: 1,200 nodes, 60 nodes, one isolated node.
-    parts = [erdos_renyi(1200, 0.01, seed=2).adjacency, erdos_renyi(60, 0.2, seed=3).adjacency, np.zeros((1, 1))]
+    parts = [
+        erdos_renyi(1200, 0.01, seed=2).adjacency,
+        erdos_renyi(60, 0.2, seed=3).adjacency,
+        np.zeros((1, 1)),
+    ]
     graph = grf.Graph(sp.block_diag(parts))
     points, weights = density_of_states(graph, laplacian, np.random.default_rng(0))
     assert weights.sum() == pytest.approx(1.0)
@@ -129,7 +146,9 @@ def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
     ends = np.random.default_rng(0).integers(0, graph.n_nodes, (2, 7))
     whole = tile_products(coefficients, graph.walk_matrix(), *ends)
     monkeypatch.setattr(quantiles, "_BLOCK_FLOATS", 3 * graph.n_nodes)
-    np.testing.assert_allclose(tile_products(coefficients, graph.walk_matrix(), *ends), whole, rtol=1e-13)
+    np.testing.assert_allclose(
+        tile_products(coefficients, graph.walk_matrix(), *ends), whole, rtol=1e-13
+    )
 
 
 def test_sampled_pairs_average_to_the_mean_over_all(graph):
@@ -154,7 +173,9 @@ def test_independent_cost_is_the_mean_over_all_choices_of_tiles():
 
 
 def _walk_features(graph, node, modulation, table, low, high, weigh):
-    """draw(round, n): features of n simulated walks from `node` whose uniforms lie in [low, high)."""
+    """draw(round, n): features of n simulated walks from `node` whose uniforms lie in
+    [low, high).
+    """
     adjacency = graph.adjacency
     degrees = np.diff(adjacency.indptr)
 
@@ -176,7 +197,9 @@ def _walk_features(graph, node, modulation, table, low, high, weigh):
 
 @pytest.mark.parametrize("tile", [0, 2, 3])
 def test_tile_averages_agree_with_simulated_walks(karate, tile):
-    """The Monte-Carlo version that the paper uses, for psi^(q) of one node; dropping 1 / S(k) is found."""
+    """The Monte-Carlo version that the paper uses, for psi^(q) of one node; dropping 1 / S(k) is
+    found.
+    """
     order, node, survival = 4, 2, Survival.geometric(0.3)
     table = survival.table
     modulation = KERNEL.modulation(table.size)
@@ -189,7 +212,9 @@ def test_tile_averages_agree_with_simulated_walks(karate, tile):
     leading = np.linalg.eigh(walk.toarray())[1][:, -3:]
     directions = np.column_stack([np.sqrt(karate.degrees), 1 / np.sqrt(karate.degrees), leading])
     for weigh in (True, False):
-        features = _walk_features(karate, node, modulation, table, tile / order, (tile + 1) / order, weigh)
+        features = _walk_features(
+            karate, node, modulation, table, tile / order, (tile + 1) / order, weigh
+        )
 
         def draw(stage, n, features=features):
             return features(stage, n) @ directions
@@ -212,12 +237,18 @@ def test_tile_averages_agree_with_simulated_walks(karate, tile):
         ({"n_walkers": 3}, 56),
     ],
 )
-def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(graph, arguments, equation):
+def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(
+    graph, arguments, equation
+):
     order = 6
-    coupling = grf.couplings.learn_coupling(graph, KERNEL, p_halt=0.4, order=order, seed=3, **arguments)
+    coupling = grf.couplings.learn_coupling(
+        graph, KERNEL, p_halt=0.4, order=order, seed=3, **arguments
+    )
     coefficients = tiles_of(graph, 0.4, order)
     walk = graph.walk_matrix().toarray()
-    psi = sum(c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T))
+    psi = sum(
+        c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T)
+    )
     rows = np.arange(graph.n_nodes)
     sources, targets = (rows.repeat(rows.size), np.tile(rows, rows.size))
     scale = rows.size  # the mean over all pairs is recorded but for a factor N
@@ -237,7 +268,9 @@ def test_recorded_costs_are_those_of_the_equation_that_the_solver_minimises(grap
         before = order * np.mean([mean_square(s, s) for s in free])
     else:
         after = sum(mean_square(a, b) for a, b in itertools.product(sums, repeat=2))
-        before = order**2 * np.mean([mean_square(a, b) for a, b in itertools.product(free, repeat=2)])
+        before = order**2 * np.mean(
+            [mean_square(a, b) for a, b in itertools.product(free, repeat=2)]
+        )
     assert coupling.cost_after == pytest.approx(after, rel=1e-10)
     assert coupling.cost_before == pytest.approx(before, rel=1e-10)
     assert coupling.cost_after < coupling.cost_before
@@ -279,13 +312,16 @@ def test_records_of_every_solver_go_to_json_and_back(graph, arguments):
     assert (again.law != "") == ("p_halt" in arguments)
     assert not math.isnan(again.cost_before)
     assert np.array_equal(
-        grf.couplings.learn_coupling(graph, order=5, **arguments).permutations, coupling.permutations
+        grf.couplings.learn_coupling(graph, order=5, **arguments).permutations,
+        coupling.permutations,
     )
 
 
 def test_walks_come_in_groups_as_large_as_the_coupling():
     coupling = grf.couplings.learn_coupling(order=5, n_walkers=3)
-    assert grf.RandomWalks(n_walks=6, lengths=grf.sampling.SigmaCoupled(coupling)).lengths.group == 3
+    assert (
+        grf.RandomWalks(n_walks=6, lengths=grf.sampling.SigmaCoupled(coupling)).lengths.group == 3
+    )
     with pytest.raises(ValueError, match="multiple of 3"):
         grf.RandomWalks(n_walks=4, lengths=grf.sampling.SigmaCoupled(coupling))
 
@@ -293,17 +329,29 @@ def test_walks_come_in_groups_as_large_as_the_coupling():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"order": 10, "solver": "exhaustive"}, "`order` must be at most 9 for the solver 'exhaustive', got 10"),
+        (
+            {"order": 10, "solver": "exhaustive"},
+            "`order` must be at most 9 for the solver 'exhaustive', got 10",
+        ),
         ({"order": 101, "solver": "quadratic"}, "`order` must be at most 100"),
         ({"solver": "magic"}, "'linear'"),
-        ({"n_walkers": 3, "solver": "quadratic"}, "`solver` must be 'linear' for more than two walkers"),
-        ({"n_walkers": 3, "objective": "pagerank"}, "`objective` must be 'gram' for more than two walkers"),
+        (
+            {"n_walkers": 3, "solver": "quadratic"},
+            "`solver` must be 'linear' for more than two walkers",
+        ),
+        (
+            {"n_walkers": 3, "objective": "pagerank"},
+            "`objective` must be 'gram' for more than two walkers",
+        ),
         ({"n_walkers": 3, "pairs": 9}, "`pairs` must be None, got 9"),
         (
             {"objective": "pagerank", "solver": "quadratic"},
             "`solver` must be 'linear' for the objective 'pagerank'",
         ),
-        ({"objective": "pagerank", "kernel": KERNEL}, "`kernel` must be None for the objective 'pagerank'"),
+        (
+            {"objective": "pagerank", "kernel": KERNEL},
+            "`kernel` must be None for the objective 'pagerank'",
+        ),
         ({"solver": "projection", "pairs": 9}, "`pairs` must be None, got 9"),
         ({"projections": 9}, "`projections` must be None unless the solver is 'quadratic', got 9"),
         ({"kernel": "diffusion"}, "`kernel` must be a graphrf kernel"),

@@ -1,4 +1,6 @@
-"""Couplings of many walkers: cost against dense features, solver against all permutations, exact marginals."""
+"""Couplings of many walkers: cost against dense features, solver against all permutations, exact
+marginals.
+"""
 
 import itertools
 
@@ -41,12 +43,19 @@ def test_the_cost_is_the_sum_over_all_node_pairs_of_squared_products_of_dense_fe
 
 
 def test_the_cost_of_one_walker_beside_the_others_is_the_full_one():
-    # Small sums of the others, and signs of all kinds, in which every term of the fourth power matters.
+    # Small sums of the others, and signs of all kinds, in which every term of the fourth power
+    # matters.
     rng = np.random.default_rng(0)
     for scale in (0.1, 0.3, 1.0, 3.0) * 5:
-        others, spectra, weights = scale * rng.normal(size=(6, 3)), rng.normal(size=(6, 3)), rng.random(3)
+        others, spectra, weights = (
+            scale * rng.normal(size=(6, 3)),
+            rng.normal(size=(6, 3)),
+            rng.random(3),
+        )
         full = ((others[:, None] + spectra) ** 4) @ weights
-        np.testing.assert_allclose(spectral_cost(others, spectra, weights), full, rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(
+            spectral_cost(others, spectra, weights), full, rtol=1e-10, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("p_halt", [0.1, 0.5])
@@ -62,11 +71,15 @@ def test_for_two_walkers_the_solution_is_the_linear_one(p_halt):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("p_halt", [0.1, 0.6])
 @pytest.mark.parametrize("seed", range(2))
-def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(kernel, p_halt, seed):
+def test_three_walkers_of_order_four_gain_what_the_best_of_all_576_pairs_gains(
+    kernel, p_halt, seed
+):
     spectra, weights = spectra_of(GRAPH, p_halt, 4, kernel)
     pairs = itertools.product(itertools.permutations(range(4)), repeat=2)
     costs = [multiway_cost(spectra, weights, np.array(pair)) for pair in pairs]
-    found = multiway_cost(spectra, weights, solve_multiway(spectra, weights, 3, rng=np.random.default_rng(seed)))
+    found = multiway_cost(
+        spectra, weights, solve_multiway(spectra, weights, 3, rng=np.random.default_rng(seed))
+    )
     best, mean = min(costs), np.mean(costs)
     assert len(costs) == 576
     assert best * (1 - 1e-12) <= found <= 1.01 * best
@@ -89,12 +102,16 @@ def test_restarts_only_help_and_a_state_of_the_generator_fixes_the_result():
     spectra, weights = spectra_of(GRAPH, 0.3, 9)
     by_restarts = [
         multiway_cost(
-            spectra, weights, solve_multiway(spectra, weights, 4, rng=np.random.default_rng(3), restarts=n)
+            spectra,
+            weights,
+            solve_multiway(spectra, weights, 4, rng=np.random.default_rng(3), restarts=n),
         )
         for n in (0, 2, 10)
     ]
     assert by_restarts[0] >= by_restarts[1] >= by_restarts[2]
-    one, again = (solve_multiway(spectra, weights, 4, rng=np.random.default_rng(7)) for _ in range(2))
+    one, again = (
+        solve_multiway(spectra, weights, 4, rng=np.random.default_rng(7)) for _ in range(2)
+    )
     np.testing.assert_array_equal(one, again)
 
 

@@ -1,4 +1,6 @@
-"""The matching cost of PageRank: against dense matrices, and as the variance of the scores that it predicts."""
+"""The matching cost of PageRank: against dense matrices, and as the variance of the scores that it
+predicts.
+"""
 
 import itertools
 
@@ -21,7 +23,9 @@ GRAPHS = [directed_graph, lopsided_graph]
 
 
 def tile_laws(survival, order):
-    """P(length = k | tile q): overlaps of the tiles with the intervals of u that give each length."""
+    """P(length = k | tile q): overlaps of the tiles with the intervals of u that give
+    each length.
+    """
     ends = 1.0 - np.append(survival.table, 0.0)
     laws = np.zeros((order, survival.table.size))
     for q, k in itertools.product(range(order), range(survival.table.size)):
@@ -41,14 +45,18 @@ def rng(seed=0):
 @pytest.mark.parametrize("make_graph", GRAPHS)
 @pytest.mark.parametrize("survival", SURVIVALS, ids=["geometric", "plateaus"])
 @pytest.mark.parametrize("order", [1, 4, 7])
-def test_the_cost_is_the_sum_over_all_pairs_of_nodes_of_products_of_end_point_laws(make_graph, survival, order):
+def test_the_cost_is_the_sum_over_all_pairs_of_nodes_of_products_of_end_point_laws(
+    make_graph, survival, order
+):
     graph = make_graph()
     ends = np.einsum("qk,kij->qij", tile_laws(survival, order), powers(graph, survival.table.size))
     dense = np.zeros((order, order))
     for a, b in itertools.product(range(order), repeat=2):
         for start, end in itertools.product(range(graph.n_nodes), repeat=2):
             dense[a, b] += ends[a, start, end] * ends[b, start, end]
-    np.testing.assert_allclose(pagerank_cost(graph, survival, order, rng=rng()), dense, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        pagerank_cost(graph, survival, order, rng=rng()), dense, rtol=0, atol=1e-12
+    )
 
 
 def predicted_error(graph, survival, permutation):
@@ -62,7 +70,9 @@ def predicted_error(graph, survival, permutation):
 
 
 def exact_error(graph, survival, joint):
-    """The same from the joint law of the two lengths, target by target: all moments of the indicators."""
+    """The same from the joint law of the two lengths, target by target: all moments of the
+    indicators.
+    """
     n, walks = graph.n_nodes, powers(graph, survival.table.size)
     total = 0.0
     for start, end in itertools.product(range(n), repeat=2):

@@ -37,11 +37,15 @@ def test_both_forms_equal_the_double_loop_of_eq_55_over_dense_features(graph, ke
     order = 7
     coefficients = tiles_of(graph, 0.3, order, kernel)
     walk = graph.walk_matrix(kernel.laplacian).toarray()
-    psi = sum(c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T))
+    psi = sum(
+        c[:, None, None] * np.linalg.matrix_power(walk, k) for k, c in enumerate(coefficients.T)
+    )
     sources, targets = np.divmod(np.arange(graph.n_nodes**2), graph.n_nodes)
     spectral = spectral_form(*spectra_of(graph, 0.3, order, kernel))
     by_pairs = pair_form(_pairs(graph, kernel, coefficients, sources, targets), coefficients)
-    few = pair_form(_pairs(graph, kernel, coefficients, sources[[1, 5, 40]], targets[[1, 5, 40]]), coefficients)
+    few = pair_form(
+        _pairs(graph, kernel, coefficients, sources[[1, 5, 40]], targets[[1, 5, 40]]), coefficients
+    )
     rng = np.random.default_rng(0)
     for permutation in (np.arange(order), rng.permutation(order), rng.permutation(order)):
         sums = psi + psi[permutation]  # (order, nodes, nodes): rows are nodes
@@ -58,7 +62,9 @@ def test_changes_by_swaps_and_the_independent_cost_agree_with_the_cost_itself(as
     graph, kernel, order = GRAPHS["grid"], KERNELS["signed"], 6
     coefficients = tiles_of(graph, 0.3, order, kernel)
     if asymmetric:
-        cost = pair_form(_pairs(graph, kernel, coefficients, np.array([0, 3]), np.array([7, 9])), coefficients)
+        cost = pair_form(
+            _pairs(graph, kernel, coefficients, np.array([0, 3]), np.array([7, 9])), coefficients
+        )
         assert (cost.signs < 0).any()
     else:
         cost = spectral_form(*spectra_of(graph, 0.3, order, kernel))
@@ -79,7 +85,9 @@ def test_changes_by_swaps_and_the_independent_cost_agree_with_the_cost_itself(as
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize("name", ["regularized", "signed"])
 @pytest.mark.parametrize(("order", "p_halt", "pairs"), [(6, 0.5, 3), (7, 0.3, None)])
-def test_the_quadratic_solver_is_within_two_percent_of_trying_all_permutations(graph, name, order, p_halt, pairs):
+def test_the_quadratic_solver_is_within_two_percent_of_trying_all_permutations(
+    graph, name, order, p_halt, pairs
+):
     kernel = KERNELS[name]
     settings = {"p_halt": p_halt, "order": order, "pairs": pairs, "seed": 4}
     quadratic = grf.couplings.learn_coupling(graph, kernel, solver="quadratic", **settings)

@@ -1,4 +1,6 @@
-"""Tiles of distributions of lengths for the tests of couplings: their modulations, and values on a spectrum."""
+"""Tiles of distributions of lengths for the tests of couplings: their modulations, and values on a
+spectrum.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def tiles_of(graph: Graph, p_halt: float, order: int, kernel: Kernel = KERNEL) -
     return tile_modulations(kernel.modulation(survival.table.size, scale), survival, order)
 
 
-def spectra_of(graph: Graph, p_halt: float, order: int, kernel: Kernel = KERNEL) -> tuple[np.ndarray, np.ndarray]:
+def spectra_of(
+    graph: Graph, p_halt: float, order: int, kernel: Kernel = KERNEL
+) -> tuple[np.ndarray, np.ndarray]:
     """h_q of each tile at the eigenvalues of a graph's walk matrix, and their weights."""
     points, weights = density_of_states(graph, kernel.laplacian, np.random.default_rng(0))
     return tile_spectra(tiles_of(graph, p_halt, order, kernel), points), weights

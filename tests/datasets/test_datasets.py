@@ -1,6 +1,8 @@
-"""Named data sets: the registry, the order of the search, downloads from a local server, and the real files.
+"""Named data sets: the registry, the order of the search, downloads from a local server, and the
+real files.
 
-Tests of real files read `GRAPHRF_DATA_DIR` and are skipped where it is not set; nothing here uses the network.
+Tests of real files read `GRAPHRF_DATA_DIR` and are skipped where it is not set; nothing here uses
+the network.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def needs_trimesh(name: str) -> None:
         pytest.skip("trimesh is not installed")
 
 
-# -- the registry and the cards ------------------------------------------------------------------------
+# -- the registry and the cards --------------------------------------------------------------------
 
 
 def test_names_are_grouped_by_kind():
@@ -65,7 +67,11 @@ def test_the_catalog_has_every_data_set_with_its_size_and_licence():
         assert (entry.n_nodes is None) == (entry.n_edges is None) == (entry.kind == "table")
         assert entry.licence
         assert entry.description
-    assert [entry.name for entry in datasets.catalog("traffic")] == ["san-jose", "pems-bay", "metr-la"]
+    assert [entry.name for entry in datasets.catalog("traffic")] == [
+        "san-jose",
+        "pems-bay",
+        "metr-la",
+    ]
     with pytest.raises(ValueError, match="`kind` must be one of"):
         datasets.catalog("roads")
 
@@ -75,7 +81,15 @@ def test_unknown_names_are_refused_with_near_ones():
         datasets.load("Cora")
     with pytest.raises(ValueError, match=r"load_graph\(path\) reads your own files"):
         datasets.load("../../etc/passwd")
-    for name in ("/etc/passwd", "karate/../cora", "cora\0", "graphs/karate.gml", "", ".", "C:\\cora"):
+    for name in (
+        "/etc/passwd",
+        "karate/../cora",
+        "cora\0",
+        "graphs/karate.gml",
+        "",
+        ".",
+        "C:\\cora",
+    ):
         for use in (datasets.load, datasets.path, datasets.describe):
             with pytest.raises(ValueError, match="`name` must be one of"):
                 use(name)
@@ -90,7 +104,7 @@ def test_paper_graphs_are_ten_in_the_order_of_size():
     assert sizes == [34, 62, 105, 115, 398, 986, 1133, 1272, 2120, 2708]
 
 
-# -- embedded data sets --------------------------------------------------------------------------------
+# -- embedded data sets ----------------------------------------------------------------------------
 
 
 def test_embedded_data_sets_need_no_file(monkeypatch, tmp_path):
@@ -105,7 +119,9 @@ def test_embedded_data_sets_need_no_file(monkeypatch, tmp_path):
     rows, columns = grid.coordinates.T
     entries = grid.graph.adjacency.tocoo()
     assert (
-        np.abs(rows[entries.row] - rows[entries.col]) + np.abs(columns[entries.row] - columns[entries.col]) == 1
+        np.abs(rows[entries.row] - rows[entries.col])
+        + np.abs(columns[entries.row] - columns[entries.col])
+        == 1
     ).all()
     assert not (tmp_path / "cache").exists()
 
@@ -128,7 +144,9 @@ def test_generated_meshes_are_closed_surfaces_with_unit_normals(name):
 def test_generated_meshes_are_those_of_trimesh():
     from trimesh import creation
 
-    theirs = creation.torus(major_radius=2.0, minor_radius=1.0, major_sections=64, minor_sections=32)
+    theirs = creation.torus(
+        major_radius=2.0, minor_radius=1.0, major_sections=64, minor_sections=32
+    )
     vertices, faces = shapes.torus(around=64, across=32, radius=2.0, tube=1.0)
     np.testing.assert_array_equal(faces, theirs.faces)
     np.testing.assert_allclose(vertices, theirs.vertices, atol=1e-15)
@@ -139,11 +157,14 @@ def test_generated_meshes_are_those_of_trimesh():
 
 
 @pytest.mark.parametrize(
-    ("shape", "euler", "volume"), [("torus", 0, 2 * np.pi**2 * 2.0 * 0.5**2), ("icosphere", 2, 4 / 3 * np.pi)]
+    ("shape", "euler", "volume"),
+    [("torus", 0, 2 * np.pi**2 * 2.0 * 0.5**2), ("icosphere", 2, 4 / 3 * np.pi)],
 )
 def test_shapes_are_closed_surfaces_whose_normals_point_outwards(shape, euler, volume):
     vertices, faces = shapes.torus(20, 15, 2.0, 0.5) if shape == "torus" else shapes.icosphere(2)
-    sides = {tuple(sorted(side)) for face in faces for side in zip(face, np.roll(face, 1), strict=True)}
+    sides = {
+        tuple(sorted(side)) for face in faces for side in zip(face, np.roll(face, 1), strict=True)
+    }
     assert len(vertices) - len(sides) + len(faces) == euler
     a, b, c = vertices[faces].transpose(1, 0, 2)
     # The area vectors of a closed surface add to zero.
@@ -167,7 +188,7 @@ def test_a_record_can_be_sent_to_another_process():
     assert copy.deepcopy(data).graph is data.graph
 
 
-# -- files: data folder, cache, download ---------------------------------------------------------------
+# -- files: data folder, cache, download -----------------------------------------------------------
 
 GML = b'graph [ node [ id 0 gt "x" ] node [ id 1 gt "y" ] edge [ source 0 target 1 ] ]'
 CITES = b"1\t2\n2\t3\n"
@@ -186,7 +207,9 @@ def sha256(content: bytes) -> str:
 
 @pytest.fixture
 def small(monkeypatch, tmp_path, publisher) -> dict:
-    """A registry with a few small files of the local publisher, an empty cache, and no data folder."""
+    """A registry with a few small files of the local publisher, an empty cache, and no
+    data folder.
+    """
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as writer:
         writer.writestr("cora/cora.cites", CITES)
@@ -195,7 +218,8 @@ def small(monkeypatch, tmp_path, publisher) -> dict:
     contents = {"/plain.gml": GML, "/cora.zip": archive.getvalue(), "/table.csv": table}
     publisher.answers = {place: sends(content) for place, content in contents.items()}
     columns = b"id,page_type\n0,x\n1,y\n"
-    # Stored files compressed by another library than this one: their bytes differ, their content does not.
+    # Stored files compressed by another library than this one: their bytes differ, their content
+    # does not.
     other_gzip = {"sha256": "0" * 64, "licence": "MIT"}
     registry = {
         "files": {
@@ -272,7 +296,9 @@ def test_a_download_has_a_progress_bar_on_a_terminal_only(small, publisher, monk
     assert "graphs/c.cites: 100%" in terminal.getvalue()
 
 
-def test_the_data_folder_comes_before_the_cache_and_the_publisher(small, publisher, tmp_path, monkeypatch):
+def test_the_data_folder_comes_before_the_cache_and_the_publisher(
+    small, publisher, tmp_path, monkeypatch
+):
     folder = tmp_path / "data" / "graphs"
     folder.mkdir(parents=True)
     (folder / "plain.gml").write_bytes(GML)
@@ -284,7 +310,9 @@ def test_the_data_folder_comes_before_the_cache_and_the_publisher(small, publish
     assert files_below(tmp_path / "cache") == ["graphs/c.cites"]
 
 
-def test_the_catalog_tells_where_files_are_and_fetches_none(small, publisher, tmp_path, monkeypatch):
+def test_the_catalog_tells_where_files_are_and_fetches_none(
+    small, publisher, tmp_path, monkeypatch
+):
     def found() -> dict[str, str]:
         return {entry.name: entry.found for entry in datasets.catalog()}
 
@@ -315,7 +343,9 @@ def test_gzip_member_and_columns_are_made_from_what_is_fetched(small, tmp_path):
 
 def test_offline_the_message_says_where_to_put_the_file(small, publisher, tmp_path):
     small["files"]["graphs/plain.gml"]["url"] = "http://127.0.0.1:1/plain.gml"
-    with pytest.raises(ConnectionError, match="not on this machine and could not be fetched") as caught:
+    with pytest.raises(
+        ConnectionError, match="not on this machine and could not be fetched"
+    ) as caught:
         datasets.load("plain")
     target = tmp_path / "cache" / "graphs" / "plain.gml"
     assert str(target) in str(caught.value)
@@ -325,7 +355,9 @@ def test_offline_the_message_says_where_to_put_the_file(small, publisher, tmp_pa
     assert datasets.load("plain").graph.n_nodes == 2
 
 
-def test_a_damaged_file_in_the_cache_is_fetched_again_in_the_data_folder_refused(small, tmp_path, monkeypatch):
+def test_a_damaged_file_in_the_cache_is_fetched_again_in_the_data_folder_refused(
+    small, tmp_path, monkeypatch
+):
     for key in ("graphs/plain.gml", "graphs/zipped.gml.gz"):
         path = tmp_path / "cache" / key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -348,7 +380,10 @@ def test_a_file_that_changes_while_it_is_read_is_refused(small, tmp_path, monkey
         path.write_bytes(GML.replace(b"source 0", b"source 1"))
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    for fault, message in ((change, "has SHA-256 .* wanted"), (path.unlink, "was removed while it was read")):
+    for fault, message in (
+        (change, "has SHA-256 .* wanted"),
+        (path.unlink, "was removed while it was read"),
+    ):
         datasets.load("plain")  # fetched again where it was damaged
 
         def changed_before(name, entry, files, fault=fault):
@@ -382,7 +417,7 @@ def test_the_default_cache_is_the_users(monkeypatch):
     assert data_files.cache_folder().name == "graphrf"
 
 
-# -- San Jose from its published parts -----------------------------------------------------------------
+# -- San Jose from its published parts -------------------------------------------------------------
 
 
 def polylines(starts: list[tuple[float, float]]) -> bytes:
@@ -405,13 +440,17 @@ SAN_JOSE = {
 def test_sensors_cut_their_road_along_the_direction_of_its_line():
     made = data_files.san_jose({**SAN_JOSE, "lines.shp": polylines([(1.0, 0.0), (1.0, 0.0)])})
     # The first line runs from the second junction to the first, against E.csv.
-    assert made["edges.csv"] == (b"source,target,length_m,road\n1,4,20.0,0\n4,3,50.0,0\n3,0,30.0,0\n1,2,50.0,1\n")
+    assert made["edges.csv"] == (
+        b"source,target,length_m,road\n1,4,20.0,0\n4,3,50.0,0\n3,0,30.0,0\n1,2,50.0,1\n"
+    )
     assert made["nodes.csv"].startswith(b"node,kind,sensor_id,lat,lon\n0,junction,,0.0,0.0\n")
     assert made["nodes.csv"].endswith(b"4,sensor,8,0.5,-0.1\n")
     assert made["speeds.csv"] == b"time,7,8\nnow,60,50\n"
 
 
-@pytest.mark.parametrize("shapefile", [polylines([(0, 0)])[:-120], b"\0" * 100 + b"\0" * 80, b"\0" * 104])
+@pytest.mark.parametrize(
+    "shapefile", [polylines([(0, 0)])[:-120], b"\0" * 100 + b"\0" * 80, b"\0" * 104]
+)
 def test_a_damaged_shapefile_is_refused(shapefile):
     with pytest.raises(ValueError, match=r"lines\.shp"):
         data_files.san_jose({**SAN_JOSE, "lines.shp": shapefile})
@@ -419,15 +458,21 @@ def test_a_damaged_shapefile_is_refused(shapefile):
 
 @needs_data
 def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path, publisher):
-    """With lines that start where the stored edges say: lines.shp itself is not in a data folder."""
+    """With lines that start where the stored edges say: lines.shp itself is not in a
+    data folder.
+    """
     base = "traffic/san_jose"
-    stored = {name: data_files.find(f"{base}/{name}").read_bytes() for name in ("nodes.csv", "edges.csv")}
+    stored = {
+        name: data_files.find(f"{base}/{name}").read_bytes() for name in ("nodes.csv", "edges.csv")
+    }
     first: dict[int, int] = {}
     for line in stored["edges.csv"].decode().splitlines()[1:]:
         source, _, _, road = line.split(",")
         first.setdefault(int(road), int(source))
     places = [line.split(",") for line in stored["nodes.csv"].decode().splitlines()[1:]]
-    shapefile = polylines([(float(places[node][4]), float(places[node][3])) for _, node in sorted(first.items())])
+    shapefile = polylines(
+        [(float(places[node][4]), float(places[node][3])) for _, node in sorted(first.items())]
+    )
     registry = copy.deepcopy(REGISTRY)
     for name in (*SAN_JOSE, "lines.shp"):
         key = f"{base}/source/{name}"
@@ -439,10 +484,14 @@ def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path,
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("GRAPHRF_DATA_DIR")
     publisher.answers["/lines.shp"] = sends(b"an error page")
-    with pytest.raises(ValueError, match=r"nodes\.csv, made from V\.csv.* is not what was published \(lines\.shp"):
+    with pytest.raises(
+        ValueError, match=r"nodes\.csv, made from V\.csv.* is not what was published \(lines\.shp"
+    ):
         datasets.load("san-jose")
     publisher.answers["/lines.shp"] = sends(polylines([(0.0, 0.0)] * 848))
-    with pytest.raises(ValueError, match=r"edges\.csv, made from .* has SHA-256 .* nothing was stored"):
+    with pytest.raises(
+        ValueError, match=r"edges\.csv, made from .* has SHA-256 .* nothing was stored"
+    ):
         datasets.load("san-jose")
     assert not (tmp_path / base / "source" / "lines.shp").exists()
     publisher.answers["/lines.shp"] = sends(shapefile)
@@ -455,11 +504,13 @@ def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path,
     assert publisher.asked.total() == 1
 
 
-# -- the real files ------------------------------------------------------------------------------------
+# -- the real files --------------------------------------------------------------------------------
 
 
 @needs_data
-@pytest.mark.parametrize("key", [key for key, entry in REGISTRY["files"].items() if "sha256" in entry])
+@pytest.mark.parametrize(
+    "key", [key for key, entry in REGISTRY["files"].items() if "sha256" in entry]
+)
 def test_files_of_the_data_folder_have_their_checksums(key):
     path = Path(DATA, key)
     if not path.is_file():
@@ -476,18 +527,37 @@ loaded = functools.cache(datasets.load)
 
 # Components, classes and labelled nodes as counted by hand on the files; sizes are in the registry.
 COMPONENTS = {
-    "cora": 78, "cora-directed": 78, "pems-bay": 5, "metr-la": 2, "mesh-teapot": 4, "mesh-bunny": 94,
-    "mesh-cycloidal": 119, "mesh-counter": 6,
-}  # fmt: skip
+    "cora": 78,
+    "cora-directed": 78,
+    "pems-bay": 5,
+    "metr-la": 2,
+    "mesh-teapot": 4,
+    "mesh-bunny": 94,
+    "mesh-cycloidal": 119,
+    "mesh-counter": 6,
+}
 CLASSES = {
-    "karate": 2, "karate-gml": 2, "dolphins": 2, "polbooks": 3, "football": 12, "newsgroup": 2, "eu-core": 42,
-    "eurosis": 13, "citeseer": 6, "cora": 7, "cora-connected": 7, "facebook-pages": 4, "github": 2,
-}  # fmt: skip
+    "karate": 2,
+    "karate-gml": 2,
+    "dolphins": 2,
+    "polbooks": 3,
+    "football": 12,
+    "newsgroup": 2,
+    "eu-core": 42,
+    "eurosis": 13,
+    "citeseer": 6,
+    "cora": 7,
+    "cora-connected": 7,
+    "facebook-pages": 4,
+    "github": 2,
+}
 
 
 @needs_data
 @pytest.mark.filterwarnings("ignore:87 faces repeat")  # mesh-bunny, as published
-@pytest.mark.parametrize("name", [name for kind in datasets.KINDS[:4] for name in datasets.names(kind)])
+@pytest.mark.parametrize(
+    "name", [name for kind in datasets.KINDS[:4] for name in datasets.names(kind)]
+)
 def test_graphs_load_with_their_published_counts(name):
     needs_trimesh(name)
     data = loaded(name)

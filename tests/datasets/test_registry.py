@@ -1,4 +1,6 @@
-"""The shipped registry of data sets: every entry has what its readers need, and nothing is fetched openly."""
+"""The shipped registry of data sets: every entry has what its readers need, and nothing is fetched
+openly.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,14 @@ TEXT = resources.files("graphrf.datasets").joinpath("registry.json").read_text(e
 REGISTRY = parsed(TEXT)  # refuses a key that is there twice
 FILES, SETS = REGISTRY["files"], REGISTRY["datasets"]
 
-# A path that means the same on every system, without a way out of the folder and without hidden names.
+# A path that means the same on every system, without a way out of the folder and without hidden
+# names.
 PATH = re.compile(r"(?:\w[\w.+-]*/)*\w[\w.+-]*", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 # Of a fixed commit.
-URL = re.compile(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[\w./%~+-]+", re.ASCII)
+URL = re.compile(
+    r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[\w./%~+-]+", re.ASCII
+)
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
@@ -43,10 +48,16 @@ def is_among(*options):
 
 
 OF_A_FILE = {
-    "licence": is_text, "stored": is_text, "sha256": matches(DIGEST), "content_sha256": matches(DIGEST),
-    "size": is_size, "url": matches(URL), "member": matches(PATH), "columns": is_list_of_texts,
+    "licence": is_text,
+    "stored": is_text,
+    "sha256": matches(DIGEST),
+    "content_sha256": matches(DIGEST),
+    "size": is_size,
+    "url": matches(URL),
+    "member": matches(PATH),
+    "columns": is_list_of_texts,
     "inputs": lambda value: is_list_of_texts(value) and value != [],
-}  # fmt: skip
+}
 # What each way of storing needs beside licence, checksum and size.
 NEEDS = {
     "identity": {"url"},
@@ -56,15 +67,23 @@ NEEDS = {
     "san_jose": {"inputs"},
 }
 OF_ALL = {
-    "kind": is_among(*sets.KINDS), "description": is_text, "reader": is_among(*readers.READERS),
-    "files": is_list_of_texts, "citation": is_text, "notes": is_list_of_texts,
-}  # fmt: skip
+    "kind": is_among(*sets.KINDS),
+    "description": is_text,
+    "reader": is_among(*readers.READERS),
+    "files": is_list_of_texts,
+    "citation": is_text,
+    "notes": is_list_of_texts,
+}
 OF_A_GRAPH = {"nodes": is_size, "edges": is_size, "weight": is_text}
 OF_A_TABLE = {
-    "rows": is_size, "columns": is_list_of_texts, "target": is_text, "drop": is_list_of_texts,
-    "task": is_among("regression", "classification"), "delimiter": is_among(None, "\t", ",", ";"),
+    "rows": is_size,
+    "columns": is_list_of_texts,
+    "target": is_text,
+    "drop": is_list_of_texts,
+    "task": is_among("regression", "classification"),
+    "delimiter": is_among(None, "\t", ",", ";"),
     "header": is_among(True, False),
-}  # fmt: skip
+}
 OPTIONAL = {"citation", "notes", "weight", "delimiter", "header"}
 
 

@@ -17,7 +17,8 @@ from graphrf.distributed import sampling, shared_object
 from graphrf.pagerank import local_pagerank
 from tests.distributed.helpers import weighted
 
-# Workers live as long as the session; idle ones took a twelfth of a core each to look what they are at.
+# Workers live as long as the session; idle ones took a twelfth of a core each to look what they are
+# at.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
@@ -29,7 +30,9 @@ QUIET = {
 
 @pytest.fixture(scope="session")
 def _compiled() -> None:
-    """What workers run is compiled once, here: they find it in numba's cache, and would each compile it else."""
+    """What workers run is compiled once, here: they find it in numba's cache, and would each
+    compile it else.
+    """
     graph, y = weighted(), np.ones(90)
     f = grf.Diffusion(1.0).modulation(5)
     for sampler in (grf.RandomWalks(4), grf.sampling.CutPowers(4, 4), grf.CompressedPowers(4, 4)):
@@ -41,16 +44,25 @@ def _compiled() -> None:
         factor.gram_apply(f, y)
         factor.grad_f(y, y)
         factor.diagonal(f)
-    for settings in ({"seed": 0}, {"seed": 0, "k": 2}, {"max_residual": 1e-3}, {"max_residual": 1e-3, "k": 2}):
+    for settings in (
+        {"seed": 0},
+        {"seed": 0, "k": 2},
+        {"max_residual": 1e-3},
+        {"max_residual": 1e-3, "k": 2},
+    ):
         local_pagerank(graph, [0, 1], **settings)
 
 
 @pytest.fixture(scope="session")
 def cluster_client(_compiled: None) -> Iterator[Client]:
-    """A client of two workers of one thread each, in processes of their own; not the current client."""
+    """A client of two workers of one thread each, in processes of their own; not the current
+    client.
+    """
     with (
         dask.config.set(QUIET),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.wait_for_workers(2)
@@ -59,12 +71,16 @@ def cluster_client(_compiled: None) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def _mortal(_compiled: None) -> Iterator[Client]:
-    # Some time after a death a cluster looks whether a worker of that name is there, and else gives the name up,
-    # though its next one may have been killed this moment.
+    # Some time after a death a cluster looks whether a worker of that name is there, and else gives
+    # the name up, though its next one may have been killed this moment.
     with (
         dask.config.set({**QUIET, "distributed.deploy.lost-worker-timeout": "1h"}),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            silence_logs=50,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):

@@ -1,4 +1,6 @@
-"""What tests on clusters share: graphs, samplers that tell when they work, and equality to the last bit."""
+"""What tests on clusters share: graphs, samplers that tell when they work, and equality to the last
+bit.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,11 @@ class Told:
 
     def nodes(self) -> list[int]:
         """The nodes that other processes have sampled, in order, as often as they did."""
-        told = [np.load(file) for file in Path(self.folder).glob("*.npy") if f"-{os.getpid()}-" not in file.name]
+        told = [
+            np.load(file)
+            for file in Path(self.folder).glob("*.npy")
+            if f"-{os.getpid()}-" not in file.name
+        ]
         return np.sort(np.concatenate([np.zeros(0, np.int64), *told])).tolist()
 
 
@@ -90,7 +96,9 @@ class PreparedTold:
     def sample(self, sources: np.ndarray) -> Any:
         time.sleep(self._pause)
         name = f"nodes-{os.getpid()}-{time.monotonic_ns()}"
-        with Path(self._folder, f"{name}.new").open("wb") as file:  # whole or not at all: processes are killed
+        with Path(self._folder, f"{name}.new").open(
+            "wb"
+        ) as file:  # whole or not at all: processes are killed
             np.save(file, sources)
         Path(self._folder, f"{name}.new").rename(Path(self._folder, f"{name}.npy"))
         return self._prepared.sample(sources)

@@ -77,10 +77,15 @@ def test_blocks_too_large_for_a_share_go_alone():
 
 def test_a_block_with_copies_is_worked_on_once():
     groups = _groups([5] * 4, [("small",), ("large",), ("small", "large"), ("large", "small")])
-    assert [(group.address, group.numbers) for group in groups] == [("small", [0, 2]), ("large", [1, 3])]
+    assert [(group.address, group.numbers) for group in groups] == [
+        ("small", [0, 2]),
+        ("large", [1, 3]),
+    ]
 
 
-@pytest.mark.parametrize(("key", "expected"), [("small", CancelledError), ("something else", KeyError)])
+@pytest.mark.parametrize(
+    ("key", "expected"), [("small", CancelledError), ("something else", KeyError)]
+)
 def test_a_worker_that_dies_while_parts_are_sent_to_it_is_lost_like_any_other(key, expected):
     blocks = _Fixed([10, 10], [("small",), ("large",)])
 

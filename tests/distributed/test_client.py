@@ -30,12 +30,18 @@ def test_features_are_copied_to_themselves_and_not_pickled(features):
     assert copy.copy(features) is features
     assert copy.deepcopy([features])[0] is features
     for thing in (features, features.factor()):
-        with pytest.raises(TypeError, match=r"cannot be pickled: use `save\(path\)` .* load_features\(path\)"):
+        with pytest.raises(
+            TypeError, match=r"cannot be pickled: use `save\(path\)` .* load_features\(path\)"
+        ):
             pickle.dumps(thing)
 
 
 def test_vectors_of_another_shape_are_refused_by_the_name_they_have(features):
-    for v, error in ((np.ones(89), ValueError), (1.0, ValueError), (np.array(["a"] * 90), TypeError)):
+    for v, error in (
+        (np.ones(89), ValueError),
+        (1.0, ValueError),
+        (np.array(["a"] * 90), TypeError),
+    ):
         with pytest.raises(error, match=r"^`v` must "):
             features.gram_matvec(KERNEL, v)
 
@@ -54,7 +60,9 @@ def test_a_closed_client_is_told_in_words(cluster_client, tmp_path):
         features.step_squares,
         lambda: features.factor().take(np.array([3])),
     ):
-        with pytest.raises(RuntimeError, match="client that these features are with is closed: draw them again"):
+        with pytest.raises(
+            RuntimeError, match="client that these features are with is closed: draw them again"
+        ):
             call()
 
 
@@ -75,7 +83,8 @@ def test_a_worker_that_dies_meanwhile_does_not_hide_a_folder(cluster_client, tmp
 
 
 def test_workers_are_known_while_a_client_asks_for_other_facts(cluster_client, monkeypatch):
-    # A client asks its scheduler for facts without workers every other second, and keeps the last answer.
+    # A client asks its scheduler for facts without workers every other second, and keeps the last
+    # answer.
     plain = cluster_client._update_scheduler_info
 
     async def updated(**options):

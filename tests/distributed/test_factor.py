@@ -1,4 +1,6 @@
-"""Products on workers are those of one process, the same bits whatever the workers; blocks stay where they are."""
+"""Products on workers are those of one process, the same bits whatever the workers; blocks stay
+where they are.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,18 @@ def _close(found, expected):
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
     tolerance = 64 * np.finfo(expected.dtype).eps
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max(initial=0))
+    )
 
 
 @pytest.fixture(scope="module", params=["float32", "float64"])
 def pair(cluster_client, request):
     """Features on the cluster and here."""
     options = {"nodes": NODES, "seed": 2, "dtype": request.param}
-    remote = grf.distributed.sample_features(GRAPH, SAMPLER, client=cluster_client, block_size=9, **options)
+    remote = grf.distributed.sample_features(
+        GRAPH, SAMPLER, client=cluster_client, block_size=9, **options
+    )
     return remote, grf.sample_features(GRAPH, SAMPLER, **options)
 
 
@@ -47,7 +53,7 @@ def few_bytes(monkeypatch):
     monkeypatch.setattr(factor, "_FEW_BYTES", -1)
 
 
-# -- products ----------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def _require_products(remote, local, shapes=((3,),), types=("float32",)):
@@ -86,7 +92,9 @@ def test_columns_beside_a_column_change_no_bit_of_its_products(pair, monkeypatch
 
 def test_products_between_steps_are_added_up(pair):
     np.testing.assert_allclose(
-        pair[0].step_squares(), step_squares(pair[1].info, pair[1].nodes, pair[1].record), rtol=1e-12
+        pair[0].step_squares(),
+        step_squares(pair[1].info, pair[1].nodes, pair[1].record),
+        rtol=1e-12,
     )
 
 
@@ -95,7 +103,9 @@ def test_bits_depend_neither_on_workers_nor_on_threads(cluster_client, dtype):
     y = np.random.default_rng(3).standard_normal((90, 3)).astype(dtype)
     products = []
     with (
-        LocalCluster(n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=3, processes=False, dashboard_address=":0"
+        ) as cluster,
         Client(cluster, set_as_default=False) as one,
     ):
         for client in (cluster_client, one):
@@ -103,7 +113,12 @@ def test_bits_depend_neither_on_workers_nor_on_threads(cluster_client, dtype):
                 GRAPH, SAMPLER, client=client, seed=2, dtype=dtype, block_size=8
             ).factor()
             products.append(
-                [remote.apply_t(F, y), remote.gram_apply(F, y), remote.grad_f(y, y), remote.diagonal(F)]
+                [
+                    remote.apply_t(F, y),
+                    remote.gram_apply(F, y),
+                    remote.grad_f(y, y),
+                    remote.diagonal(F),
+                ]
             )
     for found, expected in zip(*products, strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -111,10 +126,15 @@ def test_bits_depend_neither_on_workers_nor_on_threads(cluster_client, dtype):
 
 def require_same_rows(one, other):
     """The rows of two factors on this machine are the same."""
-    require_same(*(grf.features.Features(factor._info, factor._nodes, factor._record) for factor in (one, other)))
+    require_same(
+        *(
+            grf.features.Features(factor._info, factor._nodes, factor._record)
+            for factor in (one, other)
+        )
+    )
 
 
-# -- some of the rows --------------------------------------------------------------------------------
+# -- some of the rows ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
@@ -132,7 +152,11 @@ def test_some_rows_stay_there(pair, few_bytes, rows):
 
 
 def test_some_of_some_rows_stay_there_or_come_here(pair, few_bytes, monkeypatch):
-    first, second, third = np.array(ROWS["backwards"]), np.array([60, 2, 2, 35, 1, 68]), np.array([4, 0, 0, 5])
+    first, second, third = (
+        np.array(ROWS["backwards"]),
+        np.array([60, 2, 2, 35, 1, 68]),
+        np.array([4, 0, 0, 5]),
+    )
     remote, local = (features.factor().take(first).take(second) for features in pair)
     _require_products(remote, local)
     _require_products(remote.take(third), local.take(third))
@@ -147,14 +171,16 @@ def test_no_rows_are_a_factor_too(pair):
 
 
 @pytest.mark.parametrize(
-    "rows", [[70], [0, -1], [True, False], [1.0]], ids=["beyond the last", "negative", "a mask", "floats"]
+    "rows",
+    [[70], [0, -1], [True, False], [1.0]],
+    ids=["beyond the last", "negative", "a mask", "floats"],
 )
 def test_rows_that_are_not_there_are_refused(pair, rows):
     with pytest.raises(ValueError, match="`rows` must be numbers of rows in"):
         pair[0].factor().take(np.array(rows))
 
 
-# -- where blocks are --------------------------------------------------------------------------------
+# -- where blocks are ------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -179,14 +205,20 @@ def _stop_pretending():
 
 
 def _where(features):
-    return {key: set(found) for key, found in features._held.client.who_has(features._held.futures).items()}
+    return {
+        key: set(found)
+        for key, found in features._held.client.who_has(features._held.futures).items()
+    }
 
 
 def test_blocks_stay_on_the_workers_that_made_them(stately):
     features = grf.distributed.sample_features(GRAPH, SAMPLER, client=stately, seed=2, block_size=6)
     made = _where(features)
     assert all(len(workers) == 1 for workers in made.values())
-    held = [sum(workers == {address} for workers in made.values()) for address in set().union(*made.values())]
+    held = [
+        sum(workers == {address} for workers in made.values())
+        for address in set().union(*made.values())
+    ]
     assert len(held) == 2
     assert min(held) >= 5  # of 15
     remote, y = features.factor(), np.ones(90)
@@ -198,7 +230,9 @@ def test_blocks_stay_on_the_workers_that_made_them(stately):
 
 
 def test_copies_of_small_blocks_do_not_stay(cluster_client):
-    features = grf.distributed.sample_features(GRAPH, SAMPLER, client=cluster_client, seed=2, block_size=6)
+    features = grf.distributed.sample_features(
+        GRAPH, SAMPLER, client=cluster_client, seed=2, block_size=6
+    )
     for _ in range(10):
         features.factor().gram_apply(F, np.ones(90))
     limit = time.monotonic() + 60
@@ -209,7 +243,9 @@ def test_copies_of_small_blocks_do_not_stay(cluster_client):
 
 
 def test_panels_do_not_stay_on_workers(cluster_client):
-    features = grf.distributed.sample_features(GRAPH, SAMPLER, client=cluster_client, seed=2, block_size=6)
+    features = grf.distributed.sample_features(
+        GRAPH, SAMPLER, client=cluster_client, seed=2, block_size=6
+    )
     before = _keys(cluster_client)
     y = np.ones((90, 50))
     features.factor().gram_apply(F, y)

@@ -1,4 +1,6 @@
-"""Workers that are killed lose nothing: what they drew, wrote or multiplied is made again, the same bits."""
+"""Workers that are killed lose nothing: what they drew, wrote or multiplied is made again, the same
+bits.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,13 @@ F = grf.Diffusion(1.0).modulation(12)
 
 
 def cases(*quick):
-    """How arrays reach workers, and how many of both are killed; those that are not quick are for the long run."""
+    """How arrays reach workers, and how many of both are killed; those that are not quick are for
+    the long run.
+    """
     every = [("mapped", 1), ("mapped", 2), ("sent", 1), ("sent", 2)]
-    marked = [pytest.param(*case, marks=() if case in quick else pytest.mark.full) for case in every]
+    marked = [
+        pytest.param(*case, marks=() if case in quick else pytest.mark.full) for case in every
+    ]
     return pytest.mark.parametrize(("way", "n_killed"), marked, indirect=["way"])
 
 
@@ -39,7 +45,9 @@ def _kill(processes):
 
 @contextmanager
 def _killed(processes, when):
-    """The processes are killed as soon as `when` says so, while the block runs; the list of those that were."""
+    """The processes are killed as soon as `when` says so, while the block runs; the list of those
+    that were.
+    """
     done, dead = threading.Event(), []
 
     def watch():
@@ -62,14 +70,20 @@ def _killed(processes, when):
 @cases(("mapped", 1))
 def test_workers_killed_while_they_sample_lose_nothing(mortal_client, tmp_path, way, n_killed):
     sampler = Told(WALKS, str(tmp_path), 0.05)
-    mortal_client.run(grf.sample_features, GRAPH, WALKS, seed=0)  # where one compiles, the other may do all
+    mortal_client.run(
+        grf.sample_features, GRAPH, WALKS, seed=0
+    )  # where one compiles, the other may do all
     victims = _processes(mortal_client)[:n_killed]
-    with _killed(victims, lambda: all(len(list(tmp_path.glob(f"nodes-{pid}-*"))) > 2 for pid in victims)):
+    with _killed(
+        victims, lambda: all(len(list(tmp_path.glob(f"nodes-{pid}-*"))) > 2 for pid in victims)
+    ):
         found = sample_features(GRAPH, sampler, client=mortal_client, seed=3, block_size=3)
     sampled = sampler.nodes()
     assert set(sampled) == set(range(90))
     assert len(sampled) > 90  # some were sampled again
-    require_same(found.gather(), sample_features(GRAPH, sampler, client=mortal_client, seed=3).gather())
+    require_same(
+        found.gather(), sample_features(GRAPH, sampler, client=mortal_client, seed=3).gather()
+    )
 
 
 @cases(("mapped", 2))
@@ -84,7 +98,9 @@ def test_workers_killed_between_products_change_no_bit(mortal_client, way, n_kil
     require_same(features.gather(), grf.sample_features(GRAPH, WALKS, seed=3))
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2, 3))]
+)
 @cases(("sent", 1))
 def test_workers_killed_in_the_middle_of_products_change_no_bit(mortal_client, way, n_killed, seed):
     features = sample_features(GRAPH, WALKS, client=mortal_client, seed=3, block_size=9)
@@ -102,7 +118,9 @@ def test_workers_killed_in_the_middle_of_products_change_no_bit(mortal_client, w
 def test_blocks_that_wait_for_workers_that_are_gone_are_made_by_others(monkeypatch):
     monkeypatch.setattr(client, "_SLICE", 0.3)
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
         Client(cluster, set_as_default=False) as one,
     ):
         features = sample_features(GRAPH, WALKS, client=one, seed=3, block_size=30)
@@ -133,7 +151,9 @@ def test_errors_of_a_sampler_are_raised_and_stop_the_others(cluster_client, tmp_
 
     sampler = Failing(WALKS, str(tmp_path), 0.05)
     with pytest.raises(ZeroDivisionError, match="node 4"):
-        sample_features(GRAPH, sampler, client=cluster_client, nodes=np.arange(90), seed=3, block_size=1)
+        sample_features(
+            GRAPH, sampler, client=cluster_client, nodes=np.arange(90), seed=3, block_size=1
+        )
     # Those that have begun go on to their end; all would be done within some seconds.
     done = -1
     while done != (done := len(sampler.nodes())):

@@ -1,4 +1,6 @@
-"""Folders of blocks: what is finished is not walked again, and what is not these features, whole, is refused."""
+"""Folders of blocks: what is finished is not walked again, and what is not these features, whole,
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from tests.distributed.helpers import Told, require_same, weighted
 
 GRAPH = weighted()
 WALKS = grf.RandomWalks(4)
-SAMPLERS = {"walks": WALKS, "cut powers": grf.sampling.CutPowers(6, max_length=4), "combinatorial": None}
+SAMPLERS = {
+    "walks": WALKS,
+    "cut powers": grf.sampling.CutPowers(6, max_length=4),
+    "combinatorial": None,
+}
 SAMPLERS["combinatorial"] = grf.RandomWalks(4, grf.sampling.Truncated(3), laplacian="combinatorial")
 
 
@@ -52,7 +58,7 @@ def _the(folder, name):
     return file
 
 
-# -- there and back ----------------------------------------------------------------------------------
+# -- there and back --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nodes", [None, [5, 80, 5, 0, 33]], ids=["all nodes", "some nodes"])
@@ -62,7 +68,9 @@ def test_what_is_written_is_read(cluster_client, tmp_path, sampler, nodes, way):
     options = {"nodes": nodes, "seed": 3, "dtype": "float64"}
     folder = tmp_path / "not" / "there" / "yet"
     path = folder if way == "path" else None
-    features = sample_features(GRAPH, sampler, client=cluster_client, block_size=4, path=path, **options)
+    features = sample_features(
+        GRAPH, sampler, client=cluster_client, block_size=4, path=path, **options
+    )
     if way == "save":
         features.save(folder)
     expected = grf.sample_features(GRAPH, sampler, **options)
@@ -73,15 +81,25 @@ def test_what_is_written_is_read(cluster_client, tmp_path, sampler, nodes, way):
     assert re.fullmatch("shared-[0-9a-f]{16}.npz", shared)
     again = load_features(folder, client=cluster_client)
     require_same(again.gather(), expected)
-    assert (again.shape, again.n_blocks, again.n_steps) == (features.shape, features.n_blocks, expected.n_steps)
+    assert (again.shape, again.n_blocks, again.n_steps) == (
+        features.shape,
+        features.n_blocks,
+        expected.n_steps,
+    )
     again.save(tmp_path / "copy")
     assert sorted(_bytes(tmp_path / "copy")) == sorted(_bytes(folder))
     require_same(load_features(tmp_path / "copy", client=cluster_client).gather(), expected)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-def test_one_process_and_a_cluster_write_and_read_the_same_folders(cluster_client, tmp_path, sampler):
-    one, many, expected = tmp_path / "one", tmp_path / "many", grf.sample_features(GRAPH, sampler, seed=3)
+def test_one_process_and_a_cluster_write_and_read_the_same_folders(
+    cluster_client, tmp_path, sampler
+):
+    one, many, expected = (
+        tmp_path / "one",
+        tmp_path / "many",
+        grf.sample_features(GRAPH, sampler, seed=3),
+    )
     grf.sample_features(GRAPH, sampler, seed=3, path=one)
     sample_features(GRAPH, sampler, client=cluster_client, seed=3, path=many)
     assert _bytes(one) == _bytes(many)
@@ -96,7 +114,9 @@ def test_a_cluster_goes_on_where_one_process_ended(cluster_client, told, tmp_pat
     before = _bytes(folder)
     for number in (2, 9):
         (folder / f"rows-{number:06d}.npz").unlink()
-    require_same(sample_features(GRAPH, told, client=cluster_client, path=folder).gather(), features)
+    require_same(
+        sample_features(GRAPH, told, client=cluster_client, path=folder).gather(), features
+    )
     assert told.nodes() == [*range(18, 27), *range(81, 90)]
     assert _bytes(folder) == before
 
@@ -111,12 +131,16 @@ def test_missing_blocks_are_drawn_and_no_others(cluster_client, told, tmp_path, 
         file.unlink()
     for number in lost:
         (folder / f"rows-{number:06d}.npz").unlink()
-    with pytest.raises(ValueError, match=rf"{len(lost)} of 10 are missing; sample_features with the same"):
+    with pytest.raises(
+        ValueError, match=rf"{len(lost)} of 10 are missing; sample_features with the same"
+    ):
         load_features(folder, client=cluster_client)
     found = sample_features(GRAPH, told, **options)
     assert told.nodes() == [node for number in lost for node in range(9 * number, 9 * number + 9)]
     assert _bytes(folder) == before
-    require_same(found.gather(), sample_features(GRAPH, told, seed=3, client=cluster_client).gather())
+    require_same(
+        found.gather(), sample_features(GRAPH, told, seed=3, client=cluster_client).gather()
+    )
 
 
 def test_saving_goes_on_where_it_ended(cluster_client, folder):
@@ -128,7 +152,7 @@ def test_saving_goes_on_where_it_ended(cluster_client, folder):
     assert kept == {file: file.stat().st_mtime_ns for file in kept}
 
 
-# -- refused -----------------------------------------------------------------------------------------
+# -- refused ---------------------------------------------------------------------------------------
 
 
 def _lighter():
@@ -153,7 +177,9 @@ def test_other_features_are_refused_by_what_differs(cluster_client, folder, opti
     with pytest.raises(ValueError, match=f"whose features differ in {words}; pass another `path`"):
         sample_features(**options)
     options.pop("path")
-    with pytest.raises(ValueError, match=f"whose features differ in {words.replace('seed and rows', 'seed')}"):
+    with pytest.raises(
+        ValueError, match=f"whose features differ in {words.replace('seed and rows', 'seed')}"
+    ):
         sample_features(**{"seed": 3, "block_size": 9} | options).save(folder)
     assert _bytes(folder) == before
 
@@ -171,7 +197,7 @@ def test_a_folder_that_workers_do_not_see_is_refused(cluster_client, tmp_path, m
         sample_features(GRAPH, WALKS, client=cluster_client, path=tmp_path / "features")
 
 
-# -- damage ------------------------------------------------------------------------------------------
+# -- damage ----------------------------------------------------------------------------------------
 
 
 def _spoil(file, how):
@@ -199,7 +225,11 @@ def test_damaged_files_are_named(cluster_client, folder, name, how):
 
 @pytest.mark.parametrize(
     ("options", "number"),
-    [({"seed": 3, "block_size": 9}, 1), ({"seed": 4, "block_size": 9}, 6), ({"seed": 3, "block_size": 8}, 6)],
+    [
+        ({"seed": 3, "block_size": 9}, 1),
+        ({"seed": 4, "block_size": 9}, 6),
+        ({"seed": 3, "block_size": 8}, 6),
+    ],
     ids=["another block", "another seed", "another size"],
 )
 def test_a_file_that_was_copied_from_elsewhere_is_refused(cluster_client, folder, options, number):
@@ -237,5 +267,5 @@ def test_a_file_is_written_by_the_first_alone(tmp_path, links):
     assert exclusive_write(file, b"another") is False
     assert (file.read_bytes(), file.stat().st_mtime_ns, file.stat().st_mode) == (
         (b"one", before.st_mtime_ns, before.st_mode)
-    )  # fmt: skip
+    )
     assert list(tmp_path.iterdir()) == [file]

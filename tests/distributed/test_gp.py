@@ -59,7 +59,9 @@ def test_a_kernel_of_gpytorch_gives_the_products_of_features_here(cluster_client
     v = torch.as_tensor(np.random.default_rng(2).standard_normal((60, 2)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        kernels = [grf.gp.GRFKernel(features, grf.Diffusion(1.5)).double() for features in (remote, local)]
+        kernels = [
+            grf.gp.GRFKernel(features, grf.Diffusion(1.5)).double() for features in (remote, local)
+        ]
         products = [kernel(inputs).matmul(v).detach().numpy() for kernel in kernels]
     np.testing.assert_allclose(*products, rtol=0, atol=1e-6)
 
@@ -81,12 +83,20 @@ def test_memory_of_workers_stays_below_what_blocks_and_panels_take(cluster_clien
     held = used(ring, y)
     assert sum(worker.n_blocks for worker in held.values()) >= n_blocks
     for address, worker in held.items():
-        # Sums of F^T y, of which a tree of 8 blocks holds 4 and those under way; what one block's walks take.
+        # Sums of F^T y, of which a tree of 8 blocks holds 4 and those under way; what one block's
+        # walks take.
         panels = 8 * n * columns * 8
         walks = WALKS.prepare(ring, 0).working_bytes(n // n_blocks)
-        bound = base[address].private + worker.blocks + panels + walks + 2 * worker.blocks // worker.n_blocks
+        bound = (
+            base[address].private
+            + worker.blocks
+            + panels
+            + walks
+            + 2 * worker.blocks // worker.n_blocks
+        )
         print(
-            f"{address}: {worker.private / 2**20:.0f} MiB private, at most {bound / 2**20:.0f}; blocks "
-            f"{worker.blocks / 2**20:.1f} in {worker.n_blocks}; before {base[address].private / 2**20:.0f}"
+            f"{address}: {worker.private / 2**20:.0f} MiB private, at most {bound / 2**20:.0f}; "
+            f"blocks {worker.blocks / 2**20:.1f} in {worker.n_blocks}; before "
+            f"{base[address].private / 2**20:.0f}"
         )
         assert worker.private <= bound

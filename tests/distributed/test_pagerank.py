@@ -1,4 +1,6 @@
-"""Local PageRank queries on a cluster are those of one process, bit for bit, whatever happens to a worker."""
+"""Local PageRank queries on a cluster are those of one process, bit for bit, whatever happens to a
+worker.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ def named_graph() -> grf.Graph:
 GRAPHS = {"directed": directed_graph(), "lopsided": lopsided_graph(), "named": named_graph()}
 SETTINGS = {
     "walks": {"seed": 3},
-    "walks for the best": {"seed": 3, "k": 4, "p_halt": 0.3, "epsilon": 0.25, "delta": 0.02, "failure": 0.1},
+    "walks for the best": {
+        "seed": 3,
+        "k": 4,
+        "p_halt": 0.3,
+        "epsilon": 0.25,
+        "delta": 0.02,
+        "failure": 0.1,
+    },
     "pushes": {"max_residual": 1e-3},
     "pushes for the best": {"max_residual": 1e-6, "k": 3, "p_halt": 0.05},
 }
@@ -52,10 +61,12 @@ def require_same(found: LocalPageRankResult, expected: LocalPageRankResult) -> N
 
 def large_graph(n: int) -> grf.Graph:
     rng = np.random.default_rng(0)
-    return grf.from_edges(np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n), weight=False, directed=True)
+    return grf.from_edges(
+        np.repeat(np.arange(n), 4), rng.integers(0, n, 4 * n), weight=False, directed=True
+    )
 
 
-# -- the same bits -----------------------------------------------------------------------------------
+# -- the same bits ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
@@ -75,21 +86,29 @@ def test_names_and_single_sources_are_taken_as_in_one_process(cluster_client):
         assert found.top() == expected.top()
 
 
-@pytest.mark.parametrize("n_nodes", [7_000, 30_000], ids=["some arrays travel", "all arrays are large"])
+@pytest.mark.parametrize(
+    "n_nodes", [7_000, 30_000], ids=["some arrays travel", "all arrays are large"]
+)
 @pytest.mark.parametrize("way", ["mapped", "sent"])
 def test_arrays_may_be_mapped_or_sent(cluster_client, monkeypatch, way, n_nodes):
     if way == "sent":
         monkeypatch.setattr(on_cluster, "arrays_folder", lambda client, folder: None)
     graph = large_graph(n_nodes)
     sources = np.arange(1000)
-    found = grf.distributed.local_pagerank(graph, sources, client=cluster_client, k=2, max_residual=1e-2)
+    found = grf.distributed.local_pagerank(
+        graph, sources, client=cluster_client, k=2, max_residual=1e-2
+    )
     require_same(found, local_pagerank(graph, sources, k=2, max_residual=1e-2))
 
 
 def test_rows_leave_the_workers(cluster_client):
-    grf.distributed.local_pagerank(GRAPHS["named"], [0, 1, 2], client=cluster_client, max_residual=1e-3)
+    grf.distributed.local_pagerank(
+        GRAPHS["named"], [0, 1, 2], client=cluster_client, max_residual=1e-3
+    )
     deadline = time.monotonic() + 60
-    while any("source_rows" in str(key) for keys in cluster_client.has_what().values() for key in keys):
+    while any(
+        "source_rows" in str(key) for keys in cluster_client.has_what().values() for key in keys
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -98,7 +117,15 @@ def test_rows_leave_the_workers(cluster_client):
 def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
     graph = large_graph(n_nodes)
     asked = on_cluster.checked_queries(
-        graph, [0, 1], k=2, p_halt=0.5, epsilon=None, delta=None, failure=None, max_residual=0.1, seed=None
+        graph,
+        [0, 1],
+        k=2,
+        p_halt=0.5,
+        epsilon=None,
+        delta=None,
+        failure=None,
+        max_residual=0.1,
+        seed=None,
     )
     local_pagerank(graph, [0, 1], k=2, p_halt=0.5, max_residual=0.1)
     known = list(local_rows.signatures)
@@ -111,10 +138,10 @@ def test_a_worker_compiles_nothing_anew(tmp_path, n_nodes):
     assert list(local_rows.signatures) == known
 
 
-# -- tasks -------------------------------------------------------------------------------------------
+# -- tasks -----------------------------------------------------------------------------------------
 
 
-# -- losses ------------------------------------------------------------------------------------------
+# -- losses ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.full
@@ -147,8 +174,8 @@ def test_killed_workers_lose_nothing(mortal_client, monkeypatch, way, n_killed):
     require_same(found, expected)
     numbers = [number for batch in arrived for number in batch]
     assert sorted(numbers) == list(range(len(numbers)))  # none twice
-    # Rows come here in `_next` alone, so those of a killed worker had to be made again, or, where what they are
-    # made from was lost too, asked for again.
+    # Rows come here in `_next` alone, so those of a killed worker had to be made again, or, where
+    # what they are made from was lost too, asked for again.
     assert len(arrived[0]) < len(numbers) / 2
     assert bool(revived) == (way == "sent")
 
@@ -162,7 +189,9 @@ def test_an_error_cancels_what_has_not_begun(cluster_client, monkeypatch):
 
     monkeypatch.setattr(on_cluster._Answers, "_next", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
-        grf.distributed.local_pagerank(large_graph(50_000), np.arange(2000), client=cluster_client, **LONG)
+        grf.distributed.local_pagerank(
+            large_graph(50_000), np.arange(2000), client=cluster_client, **LONG
+        )
     assert futures
     assert all(future.cancelled() for future in futures)
     deadline = time.monotonic() + 60
@@ -172,12 +201,13 @@ def test_an_error_cancels_what_has_not_begun(cluster_client, monkeypatch):
     del caught
 
 
-# -- the door ----------------------------------------------------------------------------------------
+# -- the door --------------------------------------------------------------------------------------
 
 
 def test_without_a_client_it_says_how_to_get_one():
     with pytest.raises(
-        ValueError, match=r"`client` must be given, because there is no current Dask client; .*Client"
+        ValueError,
+        match=r"`client` must be given, because there is no current Dask client; .*Client",
     ):
         grf.distributed.local_pagerank(GRAPHS["named"], 0)
     with pytest.raises(TypeError, match=r"`client` must be a dask\.distributed\.Client, got"):

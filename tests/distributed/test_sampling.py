@@ -1,4 +1,6 @@
-"""Features drawn on a cluster are those of one process, bit for bit, and what cannot be drawn is refused first."""
+"""Features drawn on a cluster are those of one process, bit for bit, and what cannot be drawn is
+refused first.
+"""
 
 from __future__ import annotations
 
@@ -42,20 +44,37 @@ def graph(request, tmp_path):
     return grf.open_graph(tmp_path / "graph")
 
 
-# -- the same bits -----------------------------------------------------------------------------------
+# -- the same bits ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 def test_all_samplers_draw_what_one_process_draws(cluster_client, sampler):
-    found = grf.distributed.sample_features(GRAPH, sampler, client=cluster_client, seed=3, block_size=31)
+    found = grf.distributed.sample_features(
+        GRAPH, sampler, client=cluster_client, seed=3, block_size=31
+    )
     expected = grf.sample_features(GRAPH, sampler, seed=3)
     require_same(found.gather(), expected)
     kernel = grf.RegularizedLaplacian(0.5, 1, laplacian=sampler.laplacian)
     require_same_matrix(found.matrix(kernel), expected.matrix(kernel))
-    assert found.nbytes == expected.nbytes + 2 * (4 + 8)  # each block has an end of both its pointers
-    for name in ("n_steps", "nnz", "n_nodes", "n_walks", "seed", "laplacian", "dtype", "description"):
+    assert found.nbytes == expected.nbytes + 2 * (
+        4 + 8
+    )  # each block has an end of both its pointers
+    for name in (
+        "n_steps",
+        "nnz",
+        "n_nodes",
+        "n_walks",
+        "seed",
+        "laplacian",
+        "dtype",
+        "description",
+    ):
         assert getattr(found, name) == getattr(expected, name), name
-    assert (found.shape, found.n_blocks, found.max_length) == (expected.shape, 3, expected.max_length)
+    assert (found.shape, found.n_blocks, found.max_length) == (
+        expected.shape,
+        3,
+        expected.max_length,
+    )
     np.testing.assert_array_equal(found.nodes, expected.nodes)
 
 
@@ -72,7 +91,9 @@ def test_rows_in_any_blocks_are_the_same(cluster_client, options):
 @pytest.mark.parametrize("name", ["stratified walks", "cut powers", "combinatorial"])
 def test_the_graph_may_be_mapped_or_sent(cluster_client, way, graph, name):
     sampler = SAMPLERS[name]
-    found = grf.distributed.sample_features(graph, sampler, client=cluster_client, seed=3, block_size=50)
+    found = grf.distributed.sample_features(
+        graph, sampler, client=cluster_client, seed=3, block_size=50
+    )
     require_same(found.gather(), grf.sample_features(GRAPH, sampler, seed=3))
 
 
@@ -84,7 +105,9 @@ def test_the_default_sampler_and_the_current_client_are_taken(cluster_client):
 
 def test_names_stand_for_nodes_and_a_seed_is_drawn(cluster_client):
     graph = grf.Graph(GRAPH.adjacency, nodes=[f"node {number}" for number in range(90)])
-    found = grf.distributed.sample_features(graph, WALKS, client=cluster_client, nodes=["node 5", "node 2"])
+    found = grf.distributed.sample_features(
+        graph, WALKS, client=cluster_client, nodes=["node 5", "node 2"]
+    )
     require_same(found.gather(), grf.sample_features(GRAPH, WALKS, nodes=[5, 2], seed=found.seed))
 
 
@@ -104,11 +127,13 @@ def test_a_graph_of_many_small_arrays_is_not_mistaken_for_another(cluster_client
     monkeypatch.setattr(shared_object, "_LARGE", 2**20)
     for n in (6000, 6001):
         line = grf.from_edges(np.arange(n - 1), np.arange(1, n))
-        found = grf.distributed.sample_features(line, grf.RandomWalks(2), client=cluster_client, seed=3)
+        found = grf.distributed.sample_features(
+            line, grf.RandomWalks(2), client=cluster_client, seed=3
+        )
         require_same(found.gather(), grf.sample_features(line, grf.RandomWalks(2), seed=3))
 
 
-# -- what is shown and refused -----------------------------------------------------------------------
+# -- what is shown and refused ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -132,14 +157,22 @@ def idle_client(cluster_client, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"memory_limit": 10**4}, MemoryError, "`memory_limit` is .* on 2 workers; start more of them"),
+        (
+            {"memory_limit": 10**4},
+            MemoryError,
+            "`memory_limit` is .* on 2 workers; start more of them",
+        ),
         ({"block_size": 0}, ValueError, "`block_size` must"),
         ({"nodes": [90]}, ValueError, "`nodes`"),
         ({"sampler": grf.RandomWalks}, TypeError, "`sampler` must be a sampler"),
         ({"graph": np.eye(3)}, TypeError, "`graph` must"),
         ({"graph": grf.Graph([[0, 1], [0, 0]], directed=True)}, ValueError, "undirected graph"),
         ({"shared_folder": "/nowhere/at/all"}, ValueError, "`shared_folder` must be a folder"),
-        ({"client": "tcp://127.0.0.1:8786"}, TypeError, "`client` must be a dask.distributed.Client"),
+        (
+            {"client": "tcp://127.0.0.1:8786"},
+            TypeError,
+            "`client` must be a dask.distributed.Client",
+        ),
     ],
     ids=lambda value: str(next(iter(value.items())))[:40] if isinstance(value, dict) else "",
 )
@@ -151,7 +184,9 @@ def test_bad_input_is_refused_before_anything_is_submitted(idle_client, options,
 
 def test_what_does_not_fit_here_is_refused_and_stays_there(cluster_client):
     found = grf.distributed.sample_features(GRAPH, WALKS, client=cluster_client, seed=3)
-    with pytest.raises(MemoryError, match=r"the matrix of 90 nodes would take about .* leave them on the workers"):
+    with pytest.raises(
+        MemoryError, match=r"the matrix of 90 nodes would take about .* leave them on the workers"
+    ):
         found.matrix(grf.Diffusion(0.5), memory_limit=1000)
     with pytest.raises(MemoryError, match="the features of 90 nodes would take about"):
         found.gather(memory_limit=1000)
@@ -164,14 +199,19 @@ def test_what_does_not_fit_here_is_refused_and_stays_there(cluster_client):
 
 
 def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
-    with pytest.raises(TypeError, match=r"`options` must be among block_size, .* got n_threads, path"):
+    with pytest.raises(
+        TypeError, match=r"`options` must be among block_size, .* got n_threads, path"
+    ):
         grf.distributed.on_cluster(cluster_client, path="somewhere", n_threads=3)
     with pytest.raises(TypeError, match="`client` must be"):
         grf.distributed.on_cluster("client")
     for options, error in (
-        ({"block_size": "x"}, TypeError), ({"block_size": 0}, ValueError), ({"memory_limit": 0}, ValueError),
-        ({"memory_limit": 2.5}, TypeError), ({"progress": "yes"}, TypeError),
-    ):  # fmt: skip
+        ({"block_size": "x"}, TypeError),
+        ({"block_size": 0}, ValueError),
+        ({"memory_limit": 0}, ValueError),
+        ({"memory_limit": 2.5}, TypeError),
+        ({"progress": "yes"}, TypeError),
+    ):
         with pytest.raises(error, match=f"`{next(iter(options))}` must"):
             grf.distributed.on_cluster(cluster_client, **options)
 
@@ -189,10 +229,16 @@ def test_options_of_a_gp_are_checked_when_they_are_given(cluster_client):
         (10**7, 10**4, 10**7, 313),
     ],
     ids=[
-        "few rows of a large graph", "some rows of a large graph", "an ordinary graph", "a small graph",
-        "few rows", "many rows of a large graph", "records of a TiB", "records beside long columns",
+        "few rows of a large graph",
+        "some rows of a large graph",
+        "an ordinary graph",
+        "a small graph",
+        "few rows",
+        "many rows of a large graph",
+        "records of a TiB",
+        "records beside long columns",
     ],
-)  # fmt: skip
+)
 def test_blocks_are_neither_many_columns_nor_few_tasks(n_rows, row_bytes, n_nodes, n_blocks):
     rows = file_rows(n_rows, n_rows * row_bytes, n_nodes)
     assert rows >= 64
@@ -209,7 +255,9 @@ def test_without_a_client_it_is_said_how_to_make_one(cluster_client, monkeypatch
         lambda: grf.distributed.load_features("somewhere"),
         grf.distributed.on_cluster,
     ):
-        with pytest.raises(ValueError, match=r"`client` must be given, because there is no current .*Client\(\)"):
+        with pytest.raises(
+            ValueError, match=r"`client` must be given, because there is no current .*Client\(\)"
+        ):
             call()
 
 

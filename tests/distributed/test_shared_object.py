@@ -122,14 +122,18 @@ def test_maps_of_files_that_nobody_watches_are_copied(tmp_path):
 
 
 def _written_over(file, array):
-    """Another file in the place of one, as processes write them that leave the old one to its maps."""
+    """Another file in the place of one, as processes write them that leave the old one
+    to its maps.
+    """
     np.save(file.with_suffix(".new.npy"), array)
     os.replace(file.with_suffix(".new.npy"), file)
 
 
 def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_client, tmp_path):
     # Without loops and weights walks take the arrays of the folder as they are.
-    graph, other = (grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7))
+    graph, other = (
+        grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7)
+    )
     graph.save(tmp_path / "graph")
     opened = grf.open_graph(tmp_path / "graph")
     (arrays,) = (tmp_path / "graph").glob("arrays-*")
@@ -137,13 +141,17 @@ def test_features_of_an_opened_graph_that_was_written_over_are_its_own(cluster_c
     assert bytes(arrays / "indices.npy") in sent._text
     other.save(tmp_path / "graph")
     # What was on its way finds the files no more.
-    with pytest.raises(FileNotFoundError, match=r"cannot map .*indptr\.npy.* overwritten, open the graph again"):
+    with pytest.raises(
+        FileNotFoundError, match=r"cannot map .*indptr\.npy.* overwritten, open the graph again"
+    ):
         _travelled(sent).content()
     sampler = grf.RandomWalks(4)
     options = {"client": cluster_client, "nodes": range(300), "seed": 0}
     expected = grf.sample_features(graph, sampler, nodes=range(300), seed=0)
     require_same(grf.distributed.sample_features(opened, sampler, **options).gather(), expected)
-    again = grf.distributed.sample_features(grf.open_graph(tmp_path / "graph"), sampler, **options).gather()
+    again = grf.distributed.sample_features(
+        grf.open_graph(tmp_path / "graph"), sampler, **options
+    ).gather()
     with pytest.raises(AssertionError):
         require_same(again, expected)
 
@@ -154,7 +162,8 @@ def test_a_worker_names_a_file_that_has_changed_since_it_was_packed(tmp_path):
     sent = SharedObject(mapped, tmp_path)
     _written_over(file, -np.arange(50_000.0))
     with pytest.raises(
-        ValueError, match=f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again"
+        ValueError,
+        match=f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again",
     ):
         _travelled(sent).content()
 
@@ -201,7 +210,9 @@ def test_a_file_that_is_not_seen_is_named(tmp_path):
     (file,) = tmp_path.iterdir()
     file.unlink()
     shared_object._opened.clear()
-    with pytest.raises(FileNotFoundError, match=f"cannot map {file}.*in a folder that all workers see"):
+    with pytest.raises(
+        FileNotFoundError, match=f"cannot map {file}.*in a folder that all workers see"
+    ):
         _travelled(sent).content()
 
 
@@ -212,7 +223,9 @@ def test_the_content_is_opened_once_in_a_process(tmp_path):
 
 
 def test_maps_of_a_graph_that_was_written_over_are_kept_as_long_as_their_parcel(tmp_path):
-    graph, other = (grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7))
+    graph, other = (
+        grf.from_edges(range(3000), np.arange(step, 3000 + step) % 3000) for step in (1, 7)
+    )
     graph.save(tmp_path / "graph")
     sent = SharedObject(grf.open_graph(tmp_path / "graph").adjacency.indices, tmp_path)
     content = _travelled(sent).content()
@@ -312,11 +325,14 @@ def test_what_is_sent_does_not_travel_with_each_task(cluster_client):
     sent = SharedObject(_frozen(np.ones(size // 8)))
     before = cluster_client.run(_sent_on)
     future = sent.delivered(cluster_client)
-    found = cluster_client.gather(cluster_client.map(_total_and_new, range(tasks), sent=future, pure=False))
+    found = cluster_client.gather(
+        cluster_client.map(_total_and_new, range(tasks), sent=future, pure=False)
+    )
     after = cluster_client.run(_sent_on)
     assert [total for total, _ in found] == [size // 8 + number for number in range(tasks)]
-    # From this process to one worker, and from there to the other. On a busy machine Dask's active memory manager
-    # may drop a copy that no task waits for yet, which is then sent again: a few times, not with each task.
+    # From this process to one worker, and from there to the other. On a busy machine Dask's active
+    # memory manager may drop a copy that no task waits for yet, which is then sent again: a few
+    # times, not with each task.
     assert sum(after.values()) - sum(before.values()) <= 5 * size
     assert sum(new for _, new in found) <= 6
 

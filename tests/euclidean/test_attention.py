@@ -37,7 +37,8 @@ def test_scores_are_unbiased_estimates_of_the_exponential():
     def draw(round_, n):
         scores = np.empty((n, len(SCHEMES), truth.size))
         for number, scheme in enumerate(SCHEMES):
-            # Two independent blocks of 4 for every estimate; negatives are the second half of all rows.
+            # Two independent blocks of 4 for every estimate; negatives are the second half of all
+            # rows.
             w = torch.tensor(draw_frequencies(8 * n, 4, seed=10 * round_ + number, **scheme).matrix)
             features = softmax_features(x, w) * n**0.5
             signs = 2 if scheme.get("antithetic") else 1
@@ -67,7 +68,9 @@ def test_the_module_multiplies_with_the_weights(is_causal):
     mask = torch.rand(2, 1, 1, 70, generator=torch.Generator().manual_seed(3)) < 0.8
     options = {"attn_mask": mask, "is_causal": is_causal, "scale": 0.7}
     weights = attention_weights(query, key, attention.frequencies, **options)
-    torch.testing.assert_close(attention(query, key, value, **options), weights @ value, rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        attention(query, key, value, **options), weights @ value, rtol=0, atol=1e-12
+    )
 
 
 def test_values_and_lengths_may_differ_from_those_of_queries():
@@ -105,7 +108,9 @@ def test_gradients_reach_queries_keys_and_values():
     given = [x.requires_grad_() for x in tokens(1, 2, 5, 3, dtype=torch.float64)]
     for is_causal in (False, True):
         attention = PerformerAttention(3, 4, seed=0)
-        assert torch.autograd.gradcheck(lambda *x, a=attention, c=is_causal: a(*x, is_causal=c), given)
+        assert torch.autograd.gradcheck(
+            lambda *x, a=attention, c=is_causal: a(*x, is_causal=c), given
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -195,7 +200,12 @@ def test_a_saved_module_goes_on_where_it_stood():
         ((4, 7), {"antithetic": True}, ValueError, "`n_frequencies` must be even"),
         ((4,), {"antithetic": 1}, TypeError, "`antithetic` must be True or False"),
         ((4,), {"redraw_every": 0}, ValueError, "`redraw_every` must be at least 1"),
-        ((1,), {"directions": "simplex"}, ValueError, "simplex directions need at least 2 dimensions"),
+        (
+            (1,),
+            {"directions": "simplex"},
+            ValueError,
+            "simplex directions need at least 2 dimensions",
+        ),
     ],
     ids=lambda x: str(x) if isinstance(x, str | dict) else "",
 )
@@ -208,15 +218,31 @@ def test_settings_out_of_range_are_refused(arguments, options, error, message):
     ("change", "error", "message"),
     [
         ({"query": torch.zeros(2, 3, 5, 6)}, ValueError, "`query` must have shape .*, length, 4"),
-        ({"query": torch.zeros(2, 3, 5, 4).long()}, TypeError, "`query` must be a floating-point tensor"),
-        ({"value": torch.zeros(2, 3, 6, 4)}, ValueError, "`value` must have the length of `key`, 5"),
+        (
+            {"query": torch.zeros(2, 3, 5, 4).long()},
+            TypeError,
+            "`query` must be a floating-point tensor",
+        ),
+        (
+            {"value": torch.zeros(2, 3, 6, 4)},
+            ValueError,
+            "`value` must have the length of `key`, 5",
+        ),
         ({"key": torch.zeros(2, 3, 0, 4)}, ValueError, "`key` .* at least one position"),
         ({"key": torch.zeros(2, 2, 5, 4)}, ValueError, "leading dimensions must broadcast"),
         ({"dropout_p": 0.1}, ValueError, "`dropout_p` must be 0, got 0.1"),
         ({"attn_mask": torch.zeros(5)}, TypeError, "`attn_mask` must be a boolean tensor"),
-        ({"attn_mask": torch.ones(4, dtype=torch.bool)}, ValueError, "`attn_mask` must be a padding mask"),
+        (
+            {"attn_mask": torch.ones(4, dtype=torch.bool)},
+            ValueError,
+            "`attn_mask` must be a padding mask",
+        ),
         ({"attn_mask": torch.ones(5, 5, dtype=torch.bool)}, ValueError, "is_causal=True"),
-        ({"attn_mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)}, ValueError, "leading dimensions must broadcast"),
+        (
+            {"attn_mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)},
+            ValueError,
+            "leading dimensions must broadcast",
+        ),
         (
             {"query": ONE, "key": ONE, "attn_mask": torch.ones(3, 1, 1, 5, dtype=torch.bool)},
             ValueError,
@@ -224,10 +250,19 @@ def test_settings_out_of_range_are_refused(arguments, options, error, message):
         ),
     ],
     ids=[
-        "query dimension", "integers", "value length", "no key", "key heads", "dropout", "float mask",
-        "mask length", "mask by query", "mask batch", "mask and values",
+        "query dimension",
+        "integers",
+        "value length",
+        "no key",
+        "key heads",
+        "dropout",
+        "float mask",
+        "mask length",
+        "mask by query",
+        "mask batch",
+        "mask and values",
     ],
-)  # fmt: skip
+)
 def test_inputs_that_do_not_fit_are_refused(change, error, message):
     given = dict(zip(("query", "key", "value"), tokens(2, 3, 5, 4), strict=True))
     attention = PerformerAttention(4, redraw_every=1, seed=0)

@@ -18,9 +18,13 @@ MAPS = {
     "fourier": FourierFeatures(16, seed=0),
     "fourier phased": FourierFeatures(15, readout="phased", kernel="matern32", norms="pm", seed=0),
     "fourier simplex-hd": FourierFeatures(16, directions="simplex-hd", norms="iid", seed=0),
-    "fourier halton": FourierFeatures(16, directions="halton", norms=None, kernel="matern52", seed=0),
+    "fourier halton": FourierFeatures(
+        16, directions="halton", norms=None, kernel="matern52", seed=0
+    ),
     "laplace": LaplaceFeatures(16, seed=0),
-    "laplace simplex+": LaplaceFeatures(15, directions="simplex+", norms="iid", antithetic=False, seed=0),
+    "laplace simplex+": LaplaceFeatures(
+        15, directions="simplex+", norms="iid", antithetic=False, seed=0
+    ),
     "quadrature": QuadratureFeatures(4, kernel="matern52", lengthscale=[1.0, 2.0, 0.5, 1.5]),
 }
 # Other settings share their code with these.
@@ -70,7 +74,9 @@ def test_tensors_come_back_as_tensors(features, dtype):
     fitted = clone(features).fit(x)
     out = fitted.transform(torch.tensor(x, dtype=dtype))
     assert out.dtype == dtype
-    np.testing.assert_allclose(out.numpy(), fitted.transform(x), atol=1e-5 if dtype == torch.float32 else 1e-13)
+    np.testing.assert_allclose(
+        out.numpy(), fitted.transform(x), atol=1e-5 if dtype == torch.float32 else 1e-13
+    )
     # Fitted on a tensor: the same draw. Leading axes are kept.
     batch = torch.tensor(x, dtype=dtype).reshape(3, 20, 4)
     torch.testing.assert_close(clone(features).fit(batch).transform(batch), out.reshape(3, 20, -1))
@@ -108,9 +114,19 @@ def test_a_drawn_seed_is_recorded_and_gives_the_features_again():
 
 
 BAD_SETTINGS = [
-    (FourierFeatures, {"n_frequencies": 0}, ValueError, "`n_frequencies` must be at least 1, got 0"),
+    (
+        FourierFeatures,
+        {"n_frequencies": 0},
+        ValueError,
+        "`n_frequencies` must be at least 1, got 0",
+    ),
     (LaplaceFeatures, {"n_frequencies": 7}, ValueError, "`n_frequencies` must be even .*, got 7"),
-    (LaplaceFeatures, {"antithetic": "yes"}, TypeError, "`antithetic` must be True or False, got str 'yes'"),
+    (
+        LaplaceFeatures,
+        {"antithetic": "yes"},
+        TypeError,
+        "`antithetic` must be True or False, got str 'yes'",
+    ),
     (FourierFeatures, {"norms": None}, ValueError, "`norms` must be a coupling"),
     (FourierFeatures, {"directions": "halton"}, ValueError, "`norms` must be None"),
     (FourierFeatures, {"lengthscale": -1.0}, ValueError, "`lengthscale` must be finite"),
@@ -130,7 +146,9 @@ def test_bad_tensors_are_refused(kind):
     """The checks of scikit-learn have those of arrays."""
     x = points()
     fitted = kind(8, seed=0).fit(x)
-    with pytest.raises(ValueError, match="`X` must have 4 columns, got a Tensor of shape \\(60, 3\\)"):
+    with pytest.raises(
+        ValueError, match="`X` must have 4 columns, got a Tensor of shape \\(60, 3\\)"
+    ):
         fitted.transform(torch.tensor(x[:, :3]))
     holes = x.copy()
     holes[3, 1] = np.nan

@@ -1,4 +1,6 @@
-"""Fourier and Laplace features against their formulas, on numpy and torch, on any number of threads."""
+"""Fourier and Laplace features against their formulas, on numpy and torch, on any number of
+threads.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ SCALES = np.array([0.5, 1.0, 2.0, 3.0, 0.7])
 
 
 def test_paired_features_are_their_formula():
-    features = FourierFeatures(7, kernel="matern32", directions="iid", norms="iid", lengthscale=SCALES, seed=1)
+    features = FourierFeatures(
+        7, kernel="matern32", directions="iid", norms="iid", lengthscale=SCALES, seed=1
+    )
     p = (POINTS / SCALES) @ features.fit(POINTS).frequencies_.matrix.T
     expected = np.concatenate([np.cos(p), np.sin(p)], axis=1) / np.sqrt(7)
     np.testing.assert_allclose(features.transform(POINTS), expected, atol=1e-13)
@@ -87,5 +91,7 @@ def test_a_lengthscale_beyond_single_precision_is_refused(map_class):
     features = map_class(8, lengthscale=1e-50).fit(1e-50 * POINTS)
     assert np.isfinite(features.transform(1e-50 * POINTS)).all()
     for points in (POINTS.astype(np.float32), torch.tensor(POINTS).float()):
-        with pytest.raises(ValueError, match=r"`lengthscale` 1e-50 is out of the range of .*float32"):
+        with pytest.raises(
+            ValueError, match=r"`lengthscale` 1e-50 is out of the range of .*float32"
+        ):
             features.transform(points)

@@ -33,15 +33,21 @@ def test_filon_is_exact_for_parabolas_at_every_frequency(n_nodes):
     np.testing.assert_allclose(filon(values, low, high, TIMES), exact, rtol=0, atol=5e-13)
     np.testing.assert_allclose(filon(values, low, high, -TIMES), exact, rtol=0, atol=5e-13)
     weights = simpson(n_nodes, (high - low) / 2)[1]
-    assert filon(nodes**4, low, high, 0.0) == pytest.approx(weights @ nodes**4)  # Simpson's rule at 0
+    assert filon(nodes**4, low, high, 0.0) == pytest.approx(
+        weights @ nodes**4
+    )  # Simpson's rule at 0
 
 
-@pytest.mark.parametrize(("kernel", "atol"), [("gaussian", 2e-4), ("matern52", 2e-4), ("matern32", 2e-4)])
+@pytest.mark.parametrize(
+    ("kernel", "atol"), [("gaussian", 2e-4), ("matern52", 2e-4), ("matern32", 2e-4)]
+)
 def test_filon_kernel_is_near_the_kernel(kernel, atol):
     # What is left out beyond the default end of the interval has probability 1e-4.
     t = np.linspace(-3, 3, 41)
     approximation = filon_kernel(t, 257, kernel=kernel, lengthscale=0.7)
-    np.testing.assert_allclose(approximation, stationary_kernel(kernel)(abs(t) / 0.7), rtol=0, atol=atol)
+    np.testing.assert_allclose(
+        approximation, stationary_kernel(kernel)(abs(t) / 0.7), rtol=0, atol=atol
+    )
 
 
 def test_filon_has_no_ghost_where_simpson_has_one():

@@ -27,7 +27,9 @@ def test_lengthscales_are_numbers(value):
         lengthscales(value, 2)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, [1.0, 0.0], [1.0, 1.0, 1.0]], ids=range(6))
+@pytest.mark.parametrize(
+    "value", [0.0, -1.0, np.nan, np.inf, [1.0, 0.0], [1.0, 1.0, 1.0]], ids=range(6)
+)
 def test_lengthscales_are_positive_and_fit_the_points(value):
     with pytest.raises(ValueError, match="`lengthscale` must be"):
         lengthscales(value, 2)

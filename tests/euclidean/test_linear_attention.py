@@ -13,7 +13,9 @@ def quadratic(log_query, log_key, value, is_causal):
     """Every weight by itself."""
     scores = (log_query[..., :, None, :] + log_key[..., None, :, :]).logsumexp(-1)
     if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+        scores = scores.masked_fill(
+            torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf
+        )
     return scores.softmax(-1) @ value
 
 
@@ -22,7 +24,9 @@ def inputs(length, n_keys, *, spread=(10.0, 30.0), requires_grad=False):
     shapes = ((2, 3, length, 5), (2, 3, n_keys, 5), (2, 3, n_keys, 4))
     values = [torch.randn(shape, generator=rng, dtype=torch.float64) for shape in shapes]
     scales = (*spread, 1.0)
-    return [(x * scale).requires_grad_(requires_grad) for x, scale in zip(values, scales, strict=True)]
+    return [
+        (x * scale).requires_grad_(requires_grad) for x, scale in zip(values, scales, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -37,9 +41,13 @@ def test_it_is_the_quadratic_form(length, n_keys, is_causal, chunk):
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_gradients_are_those_of_the_quadratic_form(is_causal):
     given = inputs(37, 37, requires_grad=True)
-    direction = torch.randn(2, 3, 37, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    direction = torch.randn(
+        2, 3, 37, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     expected = torch.autograd.grad((quadratic(*given, is_causal) * direction).sum(), given)
-    found = torch.autograd.grad((linear_attention(*given, is_causal=is_causal, chunk=8) * direction).sum(), given)
+    found = torch.autograd.grad(
+        (linear_attention(*given, is_causal=is_causal, chunk=8) * direction).sum(), given
+    )
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
@@ -48,7 +56,9 @@ def test_both_ways_through_a_chunk_agree(monkeypatch):
     given = inputs(150, 150)
     masked = linear_attention(*given, is_causal=True)
     monkeypatch.setattr(module, "_close", lambda log_key: False)
-    torch.testing.assert_close(linear_attention(*given, is_causal=True), masked, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(
+        linear_attention(*given, is_causal=True), masked, rtol=1e-11, atol=1e-12
+    )
 
 
 def test_leading_dimensions_broadcast():
@@ -62,7 +72,8 @@ def test_leading_dimensions_broadcast():
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_far_logarithms_neither_overflow_nor_underflow(is_causal):
-    # Keys that grow by 1,500 in logarithm along the sequence: exp(87) is the largest float32 has room for.
+    # Keys that grow by 1,500 in logarithm along the sequence: exp(87) is the largest float32 has
+    # room for.
     given = inputs(150, 150, spread=(50.0, 50.0))
     given[1] += torch.linspace(0, 1500, 150, dtype=torch.float64)[:, None]
     given = [x.float() for x in given]
@@ -71,7 +82,10 @@ def test_far_logarithms_neither_overflow_nor_underflow(is_causal):
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-3)
     # The usual way, one maximum for all keys, loses the denominators of early queries.
     log_query, log_key, _ = given
-    query, key = (log_query - log_query.amax(-1, keepdim=True)).exp(), (log_key - log_key.amax()).exp()
+    query, key = (
+        (log_query - log_query.amax(-1, keepdim=True)).exp(),
+        (log_key - log_key.amax()).exp(),
+    )
     assert ((query @ key.mT).tril().sum(-1) == 0).any()
 
 
@@ -93,7 +107,9 @@ def test_causal_gradients_do_not_keep_a_running_sum_for_each_position():
     length, m, width = 2048, 64, 64
     log_query, log_key, value = (torch.zeros(length, k, requires_grad=True) for k in (m, m, width))
     sizes = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: sizes.append(x.numel()) or x, lambda x: x):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: sizes.append(x.numel()) or x, lambda x: x
+    ):
         linear_attention(log_query, log_key, value, is_causal=True)
     assert max(sizes) < length * m * width / 20
     assert sum(sizes) < length * m * width / 2

@@ -32,10 +32,14 @@ def points():
     return torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 3)))
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: f"{s['kernel']}-{s['directions']}-{s['readout']}")
+@pytest.mark.parametrize(
+    "settings", SETTINGS, ids=lambda s: f"{s['kernel']}-{s['directions']}-{s['readout']}"
+)
 def test_fourier_module_has_the_numbers_of_the_transformer(points, settings):
     lengthscale = [0.7, 1.5, 3.0]
-    features = FourierFeatures(10, lengthscale=lengthscale, seed=4, **settings).fit(np.zeros((1, 3)))
+    features = FourierFeatures(10, lengthscale=lengthscale, seed=4, **settings).fit(
+        np.zeros((1, 3))
+    )
     expected = features.transform(points)
     features.set_params(lengthscale=5.0)  # it waits for the next fit
     same_seed = FourierModule(3, 10, lengthscale=lengthscale, seed=4, **settings)
@@ -79,7 +83,11 @@ def test_a_state_dict_carries_frequencies_and_phases(points):
     torch.testing.assert_close(module(points), other(points), rtol=0, atol=0)
 
 
-MODULES = [FourierModule(3, 8, seed=0), FourierModule(3, 8, readout="phased", seed=0), LaplaceModule(3, 8, seed=0)]
+MODULES = [
+    FourierModule(3, 8, seed=0),
+    FourierModule(3, 8, readout="phased", seed=0),
+    LaplaceModule(3, 8, seed=0),
+]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=["paired", "phased", "laplace"])
@@ -112,7 +120,9 @@ def test_bad_input_is_refused(points):
         FourierModule.from_features(FourierFeatures(4))
     fitted = [kind(4).fit(np.zeros((1, 2))) for kind in (FourierFeatures, LaplaceFeatures)]
     for kind, features in zip((LaplaceModule, FourierModule), fitted, strict=True):
-        with pytest.raises(TypeError, match=f"`features` must be fitted {kind._transformer.__name__}, got"):
+        with pytest.raises(
+            TypeError, match=f"`features` must be fitted {kind._transformer.__name__}, got"
+        ):
             kind.from_features(features)
     with pytest.raises(ValueError, match="even"):
         LaplaceModule(3, 5)

@@ -34,9 +34,14 @@ def test_orthogonal_conformity_is_the_papers_series():
         for v in (0.3, 1.0, 2.5):
             k = np.arange(400)
             log_terms = (
-                special.gammaln(d / 2) - special.gammaln(d) + special.xlogy(2 * k, v) - k * np.log(2)
-                - special.gammaln(k + 1) + special.gammaln(k + d) - special.gammaln(k + d / 2)
-            )  # fmt: skip
+                special.gammaln(d / 2)
+                - special.gammaln(d)
+                + special.xlogy(2 * k, v)
+                - k * np.log(2)
+                - special.gammaln(k + 1)
+                + special.gammaln(k + d)
+                - special.gammaln(k + d / 2)
+            )
             assert rf_conformity(v, d) == pytest.approx(np.exp(log_terms).sum(), rel=1e-12)
 
 
@@ -57,7 +62,9 @@ def simplex_series(v, d):
 def test_simplex_conformity_is_the_papers_series():
     for d in (2, 3, 6, 20):
         for v in (0.3, 1.0, 2.0):
-            assert rf_conformity(v, d, directions="simplex") == pytest.approx(simplex_series(v, d), rel=1e-10)
+            assert rf_conformity(v, d, directions="simplex") == pytest.approx(
+                simplex_series(v, d), rel=1e-10
+            )
 
 
 def test_conformity_grows_with_the_cosine_and_is_infinite_beyond_float64():
@@ -86,9 +93,13 @@ def test_orthogonal_pairs_are_confluent_functions():
     for d in (2, 3, 64, 65):
         for z in (0.1, 1.0, 6.0, 15.0):
             exact = float(mpmath.hyp1f1(d, mpmath.mpf(d) / 2, -(mpmath.mpf(z) ** 2) / 2))
-            assert pair_means.fourier_pair(z, d, 0.0, "independent", gaussian) == pytest.approx(exact, abs=3e-15)
+            assert pair_means.fourier_pair(z, d, 0.0, "independent", gaussian) == pytest.approx(
+                exact, abs=3e-15
+            )
             exact = float(mpmath.log(mpmath.hyp1f1(d, mpmath.mpf(d) / 2, mpmath.mpf(z) ** 2 / 2)))
-            assert pair_means.laplace_pair(z, d, 0.0, "independent") == pytest.approx(exact, rel=1e-12)
+            assert pair_means.laplace_pair(z, d, 0.0, "independent") == pytest.approx(
+                exact, rel=1e-12
+            )
 
 
 def test_densities_of_resultants_integrate_to_one_and_match_simulation():
@@ -127,12 +138,15 @@ def test_norm_couplings_are_ordered_as_the_theorems_say():
     for directions in ("orthogonal", "simplex"):
         for antithetic in (False, True):
             pnc, iid, pm = (
-                float(laplace_mse(x, y, 12, directions=directions, norms=norms, antithetic=antithetic))
+                float(
+                    laplace_mse(x, y, 12, directions=directions, norms=norms, antithetic=antithetic)
+                )
                 for norms in ("pnc", "iid", "pm")
             )
             assert pnc < iid < pm
         pnc, iid, pm = (
-            float(fourier_mse(0.5, 6, 12, directions=directions, norms=n)) for n in ("pnc", "iid", "pm")
+            float(fourier_mse(0.5, 6, 12, directions=directions, norms=n))
+            for n in ("pnc", "iid", "pm")
         )
         assert pnc < iid < pm
     plain, antithetic = (float(laplace_mse(x, y, 6, antithetic=flag)) for flag in (False, True))
@@ -144,17 +158,23 @@ def test_blocks_and_parts_of_blocks_add_up():
     assert fourier_mse(1.0, 4, 8) == pytest.approx(float(fourier_mse(1.0, 4, 4)) / 2, rel=1e-14)
     single = (1 + math.exp(-2)) / 2 - math.exp(-1)
     assert fourier_mse(1.0, 4, 1) == pytest.approx(single, rel=1e-14)
-    assert 25 * fourier_mse(1.0, 4, 5) == pytest.approx(16 * float(fourier_mse(1.0, 4, 4)) + single, rel=1e-13)
+    assert 25 * fourier_mse(1.0, 4, 5) == pytest.approx(
+        16 * float(fourier_mse(1.0, 4, 4)) + single, rel=1e-13
+    )
     assert fourier_mse([[0.0, 1.0]], 4, 8).shape == (1, 2)
     assert fourier_mse(0.0, 4, 8) < 1e-15
-    assert fourier_mse(1.0, 1, 4, norms="pm") == pytest.approx(float(fourier_mse(1.0, 1, 4, directions="iid")))
+    assert fourier_mse(1.0, 1, 4, norms="pm") == pytest.approx(
+        float(fourier_mse(1.0, 1, 4, directions="iid"))
+    )
 
 
 def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
     x = np.array([[0.1, 0.2, 0.0], [20.0, 0.0, 0.0]])
     values = laplace_mse(x, -x[1], 6)
     assert values.shape == (2,)
-    assert values[1] == 0  # x = -y: the estimate is exact, and exp(-2 |x|^2 - 2 |y|^2) underflows harmlessly
+    assert (
+        values[1] == 0
+    )  # x = -y: the estimate is exact, and exp(-2 |x|^2 - 2 |y|^2) underflows harmlessly
     assert np.isfinite(laplace_mse(x[0], x[0] + 3, 6))
 
 
@@ -167,12 +187,16 @@ def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
         (lambda: ensemble_conformity(1.0, np.ones(3)), ValueError, "`frequencies` must have shape"),
         (lambda: pair_norm_density(1.0, 2, directions="simplex"), ValueError, "antiparallel"),
         (lambda: laplace_mse([1.0], [1.0, 2.0], 2), ValueError, "`y` must have 1 coordinates"),
-        (lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 3), ValueError, "`n_frequencies` must be even"),
+        (
+            lambda: laplace_mse([1.0, 0.0], [1.0, 2.0], 3),
+            ValueError,
+            "`n_frequencies` must be even",
+        ),
         (lambda: fourier_mse(1.0, 3, 3, norms="none"), ValueError, "`norms` must be one of"),
         (lambda: fourier_mse(1.0, 3, 3, readout="cosine"), ValueError, "`readout` must be one of"),
     ],
     ids=range(9),
-)  # fmt: skip
+)
 def test_bad_arguments_are_named(call, error, match):
     with pytest.raises(error, match=match):
         call()
@@ -182,4 +206,6 @@ def test_bad_arguments_are_named(call, error, match):
 @pytest.mark.parametrize("z", [0.0, 1e-12, 1e-8])
 def test_heavy_tails_near_zero_distance(dimension, z):
     """At distance 0 every estimate is exact."""
-    assert float(fourier_mse(z, dimension, dimension, kernel="matern12", norms="iid")) < 2e-8 + 4 * z
+    assert (
+        float(fourier_mse(z, dimension, dimension, kernel="matern12", norms="iid")) < 2e-8 + 4 * z
+    )

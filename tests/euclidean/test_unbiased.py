@@ -1,6 +1,8 @@
-"""Coupled frequencies and features: exact marginals, no bias, and the errors that the closed forms give.
+"""Coupled frequencies and features: exact marginals, no bias, and the errors that the closed forms
+give.
 
-Blocks of d frequencies are independent, so one draw of many blocks is as many repeats of the estimate from one.
+Blocks of d frequencies are independent, so one draw of many blocks is as many repeats of the
+estimate from one.
 """
 
 from __future__ import annotations
@@ -38,13 +40,21 @@ def estimates(features, n_blocks=BLOCKS):
 
 def fourier(norms, directions, kernel="gaussian", readout="paired", n_blocks=BLOCKS):
     return FourierFeatures(
-        D * n_blocks, kernel=kernel, directions=directions, norms=norms, readout=readout, lengthscale=1.2, seed=0
+        D * n_blocks,
+        kernel=kernel,
+        directions=directions,
+        norms=norms,
+        readout=readout,
+        lengthscale=1.2,
+        seed=0,
     )
 
 
 def laplace(norms, directions, antithetic, n_blocks=BLOCKS):
     m = D * n_blocks * (1 + antithetic)
-    return LaplaceFeatures(m, directions=directions, norms=norms, antithetic=antithetic, lengthscale=1.2, seed=0)
+    return LaplaceFeatures(
+        m, directions=directions, norms=norms, antithetic=antithetic, lengthscale=1.2, seed=0
+    )
 
 
 @pytest.mark.parametrize("norms", NORMS)
@@ -63,10 +73,18 @@ def test_fourier_features_are_unbiased_with_the_errors_of_the_closed_form(direct
 @pytest.mark.parametrize("norms", NORMS)
 @pytest.mark.parametrize("directions", BLOCKED[:3])
 @pytest.mark.parametrize("antithetic", [False, True])
-def test_laplace_features_are_unbiased_with_the_errors_of_the_closed_form(directions, norms, antithetic):
+def test_laplace_features_are_unbiased_with_the_errors_of_the_closed_form(
+    directions, norms, antithetic
+):
     value = float(stationary_kernel("gaussian")(np.linalg.norm(X - Y) / 1.2))
     exact = laplace_mse(
-        X, Y, D * (1 + antithetic), directions=directions, norms=norms, antithetic=antithetic, lengthscale=1.2
+        X,
+        Y,
+        D * (1 + antithetic),
+        directions=directions,
+        norms=norms,
+        antithetic=antithetic,
+        lengthscale=1.2,
     )
     sample = estimates(laplace(norms, directions, antithetic))
     assert abs(z_score(sample, value)) < 5
@@ -77,7 +95,9 @@ def test_simplex_plus_is_unbiased_and_no_worse_than_the_simplex():
     value = float(stationary_kernel("gaussian")(np.linalg.norm(X - Y) / 1.2))
     plus = estimates(laplace("iid", "simplex+", False, n_blocks=500), 500)
     assert abs(z_score(plus, value)) < 5
-    exact = float(laplace_mse(X, Y, D, directions="simplex", norms="iid", antithetic=False, lengthscale=1.2))
+    exact = float(
+        laplace_mse(X, Y, D, directions="simplex", norms="iid", antithetic=False, lengthscale=1.2)
+    )
     assert z_score((plus - value) ** 2, exact) < 5
     for name in ("gaussian", "matern12"):
         sample = estimates(fourier("pnc", "simplex+", name, n_blocks=500), 500)
@@ -88,7 +108,9 @@ def test_simplex_plus_is_unbiased_and_no_worse_than_the_simplex():
 
 
 def marginal_p_values(w, kernel):
-    """Kolmogorov-Smirnov of the norms, and of one coordinate: normal, or Student t with 2 nu degrees."""
+    """Kolmogorov-Smirnov of the norms, and of one coordinate: normal, or Student t with 2 nu
+    degrees.
+    """
     coordinate = stats.norm.cdf if kernel.nu is None else lambda t: stats.t.cdf(t, 2 * kernel.nu)
     norms = np.linalg.norm(w, axis=1)
     return (
@@ -103,7 +125,9 @@ def test_every_coupled_frequency_has_the_spectral_law(directions, name):
     kernel = stationary_kernel(name)
     for norms in NORMS:
         n_blocks = 300 if directions == "simplex+" else 1_500
-        w = draw_frequencies(n_blocks * D, D, kernel=kernel, directions=directions, norms=norms, seed=1).matrix
+        w = draw_frequencies(
+            n_blocks * D, D, kernel=kernel, directions=directions, norms=norms, seed=1
+        ).matrix
         for row in (0, 1, D - 1):
             assert min(marginal_p_values(w[row::D], kernel)) > 1e-6
 
@@ -115,7 +139,9 @@ def test_every_frequency_of_a_scrambled_sequence_has_the_spectral_law(directions
     for row in (0, 5):
         w = np.stack(
             [
-                draw_frequencies(8, 3, kernel=kernel, directions=directions, norms=None, seed=seed).matrix[row]
+                draw_frequencies(
+                    8, 3, kernel=kernel, directions=directions, norms=None, seed=seed
+                ).matrix[row]
                 for seed in range(120)
             ]
         )
@@ -147,7 +173,10 @@ def test_norms_with_one_degree_of_freedom_less_are_seen():
     rng = np.random.default_rng(4)
     gaussian = stationary_kernel("gaussian")
     for dimension, seen in ((D, False), (D - 1, True)):
-        w = gaussian.norm_quantile(rng.random(4_000), dimension)[:, None] * haar(4_000, D, rng)[:, 0]
+        w = (
+            gaussian.norm_quantile(rng.random(4_000), dimension)[:, None]
+            * haar(4_000, D, rng)[:, 0]
+        )
         assert (marginal_p_values(w, gaussian)[0] < 1e-6) == seen
 
 

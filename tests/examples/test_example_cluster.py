@@ -20,9 +20,21 @@ def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp
     picture, kept = tmp_path / "cluster.png", tmp_path / "features"
     small = ("--nodes", "400", "--walks", "8", "--queries", "20", "--workers", "1")
     done = subprocess.run(  # a process, whose workers import its script
-        [sys.executable, "-W", "error", EXAMPLES / "cluster.py", *small, "--path", kept, "--out", picture],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-W",
+            "error",
+            EXAMPLES / "cluster.py",
+            *small,
+            "--path",
+            kept,
+            "--out",
+            picture,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -34,4 +46,6 @@ def test_the_example_predicts_and_keeps_the_features_of_one_process(example, tmp
     assert float(quality[quality.index("RMSE") + 1]) < 0.9
     module = example("cluster")
     expected = grf.sample_features(module.made(400, 0).graph, grf.RandomWalks(8), seed=0)
-    assert (grf.features.load_features(kept).matrix(module.KERNEL) != expected.matrix(module.KERNEL)).nnz == 0
+    assert (
+        grf.features.load_features(kept).matrix(module.KERNEL) != expected.matrix(module.KERNEL)
+    ).nnz == 0

@@ -1,4 +1,6 @@
-"""The example scripts of PageRank: what they measure with is right, and each runs on a small setting."""
+"""The example scripts of PageRank: what they measure with is right, and each runs on a small
+setting.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.support.real_data import needs_data
 def test_pagerank_couplings_prints_a_row_for_every_p_halt_and_draws(run, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "errors.png"
-    lines = run("pagerank_couplings", "--graphs", "karate", "--repeats", "20", "--out", str(picture))
+    lines = run(
+        "pagerank_couplings", "--graphs", "karate", "--repeats", "20", "--out", str(picture)
+    )
     rows = [row for row in lines if row[1:2] == ["karate"]]
     assert [float(row[3]) for row in rows] == pytest.approx(np.arange(1, 10) / 10)
     ratios = np.array([[float(row[at]) for at in range(9, len(row), 4)] for row in rows])
@@ -65,7 +69,9 @@ def test_pagerank_citations_ranks_and_draws(run, require, tmp_path):
     assert [int(row[0]) for row in top] == [1, 2, 3, 4, 5]
     for row in top:
         assert abs(float(row[5]) - float(row[8])) < 5 * float(row[7])
-    agreements = [[float(word) for word in row] for row in rows if len(row) == 7 and row[0].isdigit()]
+    agreements = [
+        [float(word) for word in row] for row in rows if len(row) == 7 and row[0].isdigit()
+    ]
     assert [row[0] for row in agreements] == [16, 64, 256, 1024]
     l1 = [row[2] for row in agreements]
     assert l1 == sorted(l1, reverse=True)

@@ -36,7 +36,11 @@ def test_the_script_prints_a_row_for_every_model_and_draws(printed, require, tmp
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     require("cora")
     picture = tmp_path / "cora.png"
-    rows = [line for line in printed("pyg_cora", "--quick", "--out", str(picture)).splitlines() if "±" in line]
+    rows = [
+        line
+        for line in printed("pyg_cora", "--quick", "--out", str(picture)).splitlines()
+        if "±" in line
+    ]
     assert len(rows) == 12
     assert picture.read_bytes().startswith(b"\x89PNG")
     shares = {line[:34].strip(): float(line[34:48].split("±")[0]) for line in rows}

@@ -27,7 +27,9 @@ def test_gram_error_prints_a_row_for_every_p_halt_and_draws(run, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "errors.png"
     rows = run("gram_error", "--graphs", "karate", "--repeats", "50", "--out", str(picture))[3:]
-    assert [row[:3] for row in rows] == [["karate", f"{p:g}", "50"] for p in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    assert [row[:3] for row in rows] == [
+        ["karate", f"{p:g}", "50"] for p in (0.1, 0.2, 0.3, 0.4, 0.5)
+    ]
     independent = [float(row[3]) for row in rows]
     assert independent == sorted(independent)  # shorter walks, larger errors
     ratio, error = float(rows[2][10]), float(rows[2][12])
@@ -70,10 +72,15 @@ def test_the_search_keeps_the_posterior_of_the_regressor(example, grid):
     surrogate.add(nodes, values)
     learned = surrogate.gp
     gp = grf.GraphGPRegressor(
-        grid, kernel=learned.kernel_, method="series",
-        numerics=grf.gp.Numerics(normalize=False), mean="zero", optimize=False,
-        output_scale=learned.output_scale_, noise=0.1,
-    ).fit(nodes, values - learned.mean_)  # fmt: skip
+        grid,
+        kernel=learned.kernel_,
+        method="series",
+        numerics=grf.gp.Numerics(normalize=False),
+        mean="zero",
+        optimize=False,
+        output_scale=learned.output_scale_,
+        noise=0.1,
+    ).fit(nodes, values - learned.mean_)
     np.testing.assert_allclose(surrogate.mean(), gp.predict(), atol=1e-7)
     mean, covariance = surrogate.joint(surrogate.products(np.arange(5)))
     np.testing.assert_allclose(mean, gp.predict()[:5], atol=1e-7)
@@ -127,7 +134,8 @@ def test_mean_and_deviation_beats_a_constant_and_draws(name, require, printed, t
     options = ["--data", name, "--share", "0.2", "--out", str(picture)]
     words = printed("mean_and_deviation", *options).splitlines()[1].split()
     error, constant, within = (
-        float(words[words.index(word) + 1].strip(");")) for word in ("RMSE", "constant:", "deviations")
+        float(words[words.index(word) + 1].strip(");"))
+        for word in ("RMSE", "constant:", "deviations")
     )
     assert error < 0.95 * constant
     assert 0.8 < within <= 1
@@ -142,17 +150,25 @@ def test_traffic_through_time_beats_the_time_of_day_and_draws(run, require, tmp_
     picture = tmp_path / "week.png"
     rows = run("traffic_through_time", "--out", str(picture))
     unseen, ahead = (
-        next(row for row in rows if " ".join(row).startswith(name)) for name in ("sensors", "the next")
+        next(row for row in rows if " ".join(row).startswith(name))
+        for name in ("sensors", "the next")
     )
     for row in (unseen, ahead):
-        error, usual = float(row[row.index("RMSE") + 1]), float(row[row.index("day") + 1].strip("),"))
+        error, usual = (
+            float(row[row.index("RMSE") + 1]),
+            float(row[row.index("day") + 1].strip("),")),
+        )
         assert error < 0.9 * usual
         assert float(row[-1]) > 0.85
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.filterwarnings("ignore:the graph explains y no better")  # so few values may not say more than noise
-def test_the_example_of_ten_million_nodes_runs_on_fewer(run, example, monkeypatch, capsys, tmp_path):
+@pytest.mark.filterwarnings(
+    "ignore:the graph explains y no better"
+)  # so few values may not say more than noise
+def test_the_example_of_ten_million_nodes_runs_on_fewer(
+    run, example, monkeypatch, capsys, tmp_path
+):
     module = example("ten_million_nodes")
     for name, size in (("OBSERVED", 80), ("PREDICTED", 300), ("WITH_DEVIATIONS", 50)):
         monkeypatch.setattr(module, name, size)
@@ -187,9 +203,16 @@ def test_node_classification_prints_a_row_for_every_method_and_draws(run, requir
     picture = tmp_path / "reliability.png"
     options = ("--labelled", "140", "--splits", "1", "--skip", "integrated", "--out", str(picture))
     rows = [row for row in run("node_classification", *options) if "±" in row]
-    assert [row[0] for row in rows] == ["GraphGPClassifier", "GraphGPRegressor,", "label", "logistic"]
+    assert [row[0] for row in rows] == [
+        "GraphGPClassifier",
+        "GraphGPRegressor,",
+        "label",
+        "logistic",
+    ]
     for row in rows:
-        accuracy, loss, calibration = (float(row[at - 1]) for at, word in enumerate(row) if word == "±")
+        accuracy, loss, calibration = (
+            float(row[at - 1]) for at, word in enumerate(row) if word == "±"
+        )
         assert 0.5 < accuracy < 1  # the commonest topic has .3
         assert 0 < loss < np.log(7)  # equal probabilities
         assert 0 <= calibration < 0.5

@@ -38,7 +38,9 @@ def test_performer_digits_prints_accuracies_and_draws(example, printed, monkeypa
     few = {name: (x[:160], y[:160]) for name, (x, y) in module.split_digits().items()}
     monkeypatch.setattr(module, "split_digits", lambda: few)
     picture = tmp_path / "digits.png"
-    rows = printed("performer_digits", "--quick", "--rate", "0.02", "--out", str(picture)).splitlines()
+    rows = printed(
+        "performer_digits", "--quick", "--rate", "0.02", "--out", str(picture)
+    ).splitlines()
     assert [row[:18].strip() for row in rows[-2:]] == list(kept)
     assert ".625 +- .003" in rows[-1]
     assert all(0 < float(row[18:25]) < 1 for row in rows[-2:])

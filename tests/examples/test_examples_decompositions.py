@@ -1,4 +1,6 @@
-"""The examples on quadrature, decompositions, importance weights and readouts: measures and reduced runs."""
+"""The examples on quadrature, decompositions, importance weights and readouts: measures and reduced
+runs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ def lines(capsys) -> list[str]:
 
 def test_quadrature_rules_run(example, capsys, tmp_path):
     picture = tmp_path / "rules.png"
-    example("quadrature_rules").main(["--nodes", "16", "64", "--points", "601", "--out", str(picture)])
+    example("quadrature_rules").main(
+        ["--nodes", "16", "64", "--points", "601", "--out", str(picture)]
+    )
     rows = [line for line in lines(capsys) if line.split()[:1] in (["16"], ["64"])]
     assert len(rows) == 10
     assert picture.stat().st_size > 10_000
@@ -53,7 +57,17 @@ def test_numbers_of_nodes_fill_the_columns(example):
 
 def test_importance_weights_run(example, capsys, tmp_path):
     picture = tmp_path / "weights.png"
-    options = ["--draws", "10000", "--repeats", "2", "--dimensions", "1", "2", "--out", str(picture)]
+    options = [
+        "--draws",
+        "10000",
+        "--repeats",
+        "2",
+        "--dimensions",
+        "1",
+        "2",
+        "--out",
+        str(picture),
+    ]
     example("importance_weights").main(options)
     assert sum(line.split()[:1] in (["1"], ["2"]) for line in lines(capsys)) == 2 * 2 + 2
     assert picture.stat().st_size > 10_000
@@ -62,6 +76,10 @@ def test_importance_weights_run(example, capsys, tmp_path):
 def test_paired_and_phased_run(example, capsys, tmp_path):
     picture = tmp_path / "readouts.png"
     example("paired_phased").main(["--repeats", "2", "--out", str(picture)])
-    rows = [line for line in lines(capsys) if line.startswith(("Gaussian  ", "Matern-3/2  ", "Laplace  "))]
+    rows = [
+        line
+        for line in lines(capsys)
+        if line.startswith(("Gaussian  ", "Matern-3/2  ", "Laplace  "))
+    ]
     assert len(rows) == 3 * 6
     assert picture.stat().st_size > 10_000

@@ -9,7 +9,9 @@ import pytest
 def test_distances_of_many_draws_come_near_those_of_exact_moments(example):
     script = example("decoupled_sampling")
     problem = script.make_problem(2, 0.25, np.random.default_rng(0))
-    exact = script.exact_moments(script.KERNEL, problem.x, problem.y, problem.x_new, **problem.settings)
+    exact = script.exact_moments(
+        script.KERNEL, problem.x, problem.y, problem.x_new, **problem.settings
+    )
     features = script.make_features("RFF", 64, problem, 0)
     for approach in script.APPROACHES:
         found = script.measure(approach, features, problem, exact, 20_000, 1)
@@ -18,13 +20,28 @@ def test_distances_of_many_draws_come_near_those_of_exact_moments(example):
     assert found["mean"] < 1e-10  # of decoupled draws
 
 
-def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, printed, monkeypatch, tmp_path):
+def test_the_reduced_run_prints_every_panel_and_claim_and_draws(
+    example, printed, monkeypatch, tmp_path
+):
     pytest.importorskip("matplotlib")
     out = tmp_path / "figure.png"
-    options = ["--dimensions", "1", "8", "--features", "8", "32", "--samples", "32", "--repeats", "2"]
+    options = [
+        "--dimensions",
+        "1",
+        "8",
+        "--features",
+        "8",
+        "32",
+        "--samples",
+        "32",
+        "--repeats",
+        "2",
+    ]
     script = example("decoupled_sampling")
     draw = script.draw
-    monkeypatch.setattr(script, "LENGTHSCALES", (0.25,))  # of three, for the time that panels take to draw
+    monkeypatch.setattr(
+        script, "LENGTHSCALES", (0.25,)
+    )  # of three, for the time that panels take to draw
     drawn: list[tuple] = []
     monkeypatch.setattr(script, "draw", lambda *arguments: drawn.append(arguments))
     lines = printed("decoupled_sampling", *options, "--out", str(out)).splitlines()
@@ -38,7 +55,9 @@ def test_the_reduced_run_prints_every_panel_and_claim_and_draws(example, printed
     assert len(claims) == 14
     panels, floors, path = drawn[0]
     assert list(panels) == [(1, 0.25), (8, 0.25)]
-    draw({(1, 0.25): panels[1, 0.25]}, floors, path)  # one dimension, for the time that panels take to draw
+    draw(
+        {(1, 0.25): panels[1, 0.25]}, floors, path
+    )  # one dimension, for the time that panels take to draw
     assert out.stat().st_size > 10_000
 
 

@@ -28,26 +28,35 @@ def test_one_layers_bound_is_its_evidence(script):
     with torch.no_grad():
         phi = model.last(torch.tensor(x)) * (model.log_scale / 2).exp()
         covariance = phi @ phi.T + model.log_noise.exp() * torch.eye(40, dtype=torch.float64)
-        law = torch.distributions.MultivariateNormal(torch.zeros(40, dtype=torch.float64), covariance)
+        law = torch.distributions.MultivariateNormal(
+            torch.zeros(40, dtype=torch.float64), covariance
+        )
         assert model.bound().item() == pytest.approx(law.log_prob(torch.tensor(y)).item(), abs=1e-8)
 
 
 def test_two_layers_bound_is_below_the_evidence(script):
-    """The evidence of a tiny model by draws of its hidden map from the prior; q about the best of them."""
+    """The evidence of a tiny model by draws of its hidden map from the prior; q about the best of
+    them.
+    """
     model = script.Expansion(2, 1, 30, 0).fit(*wave(12))
     hidden = model.hidden[0]
     with torch.no_grad():
         hidden.mean.zero_()
         hidden.log_deviation.zero_()
         draws = [hidden.draw() for _ in range(1000)]
-        hidden.log_deviation.fill_(-20)  # q at one draw: bound() is then its likelihood less the divergence
+        hidden.log_deviation.fill_(
+            -20
+        )  # q at one draw: bound() is then its likelihood less the divergence
         logs = []
         for weights in draws:
             hidden.mean.copy_(weights)
             logs.append(model.bound().item() + hidden.divergence().item())
         hidden.mean.copy_(draws[int(np.argmax(logs))])
         hidden.log_deviation.fill_(-3)
-        bound, divergence = np.mean([model.bound().item() for _ in range(100)]), hidden.divergence().item()
+        bound, divergence = (
+            np.mean([model.bound().item() for _ in range(100)]),
+            hidden.divergence().item(),
+        )
     likelihoods = np.exp(np.array(logs) - max(logs))
     evidence = np.log(likelihoods.mean()) + max(logs)
     error = likelihoods.std() / likelihoods.mean() / 1000**0.5
@@ -81,6 +90,17 @@ def test_the_test_points_have_no_part_in_the_choice(script):
 @needs_data
 def test_the_reduced_run_prints_its_table_and_draws(run, tmp_path):
     picture = tmp_path / "deep.png"
-    options = ["--sets", "airfoil", "--splits", "2", "--steps", "2", "--first", "60", "--out", str(picture)]
+    options = [
+        "--sets",
+        "airfoil",
+        "--splits",
+        "2",
+        "--steps",
+        "2",
+        "--first",
+        "60",
+        "--out",
+        str(picture),
+    ]
     assert [words[0] for words in run("deep_random_features", *options)[2:]] == ["airfoil"] * 3
     assert picture.stat().st_size > 5000

@@ -1,4 +1,6 @@
-"""The examples of norm couplings: their protocol and their arithmetic against exact values, and both run."""
+"""The examples of norm couplings: their protocol and their arithmetic against exact values, and
+both run.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_the_gradient_of_the_evidence_is_that_of_its_value(example):
                 + np.exp(2 * logs[2]) * np.eye(len(y))
             ).logpdf(y)
         )
-        numeric = optimize.approx_fprime(logs, lambda p: uci.negative_evidence(p, distances, y)[0], 1e-6)
+        numeric = optimize.approx_fprime(
+            logs, lambda p: uci.negative_evidence(p, distances, y)[0], 1e-6
+        )
         np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-3)
 
 
@@ -63,11 +67,15 @@ def test_the_exact_prediction_is_that_of_gaussian_conditioning(example):
     part = uci.split(x, y, 0)
     fitted = uci.Hyperparameters(1.5, 0.8, 0.2)
     both = np.concatenate([part.x_train, part.x_test])
-    joint = 0.64 * np.exp(-np.sum((both[:, None] - both[None]) ** 2, axis=2) / 4.5) + 0.04 * np.eye(40)
+    joint = 0.64 * np.exp(-np.sum((both[:, None] - both[None]) ** 2, axis=2) / 4.5) + 0.04 * np.eye(
+        40
+    )
     gain = np.linalg.solve(joint[:20, :20], joint[:20, 20:]).T
     exact = module.exact_predictive(part, fitted)
     np.testing.assert_allclose(exact.mean, gain @ part.y_train)
-    np.testing.assert_allclose(exact.covariance, joint[20:, 20:] - gain @ joint[:20, 20:], atol=1e-12)
+    np.testing.assert_allclose(
+        exact.covariance, joint[20:, 20:] - gain @ joint[:20, 20:], atol=1e-12
+    )
     expected = -stats.multivariate_normal(exact.mean, exact.covariance).logpdf(part.y_test) / 20
     assert exact.joint_nll(part.y_test) == pytest.approx(expected)
 
@@ -75,7 +83,12 @@ def test_the_exact_prediction_is_that_of_gaussian_conditioning(example):
 @needs_data
 def test_both_examples_run(printed, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
-    for name, words in (("norm_coupling", "+ PNC + antithetic"), ("norm_coupled_gps", "orthogonal -> + PNC")):
+    for name, words in (
+        ("norm_coupling", "+ PNC + antithetic"),
+        ("norm_coupled_gps", "orthogonal -> + PNC"),
+    ):
         picture = tmp_path / f"{name}.png"
-        assert words in printed(name, "--sets", "cpu", "--splits", "2", "--repeats", "2", "--out", str(picture))
+        assert words in printed(
+            name, "--sets", "cpu", "--splits", "2", "--repeats", "2", "--out", str(picture)
+        )
         assert picture.stat().st_size > 1_000

@@ -1,4 +1,6 @@
-"""The examples of simplex features: their protocol, their exact means, and each runs on a small setting."""
+"""The examples of simplex features: their protocol, their exact means, and each runs on a small
+setting.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def test_means_of_gram_errors_are_the_sums_over_all_pairs(example, directions):
     module = example("simplex_gram")
     points = module.draw_points(2, 0)[:, :4]
     expected = [
-        laplace_mse(x[:, None], x[None], 96, directions=directions, norms="iid", antithetic=False).sum()
+        laplace_mse(
+            x[:, None], x[None], 96, directions=directions, norms="iid", antithetic=False
+        ).sum()
         for x in points
     ]
     np.testing.assert_allclose(module.exact_means(points, directions, 96), expected, rtol=1e-6)
@@ -56,7 +60,9 @@ def test_splits_are_standardised_and_leave_out_what_chose_sigma(example):
     np.testing.assert_allclose(split.x.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(split.x.std(axis=0), 1)
     rows = np.unique(np.concatenate([split.x[:, 2], split.x_test[:, 2]]), return_inverse=True)[1]
-    np.testing.assert_array_equal(np.concatenate([split.y, split.y_test])[np.argsort(rows)], y[np.sort(rest)])
+    np.testing.assert_array_equal(
+        np.concatenate([split.y, split.y_test])[np.argsort(rows)], y[np.sort(rest)]
+    )
     other = module.test_split(x, y, repeat=8, seed=5)
     assert not np.array_equal(other.x_test, split.x_test)
 
@@ -65,9 +71,22 @@ def test_splits_are_standardised_and_leave_out_what_chose_sigma(example):
 def test_simplex_classification_prints_both_tables_and_draws(run, tmp_path):
     pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
     picture = tmp_path / "accuracy.png"
-    options = ("--sets", "banknote", "--repeats", "2", "--multiples", "1", "2", "--out", str(picture))
+    options = (
+        "--sets",
+        "banknote",
+        "--repeats",
+        "2",
+        "--multiples",
+        "1",
+        "2",
+        "--out",
+        str(picture),
+    )
     lines = run("simplex_classification", *options)
-    assert [(row[0], row[1], row[4]) for row in lines[3:5]] == [("banknote", "4", "1"), ("banknote", "4", "2")]
+    assert [(row[0], row[1], row[4]) for row in lines[3:5]] == [
+        ("banknote", "4", "1"),
+        ("banknote", "4", "2"),
+    ]
     assert lines[-1][-3:] == ["0.7132", "+-", "0.0012"]
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -86,8 +105,13 @@ def test_biases_are_the_means_over_all_signs_and_rows(example, support, is_simpl
     t = x @ (simplex(d) if is_simplex else np.eye(d)).T
     for features, reach, sign in (("fourier", 1.5, -1), ("laplace", 1.5, 1), ("laplace", 3.0, 1)):
         # E cos(r t) and E cosh(r t) for a norm r of the chi law.
-        expected = special.hyp1f1(d / 2, 0.5, sign * (reach * t) ** 2 / 2).mean() * np.exp(-sign * reach**2 / 2)
-        assert bias(features, reach, support, d, is_simplex, 0) == (pytest.approx(expected, rel=1e-9), 0.0)
+        expected = special.hyp1f1(d / 2, 0.5, sign * (reach * t) ** 2 / 2).mean() * np.exp(
+            -sign * reach**2 / 2
+        )
+        assert bias(features, reach, support, d, is_simplex, 0) == (
+            pytest.approx(expected, rel=1e-9),
+            0.0,
+        )
 
 
 @needs_data

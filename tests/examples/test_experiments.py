@@ -1,4 +1,6 @@
-"""The experiments of examples/: what they compare with and measure by is right, and they run when small."""
+"""The experiments of examples/: what they compare with and measure by is right, and they run when
+small.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,14 @@ def task(example, grid):
     return protocol.task_from(grid, train, test, y[train], y[test], model)
 
 
-def test_the_exact_process_is_that_of_dense_matrices_and_its_training_that_of_the_regressor(example, grid):
+def test_the_exact_process_is_that_of_dense_matrices_and_its_training_that_of_the_regressor(
+    example, grid
+):
     exact = example("_exact_gp").ExactGP
     nodes, y = _draw(grid, 100, seed=4, p=2)
-    gp = exact(grid, grf.Matern(1.5, 3.0), lengthscale=3.0, output_scale=2.0, noise=0.05).fit(nodes, y)
+    gp = exact(grid, grf.Matern(1.5, 3.0), lengthscale=3.0, output_scale=2.0, noise=0.05).fit(
+        nodes, y
+    )
     prior = grf.Matern(1.5, 3.0).dense(grid)
     prior *= 2.0 / np.diagonal(prior).mean()
     a = prior[np.ix_(nodes, nodes)] + 0.05 * np.eye(nodes.size)
@@ -39,14 +45,24 @@ def test_the_exact_process_is_that_of_dense_matrices_and_its_training_that_of_th
     assert np.isclose(gp.log_marginal_likelihood_, density, rtol=1e-11)
     mean, covariance = gp.predict(return_cov=True)
     np.testing.assert_allclose(mean, c + prior[:, nodes] @ inverse @ (y - c), atol=1e-9)
-    np.testing.assert_allclose(covariance, prior - prior[:, nodes] @ inverse @ prior[nodes], atol=1e-10)
+    np.testing.assert_allclose(
+        covariance, prior - prior[:, nodes] @ inverse @ prior[nodes], atol=1e-10
+    )
     std = gp.predict([7, 3], return_std=True)[1][:, 1]
     np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)[[7, 3]]), rtol=1e-7)
     y = y + 0.5 * np.cos(17 * nodes)[:, None]
     trained = exact(grid).fit(nodes, y)
-    settings = {"kernel": "diffusion", "prior": None, "hyperparameters": "mode", "method": "series", "seed": 0}
+    settings = {
+        "kernel": "diffusion",
+        "prior": None,
+        "hyperparameters": "mode",
+        "method": "series",
+        "seed": 0,
+    }
     regressor = grf.GraphGPRegressor(grid, **settings).fit(nodes, y)
-    assert np.isclose(regressor.log_marginal_likelihood_, trained.log_marginal_likelihood_, atol=1e-4)
+    assert np.isclose(
+        regressor.log_marginal_likelihood_, trained.log_marginal_likelihood_, atol=1e-4
+    )
 
 
 def test_the_exact_posterior_of_a_task_is_that_of_the_exact_process(example, task):
@@ -86,9 +102,13 @@ def test_quick_runs_print_what_the_documentation_shows(printed, tmp_path):
     lines = printed("mesh_normals", "--quick", "--out", str(picture)).splitlines()
     assert "<svg" in picture.read_text(encoding="utf-8")
     target = next(line for line in lines if line.startswith("compressed, auto:"))
-    assert float(target.split("; KL ")[1].split()[0]) < 1.0  # per cent of the KL of sigma-coupled walks
+    assert (
+        float(target.split("; KL ")[1].split()[0]) < 1.0
+    )  # per cent of the KL of sigma-coupled walks
     lines = printed("traffic", "--quick").splitlines()
-    errors = {line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]}
+    errors = {
+        line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]
+    }
     # which averages over kernels that predict as well
     assert errors["GraphGPRegressor"] == pytest.approx(errors["exact GP, diffusion"], rel=0.02)
     assert errors["exact GP, diffusion"] < errors["and the neighbours' mean"] < errors["past mean"]

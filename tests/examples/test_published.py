@@ -56,7 +56,11 @@ def test_what_is_left_out_is_predicted_from_the_rest(published):
 def test_the_districts_are_those_of_the_case_study(published):
     graph, frame = published("lip_cancer").districts()
     assert (graph.n_nodes, graph.n_edges) == (56, 132)
-    assert (frame["y"].sum(), round(frame["e"].sum(), 1), frame["x"].max()) == (536, 536.2, pytest.approx(2.4))
+    assert (frame["y"].sum(), round(frame["e"].sum(), 1), frame["x"].max()) == (
+        536,
+        536.2,
+        pytest.approx(2.4),
+    )
     assert graph.adjacency[[0]].indices.tolist() == [4, 8, 10, 18]
 
 
@@ -65,4 +69,7 @@ def test_a_script_without_its_data_says_why_it_skips(published, monkeypatch, cap
     with pytest.raises(SystemExit) as stop:
         published("ohio_lung").main()
     assert stop.value.code == 0
-    assert "skipped: set GRAPHRF_DATA_DIR to a folder that holds areal/ohio_lung.csv" in capsys.readouterr().out
+    assert (
+        "skipped: set GRAPHRF_DATA_DIR to a folder that holds areal/ohio_lung.csv"
+        in capsys.readouterr().out
+    )

@@ -24,10 +24,14 @@ def in_memory(beside: Path) -> Iterator[Path]:
 
 @contextmanager
 def mounted(folder: Path, options: str) -> Iterator[Path]:
-    """A small disk in memory at a folder, with the options of `mount -t tmpfs`; skips who may mount none."""
+    """A small disk in memory at a folder, with the options of `mount -t tmpfs`; skips who may mount
+    none.
+    """
     folder.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
     )
     if done.returncode:
         pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
@@ -44,7 +48,9 @@ def read_only(folder: Path) -> None:
 
 @contextmanager
 def plain_user() -> Iterator[None]:
-    """Work as somebody whom permissions bind: the superuser becomes nobody, others stay who they are."""
+    """Work as somebody whom permissions bind: the superuser becomes nobody, others stay who they
+    are.
+    """
     if os.geteuid() != 0:
         yield
         return

@@ -1,10 +1,11 @@
-"""Writers of this package, killed while they save: what a file is afterwards. A program, run by itself.
+"""Writers of this package, killed while they save: what a file is afterwards. A program, run by
+itself.
 
-`python -m tests.faults.saving ROUNDS FOLDER WRITER ...` prints a JSON object of two by writer: `steps`, of kills
-before and after every call that changes the disk, and within every write; and `moments`, of so many kills at
-random moments of saving without end. They tell how often what was there was the old content, the new one, or
-nothing, what was wrong, and how many temporary files or folders there were at most after a kill, and after the
-next save.
+`python -m tests.faults.saving ROUNDS FOLDER WRITER ...` prints a JSON object of two by writer:
+`steps`, of kills before and after every call that changes the disk, and within every write; and
+`moments`, of so many kills at random moments of saving without end. They tell how often what was
+there was the old content, the new one, or nothing, what was wrong, and how many temporary files or
+folders there were at most after a kill, and after the next save.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from tests.support.publisher import Publisher, sends
 
 
 class Writer(NamedTuple):
-    """How to save either of two contents at a path, and to read it; `may_miss` where nothing may be there."""
+    """How to save either of two contents at a path, and to read it; `may_miss` where nothing may be
+    there.
+    """
 
     save: Callable[[int, Path], Any]
     load: Callable[[Path], Any]
@@ -65,7 +68,9 @@ def regressor() -> Writer:
 
 def graph() -> Writer:
     both = [_graph(), grf.from_edges(["a", "b"], ["b", "c"])]
-    return Writer(lambda which, path: both[which].save(path), lambda path: grf.open_graph(path, verify=True))
+    return Writer(
+        lambda which, path: both[which].save(path), lambda path: grf.open_graph(path, verify=True)
+    )
 
 
 def report() -> Writer:
@@ -78,7 +83,9 @@ def report() -> Writer:
 
 
 def data_set() -> Writer:
-    """A file of a data set, fetched from a server of this process into a cache from which it was removed."""
+    """A file of a data set, fetched from a server of this process into a cache from which it was
+    removed.
+    """
     from graphrf.datasets import files
 
     content = bytes(range(256)) * 1000
@@ -127,15 +134,18 @@ def naive() -> Writer:
 
 
 WRITERS = {
-    writer.__name__: writer for writer in (features, coupling, regressor, graph, report, data_set, first, naive)
+    writer.__name__: writer
+    for writer in (features, coupling, regressor, graph, report, data_set, first, naive)
 }
 
 
-# -- killing -------------------------------------------------------------------------------------------------
+# -- killing ---------------------------------------------------------------------------------------
 
 
 def at_step(number: int, work: Callable[[], Any]) -> int:
-    """Do the work and be killed at the step of this number; how many steps there are, if it has fewer."""
+    """Do the work and be killed at the step of this number; how many steps there are, if it has
+    fewer.
+    """
     step = itertools.count(1)
     steps = 0
 
@@ -174,14 +184,27 @@ def at_step(number: int, work: Callable[[], Any]) -> int:
         return Stepped(io.FileIO(file, mode))
 
     io.open = builtins.open = stepped_open  # type: ignore[assignment]
-    for name in ("open", "fsync", "replace", "rename", "link", "unlink", "chmod", "mkdir", "rmdir", "ftruncate"):
+    for name in (
+        "open",
+        "fsync",
+        "replace",
+        "rename",
+        "link",
+        "unlink",
+        "chmod",
+        "mkdir",
+        "rmdir",
+        "ftruncate",
+    ):
         setattr(os, name, with_points(getattr(os, name)))
     work()
     return steps
 
 
 def in_child(work: Callable[[int], None], kill_after: float | None = None) -> str:
-    """Do the work in a forked process, which may be killed; what it has written to the pipe that it is given."""
+    """Do the work in a forked process, which may be killed; what it has written to the pipe that it
+    is given.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -206,18 +229,22 @@ def in_child(work: Callable[[int], None], kill_after: float | None = None) -> st
     return said
 
 
-# -- what is there afterwards --------------------------------------------------------------------------------
+# -- what is there afterwards ----------------------------------------------------------------------
 
 
 def content(path: Path) -> dict[str, bytes] | bytes | None:
-    """The bytes of a file; of a graph's folder those of all files, and what its record says of them."""
+    """The bytes of a file; of a graph's folder those of all files, and what its record says of
+    them.
+    """
     if not path.is_dir():
         return path.read_bytes() if path.exists() else None
     record = json.loads((path / "graph.json").read_bytes())
     # Each time it is saved a graph has another version.
     arrays = path / f"arrays-{record.pop('version')}"
     record.pop("checksum")
-    return {"": json.dumps(record).encode()} | {file.name: file.read_bytes() for file in arrays.iterdir()}
+    return {"": json.dumps(record).encode()} | {
+        file.name: file.read_bytes() for file in arrays.iterdir()
+    }
 
 
 class Tally:
@@ -257,7 +284,9 @@ class Tally:
         if not self.path.is_dir():
             return len(beside)
         # Beside the record of a graph's folder, and the arrays that it names.
-        return len(beside) + len({file.name for file in self.path.iterdir()} - {".graphrf-lock"}) - 2
+        return (
+            len(beside) + len({file.name for file in self.path.iterdir()} - {".graphrf-lock"}) - 2
+        )
 
     def ended(self) -> dict[str, Any]:
         """The result, once a save has shown that nothing hinders it or stays behind."""
@@ -274,9 +303,11 @@ def steps(writer: Writer, path: Path) -> dict[str, Any]:
     while True:
         number += 1
         writer.save(0, path)
-        said = in_child(lambda pipe, number=number: os.write(  # type: ignore[misc]
-            pipe, str(at_step(number, lambda: writer.save(1, path))).encode()
-        ))  # fmt: skip
+        said = in_child(
+            lambda pipe, number=number: os.write(  # type: ignore[misc]
+                pipe, str(at_step(number, lambda: writer.save(1, path))).encode()
+            )
+        )
         if said:
             return {**tally.ended(), "steps": number - 1}
         tally.look()

@@ -1,4 +1,6 @@
-"""Disks that are full or cannot be written to: it is said so, nothing is lost, and the next save works."""
+"""Disks that are full or cannot be written to: it is said so, nothing is lost, and the next save
+works.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,7 @@ def test_a_folder_without_rights_leaves_the_old_file(named, tmp_path):
         require_saved(named, path)
 
 
-# -- paths that can be no file's -----------------------------------------------------------------------------
+# -- paths that can be no file's -------------------------------------------------------------------
 
 
 def test_paths_that_are_no_files_are_refused_before_anything_is_touched(tmp_path):
@@ -185,11 +187,13 @@ def test_names_may_be_as_long_as_the_disk_allows(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-# -- what reaches the disk -----------------------------------------------------------------------------------
+# -- what reaches the disk -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_a_file_has_reached_the_disk_before_it_has_its_name_and_then_the_name(tmp_path, monkeypatch, old):
+def test_a_file_has_reached_the_disk_before_it_has_its_name_and_then_the_name(
+    tmp_path, monkeypatch, old
+):
     # After a power cut the name may otherwise stand for nothing, or for half the file.
     target, calls = tmp_path / "saved", []
     if old:
@@ -215,10 +219,14 @@ def test_a_file_has_reached_the_disk_before_it_has_its_name_and_then_the_name(tm
         file.write(b"whole")
         assert calls == []
         number = os.fstat(file.fileno()).st_ino
-    assert calls == [("content", number, 11), ("replace", number, target), ("names", True, b"half, whole")]
+    assert calls == [
+        ("content", number, 11),
+        ("replace", number, target),
+        ("names", True, b"half, whole"),
+    ]
 
 
-# -- what is kept --------------------------------------------------------------------------------------------
+# -- what is kept ----------------------------------------------------------------------------------
 
 
 def test_permissions_of_a_file_that_is_replaced_are_kept(tmp_path):
@@ -247,7 +255,10 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_left(tmp_path):
 
 def test_only_leftovers_of_dead_writers_of_the_same_file_are_removed(tmp_path):
     dead = tmp_path / ".saved.0123456789abcdef.part"
-    kept = [tmp_path / name for name in (".other.0123456789abcdef.part", ".saved.notes.part", "saved.part")]
+    kept = [
+        tmp_path / name
+        for name in (".other.0123456789abcdef.part", ".saved.notes.part", "saved.part")
+    ]
     for file in (dead, *kept):
         file.write_bytes(b"x")
     with atomic_write(tmp_path / "saved") as one:
@@ -282,7 +293,11 @@ def test_the_umask_which_all_threads_share_is_not_touched(tmp_path, monkeypatch)
 
 
 def test_errors_of_the_block_that_have_nothing_to_do_with_the_file_pass(tmp_path):
-    for error in (FileNotFoundError(errno.ENOENT, "-", "elsewhere"), KeyError("x"), KeyboardInterrupt()):
+    for error in (
+        FileNotFoundError(errno.ENOENT, "-", "elsewhere"),
+        KeyError("x"),
+        KeyboardInterrupt(),
+    ):
         with (  # noqa: PT012
             pytest.raises(type(error)) as caught,
             atomic_write(tmp_path / "saved") as file,

@@ -1,4 +1,6 @@
-"""Publishers that cut connections, stall or send something else: what is said, stored, and asked for anew."""
+"""Publishers that cut connections, stall or send something else: what is said, stored, and asked
+for anew.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ GOOD = {
 
 @pytest.fixture
 def files(monkeypatch, tmp_path, publisher) -> dict:
-    """A registry of one file of each way to store it, and an empty cache; no bound on time is reached."""
+    """A registry of one file of each way to store it, and an empty cache; no bound on time is
+    reached.
+    """
     other_gzip = {"sha256": "0" * 64, "licence": "-"}
     known = {"sha256": sha256(CONTENT), "licence": "-"}
     selected = b"id,type\n" + b"1,b\n" * 50
@@ -91,7 +95,7 @@ def stored(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if not path.is_dir()]
 
 
-# -- connections ---------------------------------------------------------------------------------------------
+# -- connections -----------------------------------------------------------------------------------
 
 
 def cut(request: BaseHTTPRequestHandler) -> None:
@@ -179,7 +183,7 @@ def test_a_publisher_who_fails_leaves_nothing_and_the_next_call_recovers(
         (tmp_path / "cache" / key).unlink()
 
 
-# -- contents ------------------------------------------------------------------------------------------------
+# -- contents --------------------------------------------------------------------------------------
 
 
 def endless(request: BaseHTTPRequestHandler) -> None:
@@ -280,7 +284,9 @@ def test_contents_in_chunks_are_whole(files, publisher):
 
 
 @pytest.mark.parametrize("case", CONTENTS)
-def test_another_content_is_refused_within_bounds_and_the_next_call_recovers(files, publisher, tmp_path, case):
+def test_another_content_is_refused_within_bounds_and_the_next_call_recovers(
+    files, publisher, tmp_path, case
+):
     key, answer, message = CONTENTS[case]
     publisher.answers[f"/{key}"] = answer
     with within(30, 2000), pytest.raises((ValueError, ConnectionError), match=message) as caught:
@@ -329,7 +335,9 @@ def test_files_and_bombs_in_the_cache_are_read_within_bounds(files, publisher, t
         assert data_files.find("plain").read_bytes() == CONTENT
 
 
-def test_what_is_no_file_in_the_data_folder_is_refused_a_link_to_nothing_is_none(files, tmp_path, monkeypatch):
+def test_what_is_no_file_in_the_data_folder_is_refused_a_link_to_nothing_is_none(
+    files, tmp_path, monkeypatch
+):
     folder = tmp_path / "data"
     (folder / "plain").mkdir(parents=True)
     (folder / "sized").symlink_to(tmp_path / "absent")
@@ -345,7 +353,8 @@ def test_what_is_no_file_in_the_cache_says_so_or_is_replaced(files, tmp_path):
     cache = tmp_path / "cache"
     (cache / "plain").mkdir(parents=True)
     with pytest.raises(
-        ValueError, match=r"plain was fetched, but cannot be stored at .*; remove it, or set GRAPHRF_C"
+        ValueError,
+        match=r"plain was fetched, but cannot be stored at .*; remove it, or set GRAPHRF_C",
     ):
         data_files.find("plain")
     (cache / "plain").rmdir()
@@ -354,28 +363,38 @@ def test_what_is_no_file_in_the_cache_says_so_or_is_replaced(files, tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
-def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(files, publisher, tmp_path, monkeypatch):
+def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(
+    files, publisher, tmp_path, monkeypatch
+):
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(ValueError, match=r"the cache must be a folder, got .*; set GRAPHRF_CACHE_DIR to one"):
+    with pytest.raises(
+        ValueError, match=r"the cache must be a folder, got .*; set GRAPHRF_CACHE_DIR to one"
+    ):
         data_files.find("plain")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", "~nobody-of-this-name/cache")
-    with pytest.raises(ValueError, match=r"GRAPHRF_CACHE_DIR must name a folder, got .*no such home folder"):
+    with pytest.raises(
+        ValueError, match=r"GRAPHRF_CACHE_DIR must name a folder, got .*no such home folder"
+    ):
         data_files.find("plain")
     monkeypatch.delenv("GRAPHRF_CACHE_DIR")
     monkeypatch.setattr(
         "platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}"
     )  # as without HOME and an account
-    with pytest.raises(ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"):
+    with pytest.raises(
+        ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"
+    ):
         data_files.find("plain")
     assert data_files.location(["plain"]) == "to fetch"
     assert not publisher.asked
 
 
-# -- several files and several processes ---------------------------------------------------------------------
+# -- several files and several processes -----------------------------------------------------------
 
 
-def test_what_was_fetched_before_a_connection_was_cut_is_kept(files, publisher, tmp_path, monkeypatch):
+def test_what_was_fetched_before_a_connection_was_cut_is_kept(
+    files, publisher, tmp_path, monkeypatch
+):
     names = ["a", "b", "c", "d", "e"]
     for name in (*names, "unknown"):
         files[f"source/{name}"] = {
@@ -393,7 +412,9 @@ def test_what_was_fetched_before_a_connection_was_cut_is_kept(files, publisher, 
             "sha256": sha256(content),
             "inputs": [f"source/{input}" for input in (*names, "unknown")],
         }
-    monkeypatch.setattr(data_files, "san_jose", lambda inputs: {"x": b"".join(inputs.values()), "y": b"y"})
+    monkeypatch.setattr(
+        data_files, "san_jose", lambda inputs: {"x": b"".join(inputs.values()), "y": b"y"}
+    )
     for broken in (*names, "unknown"):
         publisher.answers[f"/{broken}"] = cut
         with pytest.raises(ConnectionError, match=f"source/{broken} is not on this machine"):
@@ -426,7 +447,14 @@ for turn in range(int(sys.argv[3])):
 def test_processes_that_fetch_the_same_file_at_once_both_get_it(publisher, tmp_path, rounds):
     content, n = CONTENT * 50, 2
     publisher.answers["/file"] = sends(content)
-    command = [sys.executable, "-c", textwrap.dedent(FETCH), f"{publisher.url}/file", sha256(content), str(rounds)]
+    command = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(FETCH),
+        f"{publisher.url}/file",
+        sha256(content),
+        str(rounds),
+    ]
     environment = {**os.environ, "GRAPHRF_CACHE_DIR": str(tmp_path), "NO_PROXY": "127.0.0.1"}
     environment.pop("GRAPHRF_DATA_DIR", None)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -448,7 +476,7 @@ def test_processes_that_fetch_the_same_file_at_once_both_get_it(publisher, tmp_p
             process.wait()
 
 
-# -- paths ---------------------------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------------
 
 
 def test_no_key_leads_out_of_the_cache(files, publisher, tmp_path):

@@ -1,4 +1,6 @@
-"""Sampling into a folder: whatever ends it, the next call draws what is missing, and gets the same bits."""
+"""Sampling into a folder: whatever ends it, the next call draws what is missing, and gets the same
+bits.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ N_BLOCKS, ROWS = 8, 63
 # Rows that each call draws to know the features again.
 FEW = 16
 
-needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="signals and limits of Linux")
+needs_linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="signals and limits of Linux"
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,7 +92,7 @@ def _whole_blocks(folder):
     return N_BLOCKS - len(missing)
 
 
-# -- there and back ----------------------------------------------------------------------------------
+# -- there and back --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("nodes", [None, [5, 80, 5, 0, 33]], ids=["all nodes", "some nodes"])
@@ -96,7 +100,9 @@ def _whole_blocks(folder):
 def test_a_folder_gives_the_features_of_one_call(sampler, folder, nodes, dtype):
     expected = grf.sample_features(GRAPH, sampler, nodes=nodes, seed=3, dtype=dtype)
     path = folder / "not" / "there" / "yet"
-    require_same(grf.sample_features(GRAPH, sampler, nodes=nodes, seed=3, dtype=dtype, path=path), expected)
+    require_same(
+        grf.sample_features(GRAPH, sampler, nodes=nodes, seed=3, dtype=dtype, path=path), expected
+    )
     require_same(grf.features.load_features(path), expected)
     before = _files(path)
     require_same(grf.sample_features(GRAPH, sampler, nodes=nodes, dtype=dtype, path=path), expected)
@@ -110,7 +116,9 @@ def _written(folder, sampler, **way):
 
 
 def test_any_number_of_threads_writes_the_same_bytes(tmp_path, sampler):
-    one, three = (_written(tmp_path / str(threads), sampler, n_threads=threads) for threads in (1, 3))
+    one, three = (
+        _written(tmp_path / str(threads), sampler, n_threads=threads) for threads in (1, 3)
+    )
     assert one == three
 
 
@@ -122,7 +130,9 @@ def test_missing_blocks_are_drawn_and_no_others(sampler, told, folder, lost):
     before = _files(folder)
     for number in lost:
         (folder / f"rows-{number:06d}.npz").unlink()
-    with pytest.raises(ValueError, match=rf"{len(lost)} of 8 are missing; sample_features with the same"):
+    with pytest.raises(
+        ValueError, match=rf"{len(lost)} of 8 are missing; sample_features with the same"
+    ):
         grf.features.load_features(folder)
     require_same(grf.sample_features(GRAPH, telling, path=folder, n_threads=2), expected)
     lost_rows = sum(min(ROWS, GRAPH.n_nodes - ROWS * number) for number in lost)
@@ -140,7 +150,7 @@ def test_the_bar_counts_what_is_there(folder, monkeypatch):
     assert "441" in shown
 
 
-# -- refused -----------------------------------------------------------------------------------------
+# -- refused ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,7 +188,9 @@ def test_a_path_of_no_folder_is_refused_before_anything_is_drawn(tmp_path, told,
     monkeypatch.chdir(tmp_path)
     Path("file").write_text("mine")
     telling = told(WALKS)
-    words = {"": "an empty path", "file": "'file', which is a file"}.get(name, re.escape(repr(name)))
+    words = {"": "an empty path", "file": "'file', which is a file"}.get(
+        name, re.escape(repr(name))
+    )
     with pytest.raises(ValueError, match=f"`path` must be a folder, got {words}"):
         grf.sample_features(GRAPH, telling, path=name)
     assert _drawn(telling) == 0
@@ -191,7 +203,9 @@ def test_what_does_not_fit_is_refused_before_the_folder_is_made(folder, monkeypa
     grf.sample_features(GRAPH, WALKS, seed=3, path=folder)
     monkeypatch.setattr("graphrf.features.folder.available_memory", lambda: 100_000)
     monkeypatch.setattr(FeatureFolder, "read", lambda *_: pytest.fail("read"))
-    with pytest.raises(MemoryError, match=r"the features in .* need about .* GiB, but 9.31e-05 GiB are available"):
+    with pytest.raises(
+        MemoryError, match=r"the features in .* need about .* GiB, but 9.31e-05 GiB are available"
+    ):
         grf.features.load_features(folder)
 
 
@@ -203,7 +217,9 @@ def _flip(data):
     data[len(data) // 2] ^= 4
 
 
-@pytest.mark.parametrize("spoil", [_truncate, _flip, bytearray.clear], ids=["truncated", "a bit", "empty"])
+@pytest.mark.parametrize(
+    "spoil", [_truncate, _flip, bytearray.clear], ids=["truncated", "a bit", "empty"]
+)
 def test_a_damaged_block_is_named_and_drawn_again_when_it_is_gone(sampler, folder, spoil):
     expected = grf.sample_features(GRAPH, sampler, seed=3, path=folder)
     file = folder / "rows-000006.npz"
@@ -214,7 +230,9 @@ def test_a_damaged_block_is_named_and_drawn_again_when_it_is_gone(sampler, folde
         lambda: grf.features.load_features(folder),
         lambda: grf.sample_features(GRAPH, sampler, path=folder),
     ):
-        with pytest.raises(ValueError, match=rf"got '{file}': .*; remove this file, and sample_features"):
+        with pytest.raises(
+            ValueError, match=rf"got '{file}': .*; remove this file, and sample_features"
+        ):
             call()
     file.unlink()
     require_same(grf.sample_features(GRAPH, sampler, path=folder), expected)
@@ -229,7 +247,9 @@ def test_a_block_with_other_arrays_than_the_first_is_named(folder):
         before = Path(file).read_bytes()
         record = read_rows(file, frame, range(ROWS * number, ROWS * (number + 1)), key)
         write_rows(file, replace(record, dropped=None), key)
-        with pytest.raises(ValueError, match=rf"got '.*{named}', which has other arrays than the blocks before"):
+        with pytest.raises(
+            ValueError, match=rf"got '.*{named}', which has other arrays than the blocks before"
+        ):
             grf.features.load_features(folder)
         Path(file).write_bytes(before)
     grf.features.load_features(folder)
@@ -243,10 +263,12 @@ def test_of_two_calls_without_a_seed_the_second_takes_that_of_the_first(folder, 
 
     plain = to_folder.begin_folder
     monkeypatch.setattr("graphrf.sampling.to_folder.begin_folder", begin)
-    require_same(grf.sample_features(GRAPH, WALKS, path=folder), grf.sample_features(GRAPH, WALKS, seed=7))
+    require_same(
+        grf.sample_features(GRAPH, WALKS, path=folder), grf.sample_features(GRAPH, WALKS, seed=7)
+    )
 
 
-# -- interrupted -------------------------------------------------------------------------------------
+# -- interrupted -----------------------------------------------------------------------------------
 
 
 class _Ending:
@@ -267,7 +289,9 @@ class _Ending:
 
 def _happening(monkeypatch, sampler, happens, count):
     plain = type(sampler).prepare
-    monkeypatch.setattr(type(sampler), "prepare", lambda *arguments: _Ending(plain(*arguments), happens, count))
+    monkeypatch.setattr(
+        type(sampler), "prepare", lambda *arguments: _Ending(plain(*arguments), happens, count)
+    )
 
 
 @pytest.mark.parametrize(("error", "threads"), [(KeyboardInterrupt, 2), (MemoryError, 1)])
@@ -287,14 +311,21 @@ def test_an_error_within_leaves_whole_blocks(sampler, folder, monkeypatch, error
 
 @needs_linux
 @pytest.mark.parametrize("count", [1, 5], ids=["at once", "midway"])
-def test_a_file_that_cannot_grow_is_named_and_the_next_call_goes_on(sampler, folder, monkeypatch, count):
+def test_a_file_that_cannot_grow_is_named_and_the_next_call_goes_on(
+    sampler, folder, monkeypatch, count
+):
     import resource
 
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     expected = grf.sample_features(GRAPH, sampler, seed=3)
     with monkeypatch.context() as patch:
         # As on a full disk, only that the errors have other numbers.
-        _happening(patch, sampler, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, limits[1])), count)
+        _happening(
+            patch,
+            sampler,
+            lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, limits[1])),
+            count,
+        )
         try:
             words = rf"`path` must be .* can be written to, got '{folder}/rows-.*make room there"
             with pytest.raises(OSError, match=words):
@@ -365,7 +396,9 @@ def test_a_killed_process_loses_at_most_a_block(told, folder, kills):
 def test_threads_that_sample_into_one_folder_at_once_get_the_same(sampler, folder):
     expected = grf.sample_features(GRAPH, sampler, seed=3)
     with ThreadPoolExecutor(3) as pool:
-        futures = [pool.submit(grf.sample_features, GRAPH, sampler, seed=3, path=folder) for _ in range(3)]
+        futures = [
+            pool.submit(grf.sample_features, GRAPH, sampler, seed=3, path=folder) for _ in range(3)
+        ]
         for future in futures:
             require_same(future.result(), expected)
     require_same(grf.features.load_features(folder), expected)

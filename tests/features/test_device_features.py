@@ -1,4 +1,6 @@
-"""Features whose record lies on a torch device, against the same features on the host, bit for bit."""
+"""Features whose record lies on a torch device, against the same features on the host,
+bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ CPU = torch.device("cpu")
 LENGTH = 9
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
-    "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
+    "combinatorial walks": grf.RandomWalks(
+        16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"
+    ),
     "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
     "compressed powers": grf.CompressedPowers(budget=6, max_length=LENGTH),
 }
@@ -36,13 +40,16 @@ def kernel_of(features):
 
 @pytest.fixture(params=SAMPLERS)
 def features(request, weighted_graph):
-    return grf.sample_features(weighted_graph, SAMPLERS[request.param], nodes=[3, 0, 7, 5, 3, 2], seed=1)
+    return grf.sample_features(
+        weighted_graph, SAMPLERS[request.param], nodes=[3, 0, 7, 5, 3, 2], seed=1
+    )
 
 
 def same(one, other):
     pairs = [(getattr(one.record, name), getattr(other.record, name)) for name in ARRAYS]
     return all(
-        left is right or (left.dtype == right.dtype and np.array_equal(left, right)) for left, right in pairs
+        left is right or (left.dtype == right.dtype and np.array_equal(left, right))
+        for left, right in pairs
     )
 
 
@@ -79,8 +86,12 @@ def test_the_torch_matrix_has_the_bits_of_the_scipy_one(features, dtype):
 
 def test_what_is_numpy_is_that_of_the_host(features, tmp_path):
     kernel, device = kernel_of(features), with_tensors(features)
-    np.testing.assert_array_equal(device.matrix(kernel).toarray(), features.matrix(kernel).toarray())
-    np.testing.assert_array_equal(device.gram(kernel, rows=[3, 5]), features.gram(kernel, rows=[3, 5]))
+    np.testing.assert_array_equal(
+        device.matrix(kernel).toarray(), features.matrix(kernel).toarray()
+    )
+    np.testing.assert_array_equal(
+        device.gram(kernel, rows=[3, 5]), features.gram(kernel, rows=[3, 5])
+    )
     np.testing.assert_array_equal(device.row_errors(kernel), features.row_errors(kernel))
     assert device.truncation_error(kernel) == features.truncation_error(kernel)
     x, y = np.ones((8, 2)), np.arange(12.0).reshape(6, 2)
@@ -122,9 +133,13 @@ def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, featu
         taken = whole.take(wanted)
         assert taken.record.indptr.dtype == taken.record.indices.dtype == kind
         for name in ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts"):
-            np.testing.assert_array_equal(getattr(taken.record, name), getattr(expected.record, name))
+            np.testing.assert_array_equal(
+                getattr(taken.record, name), getattr(expected.record, name)
+            )
         kernel = kernel_of(features)
-        np.testing.assert_array_equal(taken.matrix(kernel).toarray(), expected.matrix(kernel).toarray())
+        np.testing.assert_array_equal(
+            taken.matrix(kernel).toarray(), expected.matrix(kernel).toarray()
+        )
 
 
 def test_pointers_of_repeated_rows_do_not_overflow():
@@ -140,7 +155,9 @@ def test_parts_are_all_rows_in_order_with_and_without_visits(at_once):
     sizes = torch.tensor([0, 0, 3, 0, 1, 5, 0])
     pointer = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
     bits = torch.ones(9, dtype=torch.int16)
-    record = device_record.DeviceRecord(pointer, torch.zeros(9, dtype=torch.int64), pointer, bits, bits, bits)
+    record = device_record.DeviceRecord(
+        pointer, torch.zeros(9, dtype=torch.int64), pointer, bits, bits, bits
+    )
     parts = record.parts(at_once)
     assert (parts[0].rows.start, parts[-1].rows.stop) == (0, 7)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
@@ -213,7 +230,9 @@ def test_a_gpu_has_the_bits_of_the_host(features, gpu):
     assert device.device == str(gpu)
     assert device.n_steps == features.n_steps
     kernel = kernel_of(features)
-    np.testing.assert_array_equal(device.torch(kernel).values().cpu().numpy(), features.matrix(kernel).data)
+    np.testing.assert_array_equal(
+        device.torch(kernel).values().cpu().numpy(), features.matrix(kernel).data
+    )
     assert same(features.take([7, 3, 3]), device.take([7, 3, 3]))
     assert same(features, device.to("cpu"))
 
@@ -231,7 +250,9 @@ def test_passes_by_parts_are_those_of_numba(features, at_once):
     np.testing.assert_array_equal(values.numpy(), features.matrix_from_modulation(f).data)
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 3)), rng.standard_normal((6, 3))
-    sums = tensor.step_products(record, roots, torch.tensor(x), torch.tensor(y), size, at_once).numpy()
+    sums = tensor.step_products(
+        record, roots, torch.tensor(x), torch.tensor(y), size, at_once
+    ).numpy()
     loads = 1.0 / (features.info.survival * features.n_walks)
     np.testing.assert_allclose(sums * loads, features.factor().grad_f(x, y), rtol=1e-12, atol=1e-12)
     squares = tensor.step_squares(record, roots, size, at_once).numpy()
@@ -256,7 +277,9 @@ def test_counts_beyond_two_to_the_fifteen_stay_positive():
     assert device.n_steps == features.n_steps
     assert int(unsigned16(device.device_rows(CPU).record.counts).max()) == 65_535
     kernel = grf.Diffusion(0.5)
-    np.testing.assert_array_equal(device.torch(kernel).values().numpy(), features.matrix(kernel).data)
+    np.testing.assert_array_equal(
+        device.torch(kernel).values().numpy(), features.matrix(kernel).data
+    )
 
 
 def test_a_part_that_was_left_out_is_noticed(features):

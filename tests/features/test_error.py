@@ -29,7 +29,11 @@ def _hubs():
     return nx.convert_node_labels_to_integers(ring)
 
 
-GRAPHS = {"karate": nx.karate_club_graph(), "mesh": nx.triangular_lattice_graph(10, 20), "hubs": _hubs()}
+GRAPHS = {
+    "karate": nx.karate_club_graph(),
+    "mesh": nx.triangular_lattice_graph(10, 20),
+    "hubs": _hubs(),
+}
 
 
 def _graph(name):
@@ -50,7 +54,9 @@ def test_the_error_is_within_a_quarter_of_the_true_one(name):
 
     def draw(round_, n):
         seeds = range(round_ * 10**6, round_ * 10**6 + n)
-        found = np.array([[features.relative_error(kernel, seed=seed) for kernel in KERNELS] for seed in seeds])
+        found = np.array(
+            [[features.relative_error(kernel, seed=seed) for kernel in KERNELS] for seed in seeds]
+        )
         return np.abs(found / true - 1) > 0.25
 
     assert_rates(draw, np.zeros(len(KERNELS)), np.full(len(KERNELS), 0.01), n0=15)
@@ -61,7 +67,9 @@ def test_the_error_over_few_nodes_is_exact(nodes):
     graph = _graph("karate")
     features = grf.sample_features(graph, grf.RandomWalks(4), nodes=list(nodes), seed=0)
     for kernel in KERNELS:
-        np.testing.assert_allclose(features.relative_error(kernel), _error(features, kernel, graph), rtol=1e-4)
+        np.testing.assert_allclose(
+            features.relative_error(kernel), _error(features, kernel, graph), rtol=1e-4
+        )
 
 
 def test_the_error_of_a_product_is_that_of_its_rows():
@@ -81,7 +89,8 @@ def test_the_error_without_a_graph_needs_products(tmp_path):
     assert alone.sampler is None
     assert alone.choice is None
     with pytest.raises(
-        ValueError, match=r"`apply` must be given .*functools.partial\(graphrf.apply_kernel, graph\)"
+        ValueError,
+        match=r"`apply` must be given .*functools.partial\(graphrf.apply_kernel, graph\)",
     ):
         alone.relative_error(kernel)
     with pytest.raises(ValueError, match="`apply` must be given"):
@@ -98,7 +107,9 @@ def test_long_kernels_are_warned_about_once(method):
     features = grf.sample_features(graph, seed=0)
     with pytest.warns(FeatureErrorWarning, match="kernel=graphrf.Diffusion") as caught:
         plain = getattr(features, method)(kernel)
-    assert [warning.filename for warning in caught if warning.category is FeatureErrorWarning] == [__file__]
+    assert [warning.filename for warning in caught if warning.category is FeatureErrorWarning] == [
+        __file__
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("error", FeatureErrorWarning)
         again = getattr(features, method)(kernel)
@@ -170,7 +181,13 @@ def test_a_hub_with_a_huge_variance_is_always_told(tmp_path, monkeypatch):
     ):
         assert len(_told(lambda source=source: source.matrix(kernel))) == 1
     assert (
-        len(_told(lambda: grf.sampling.sample_product(graph, grf.RandomWalks(8), seed=0).gram(kernel, rows=[0])))
+        len(
+            _told(
+                lambda: grf.sampling.sample_product(graph, grf.RandomWalks(8), seed=0).gram(
+                    kernel, rows=[0]
+                )
+            )
+        )
         == 1
     )
 
@@ -190,7 +207,9 @@ def test_a_hub_that_was_observed_is_told_by_a_gaussian_process():
     sampler = grf.CompressedPowers(16)
     options = {"method": "features", "optimize": False, "kernel": grf.Diffusion(2.0), "seed": 0}
     numerics = grf.gp.Numerics(sampler=sampler)
-    regressor = grf.GraphGPRegressor(graph, noise=0.1, output_scale=1.0, numerics=numerics, **options)
+    regressor = grf.GraphGPRegressor(
+        graph, noise=0.1, output_scale=1.0, numerics=numerics, **options
+    )
     y = np.random.default_rng(0).standard_normal(nodes.size)
     assert len(_told(lambda: regressor.fit(nodes, y))) == 1
     assert not _told(lambda: regressor.fit(nodes[1:], y[1:]))

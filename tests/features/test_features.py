@@ -36,16 +36,28 @@ def _features_by_hand(
     indptr = np.concatenate([[0], np.cumsum(entries.sum(axis=1))])
     degrees = np.where(graph.degrees > 0, graph.degrees, 1.0) if laplacian == "normalized" else None
     info = SampleInfo(
-        n_nodes=graph.n_nodes, n_walks=n_walks, laplacian=laplacian, scale=graph.laplacian_scale(laplacian),
-        complete=False, seed=0, dtype=np.dtype("float64"), description={}, survival=np.ones(len(counts)),
-        degrees=degrees, of_powers=work is not None,
-    )  # fmt: skip
+        n_nodes=graph.n_nodes,
+        n_walks=n_walks,
+        laplacian=laplacian,
+        scale=graph.laplacian_scale(laplacian),
+        complete=False,
+        seed=0,
+        dtype=np.dtype("float64"),
+        description={},
+        survival=np.ones(len(counts)),
+        degrees=degrees,
+        of_powers=work is not None,
+    )
     record = Record(
-        indptr=indptr.astype(np.int32), indices=columns.astype(np.int32),
+        indptr=indptr.astype(np.int32),
+        indices=columns.astype(np.int32),
         visit_ptr=np.concatenate([[0], np.cumsum(per_entry)])[indptr],
-        visits_per_entry=per_entry.astype(np.uint16), steps=np.nonzero(values)[1].astype(np.uint16),
-        counts=values[values != 0], work=work, dropped=dropped,
-    )  # fmt: skip
+        visits_per_entry=per_entry.astype(np.uint16),
+        steps=np.nonzero(values)[1].astype(np.uint16),
+        counts=values[values != 0],
+        work=work,
+        dropped=dropped,
+    )
     return Features(info, nodes, record)
 
 
@@ -54,7 +66,9 @@ def test_expected_counts_give_the_truncated_series_exactly():
     path = grf.Graph(sp.diags_array([np.ones(3)] * 2, offsets=[-1, 1]))
     length = 6
     transition = path.adjacency.toarray() / path.degrees[:, None]
-    counts = np.stack([np.linalg.matrix_power(transition, k) * 2**length for k in range(length + 1)])
+    counts = np.stack(
+        [np.linalg.matrix_power(transition, k) * 2**length for k in range(length + 1)]
+    )
     assert (counts == counts.astype(np.uint16)).all()
     features = _features_by_hand(path, counts.astype(np.uint16), n_walks=2**length)
     f = KERNEL.modulation(length + 1)
@@ -78,16 +92,20 @@ def _cut_powers(graph, kept, **settings) -> Features:
     )
     nodes = settings.get("nodes", np.arange(graph.n_nodes))
     return _features_by_hand(
-        graph, np.where(kept, powers * roots / roots[:, None], 0).astype(np.float32),
+        graph,
+        np.where(kept, powers * roots / roots[:, None], 0).astype(np.float32),
         work=np.ones(len(nodes), np.int64),
-        dropped=np.linalg.norm(np.where(kept, 0, powers), axis=2).T[nodes].astype(np.float32), **settings,
-    )  # fmt: skip
+        dropped=np.linalg.norm(np.where(kept, 0, powers), axis=2).T[nodes].astype(np.float32),
+        **settings,
+    )
 
 
 def _kernel(signed: bool, laplacian: str):
     if signed:
         return grf.kernels.PowerSeries(modulation=[0.5, -0.3, 0.2, 0.1, -0.05], laplacian=laplacian)
-    return grf.RegularizedLaplacian(1.0 if laplacian == "normalized" else 0.2, 2, laplacian=laplacian)
+    return grf.RegularizedLaplacian(
+        1.0 if laplacian == "normalized" else 0.2, 2, laplacian=laplacian
+    )
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
@@ -99,21 +117,28 @@ def test_the_bound_of_cut_rows_holds_whatever_is_cut(weighted_graph, karate, lap
         n = graph.n_nodes
         exact = kernel.dense(graph)
         # Almost nothing, half, almost all; at random, in whole columns and near the node alone.
-        patterns = [np.broadcast_to(rng.random((n, n)) < share, (9, n, n)) for share in (0.02, 0.5, 0.98, 1.0)]
+        patterns = [
+            np.broadcast_to(rng.random((n, n)) < share, (9, n, n))
+            for share in (0.02, 0.5, 0.98, 1.0)
+        ]
         patterns += [np.broadcast_to(rng.random(n) < share, (9, n, n)) for share in (0.5, 0.9)]
         patterns += [np.broadcast_to(np.eye(n, dtype=bool), (9, n, n)), rng.random((9, n, n)) < 0.5]
         for kept in patterns:
             for nodes in (np.arange(n), rng.choice(n, 5, replace=False), np.array([n // 2])):
                 features = _cut_powers(graph, kept, laplacian=laplacian, nodes=nodes)
-                gram = features.matrix_from_modulation(kernel.modulation(9, graph.laplacian_scale(laplacian)))
+                gram = features.matrix_from_modulation(
+                    kernel.modulation(9, graph.laplacian_scale(laplacian))
+                )
                 error = np.linalg.norm((gram @ gram.T).toarray() - exact[np.ix_(nodes, nodes)], 2)
                 assert error <= features.truncation_error(kernel)
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(weighted_graph, karate, laplacian):
-    # The modulation is positive and 1 an eigenvalue of W, so that what is cut has the norm of its coefficients.
-    # Any other weights in the masses would miss it: degrees differ.
+def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(
+    weighted_graph, karate, laplacian
+):
+    # The modulation is positive and 1 an eigenvalue of W, so that what is cut has the norm of its
+    # coefficients. Any other weights in the masses would miss it: degrees differ.
     kernel = grf.kernels.PowerSeries(modulation=[0.5, 0.3, 0.2, 0.1], laplacian=laplacian)
     for graph in (weighted_graph, karate):
         kept = np.zeros((4, graph.n_nodes, graph.n_nodes), bool)
@@ -132,7 +157,8 @@ def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(weighted_grap
 
 @pytest.mark.parametrize("which", ["row", "column"])
 def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
-    # In a complete graph one row, or column, of W has the norm 15^-1/2, and all its entries are 1/15.
+    # In a complete graph one row, or column, of W has the norm 15^-1/2, and all its entries are
+    # 1/15.
     graph = grf.Graph(np.ones((16, 16)) - np.eye(16))
     kept = np.ones((2, 16, 16), bool)
     if which == "row":
@@ -147,11 +173,15 @@ def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
 def test_a_repeated_row_counts_once_in_the_bound(karate):
     kept = np.broadcast_to(np.random.default_rng(1).random((34, 34)) < 0.7, (5, 34, 34))
     features = _cut_powers(karate, kept)
-    assert features.take([3, 8, 3]).truncation_error(KERNEL) == features.take([3, 8]).truncation_error(KERNEL)
+    assert features.take([3, 8, 3]).truncation_error(KERNEL) == features.take(
+        [3, 8]
+    ).truncation_error(KERNEL)
 
 
 def test_row_errors_of_walks_are_the_tail_beyond_the_longest(karate):
-    features = grf.sample_features(karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), nodes=[3, 5], seed=0)
+    features = grf.sample_features(
+        karate, grf.RandomWalks(4, grf.sampling.Truncated(3)), nodes=[3, 5], seed=0
+    )
     tail = KERNEL.modulation(200)[4:].sum()
     np.testing.assert_allclose(features.row_errors(KERNEL), [tail, tail], rtol=1e-9)
     with pytest.raises(TypeError, match="graphrf kernel"):
@@ -162,7 +192,9 @@ def test_gram_is_the_product_of_the_rows(features):
     phi = features.matrix(KERNEL).toarray()
     np.testing.assert_allclose(features.gram(KERNEL), phi @ phi.T, atol=1e-14)
     np.testing.assert_allclose(
-        features.gram(KERNEL, rows=[2, 0], cols=[5, 4, 4]), phi[[2, 0]] @ phi[[5, 4, 4]].T, atol=1e-14
+        features.gram(KERNEL, rows=[2, 0], cols=[5, 4, 4]),
+        phi[[2, 0]] @ phi[[5, 4, 4]].T,
+        atol=1e-14,
     )
 
 
@@ -184,7 +216,9 @@ def test_gram_of_two_sets_of_one_seed_is_fine_where_one_draws_nothing(weighted_g
         rows = exact.matrix(kernel).toarray()
         np.testing.assert_allclose(features.gram(kernel, other=exact), phi @ rows.T, atol=1e-14)
         np.testing.assert_allclose(exact.gram(kernel, other=features), rows @ phi.T, atol=1e-14)
-        np.testing.assert_allclose(exact.gram(kernel, other=exact), kernel.dense(weighted_graph), atol=1e-6)
+        np.testing.assert_allclose(
+            exact.gram(kernel, other=exact), kernel.dense(weighted_graph), atol=1e-6
+        )
     compressed = grf.sample_features(weighted_graph, grf.CompressedPowers(2, 2), seed=3)
     with pytest.raises(ValueError, match="another seed"):
         features.gram(kernel, other=compressed)
@@ -229,7 +263,9 @@ def test_a_kernel_beyond_the_longest_walk_that_ever_happens_is_warned_about(kara
     assert not matrix.data.any()
 
 
-def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_refused(karate, recwarn):
+def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_refused(
+    karate, recwarn
+):
     rounded = "powers are kept in float32: the Gram matrix may be off by"
     for steps in (4, 20, 30, 40):
         kernel = grf.kernels.PStepRandomWalk(19.0, steps, laplacian="combinatorial")
@@ -240,7 +276,10 @@ def test_powers_in_float32_whose_series_cancels_are_warned_about_and_in_the_end_
                 features.gram(kernel)
             continue
         gram = features.gram(kernel)
-        off = np.linalg.norm(gram - kernel.dense(karate), 2) / kernel.root_norm(features.info.scale) ** 2
+        off = (
+            np.linalg.norm(gram - kernel.dense(karate), 2)
+            / kernel.root_norm(features.info.scale) ** 2
+        )
         said = [str(warning.message) for warning in recwarn if rounded in str(warning.message)]
         recwarn.clear()
         assert len(said) == (steps > 4)
@@ -257,7 +296,9 @@ def test_kernels_of_the_other_laplacian_are_refused(features, karate):
 
 
 def test_names_are_refused_where_only_positions_are_known(features):
-    with pytest.raises(TypeError, match=r"`rows` must be .* positions .*: graph.index\(\[...\]\) turns names"):
+    with pytest.raises(
+        TypeError, match=r"`rows` must be .* positions .*: graph.index\(\[...\]\) turns names"
+    ):
         features.gram(grf.Diffusion(1.0), rows=["Valjean"])
 
 
@@ -280,9 +321,14 @@ def test_factor_is_linear_in_the_modulation_and_follows_its_protocol(weighted_gr
         assert gradient[k] == pytest.approx(expected, abs=1e-10)
     rows = np.array([5, 2, 2])
     np.testing.assert_allclose(factor.take(rows).apply(f, x), (dense @ x)[rows], atol=1e-12)
-    np.testing.assert_allclose(factor.take(rows).grad_f(x, y[rows])[:3], [
-        np.sum(y[rows] * (features.matrix_from_modulation(np.eye(3)[k]).toarray() @ x)[rows]) for k in range(3)
-    ], atol=1e-10)  # fmt: skip
+    np.testing.assert_allclose(
+        factor.take(rows).grad_f(x, y[rows])[:3],
+        [
+            np.sum(y[rows] * (features.matrix_from_modulation(np.eye(3)[k]).toarray() @ x)[rows])
+            for k in range(3)
+        ],
+        atol=1e-10,
+    )
 
 
 def test_threads_that_share_a_factor_get_their_own_modulation(features):
@@ -295,7 +341,9 @@ def test_threads_that_share_a_factor_get_their_own_modulation(features):
             factor.matrix(first)
             return factor.matrix(mine).toarray()
 
-        results = interleaved_results(call, lambda: factor.matrix(other), FeatureFactor.matrix.__code__)
+        results = interleaved_results(
+            call, lambda: factor.matrix(other), FeatureFactor.matrix.__code__
+        )
         assert len(results) > 4
         for result in results:
             np.testing.assert_array_equal(result, expected)
@@ -306,7 +354,16 @@ def test_saved_features_come_back_whole(tmp_path, features):
     features.save(path)
     again = grf.features.load_features(path)
     np.testing.assert_array_equal(again.matrix(KERNEL).toarray(), features.matrix(KERNEL).toarray())
-    for name in ("n_nodes", "n_walks", "n_steps", "seed", "laplacian", "dtype", "description", "nnz"):
+    for name in (
+        "n_nodes",
+        "n_walks",
+        "n_steps",
+        "seed",
+        "laplacian",
+        "dtype",
+        "description",
+        "nnz",
+    ):
         assert getattr(again, name) == getattr(features, name)
     assert [entry.name for entry in tmp_path.iterdir()] == ["features.npz"]
 
@@ -359,7 +416,10 @@ def test_a_file_whose_arrays_contradict_each_other_is_refused(tmp_path, features
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
     graph = grf.from_edges([0, 1, 2], [1, 2, 3])
-    for sampler in (grf.RandomWalks(4, laplacian=laplacian), grf.sampling.ExactPowers(3, laplacian=laplacian)):
+    for sampler in (
+        grf.RandomWalks(4, laplacian=laplacian),
+        grf.sampling.ExactPowers(3, laplacian=laplacian),
+    ):
         path = tmp_path / "features.npz"
         grf.sample_features(graph, sampler, seed=0).save(path)
         with np.load(path) as archive:
@@ -367,13 +427,17 @@ def test_a_file_whose_values_overflow_is_refused(tmp_path, laplacian):
         if laplacian == "combinatorial":  # degrees play no part
             if arrays["counts"].dtype == np.float32:
                 np.savez(path, **{**arrays, "counts": np.full_like(arrays["counts"], 1e30)})
-                with pytest.raises(ValueError, match=r"features.npz'.* at most 1e\+18.* got 1e\+30"):
+                with pytest.raises(
+                    ValueError, match=r"features.npz'.* at most 1e\+18.* got 1e\+30"
+                ):
                     grf.features.load_features(path)
             continue
         for degree in (5e-324, 1e-310, 1e308):
             arrays["degrees"][1] = degree
             np.savez(path, **arrays)
-            with pytest.raises(ValueError, match=r"written by Features.save, got .*features.npz'.*degrees"):
+            with pytest.raises(
+                ValueError, match=r"written by Features.save, got .*features.npz'.*degrees"
+            ):
                 grf.features.load_features(path)
 
 

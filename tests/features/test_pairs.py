@@ -31,7 +31,9 @@ def test_products_are_those_of_the_feature_matrices(name, fixture, dense, reques
     monkeypatch.setattr(module, "_PAIRS_PER_ENTRY", 0)
     monkeypatch.setattr(module, "_WORTH_ENTRIES", 0)
     nodes = np.random.default_rng(0).permutation(graph.n_nodes)[:15]
-    factor = grf.sample_features(graph, SAMPLERS[name], nodes=nodes, seed=1, dtype="float64").factor()
+    factor = grf.sample_features(
+        graph, SAMPLERS[name], nodes=nodes, seed=1, dtype="float64"
+    ).factor()
     f, *slopes = np.random.default_rng(2).standard_normal((3, factor.max_length + 1))
     one, three = (_pairs(factor, n_threads) for n_threads in (1, 3))
     assert one._dense is dense
@@ -58,7 +60,9 @@ def test_rows_that_share_no_node_have_a_diagonal_alone(grid):
 
 
 def test_a_factor_has_its_own_columns_by_pairs(grid):
-    factor = grf.sample_features(grid, SAMPLERS["powers"], nodes=np.arange(0, 30, 2), seed=0).factor()
+    factor = grf.sample_features(
+        grid, SAMPLERS["powers"], nodes=np.arange(0, 30, 2), seed=0
+    ).factor()
     f = grf.Diffusion(1.0).modulation(factor.max_length + 1)
     found, diagonal = factor.columns(f, factor)
     matrix = factor.matrix(f).toarray()

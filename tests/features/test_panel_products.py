@@ -30,11 +30,22 @@ def _factor(
     """A factor of one step, F(f) = f_0 counts."""
     n, size = indptr.size - 1, indices.size
     counts = np.random.default_rng(1).integers(1, 999, size).astype(np.uint16)
-    record = Record(indptr, indices, indptr.copy(), np.ones(size, np.uint16), np.zeros(size, np.uint16), counts)
+    record = Record(
+        indptr, indices, indptr.copy(), np.ones(size, np.uint16), np.zeros(size, np.uint16), counts
+    )
     info = SampleInfo(
-        n_nodes=n_nodes, n_walks=1, laplacian="combinatorial", scale=1.0, complete=True, seed=0,
-        dtype=np.dtype(dtype), description={}, survival=np.ones(1), degrees=None, of_powers=False,
-    )  # fmt: skip
+        n_nodes=n_nodes,
+        n_walks=1,
+        laplacian="combinatorial",
+        scale=1.0,
+        complete=True,
+        seed=0,
+        dtype=np.dtype(dtype),
+        description={},
+        survival=np.ones(1),
+        degrees=None,
+        of_powers=False,
+    )
     return FeatureFactor(info, np.arange(n), record, **options)
 
 
@@ -84,9 +95,13 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
     runs = [(run.first, run.last) for run in factors[0]._runs]
     assert 2 <= len(runs) < 16
     matrix = factors[0].matrix(f)
-    x, y = (np.random.default_rng(4).standard_normal((n, 40)).astype(dense) for n in (N_NODES, N_ROWS))
+    x, y = (
+        np.random.default_rng(4).standard_normal((n, 40)).astype(dense) for n in (N_NODES, N_ROWS)
+    )
     rows, columns = _plain_rows(matrix, x), _plain_columns(matrix, y, runs)
-    for cache, width, factor in itertools.product((0, 10**9), range(1, 41), factors):  # in panels, and whole
+    for cache, width, factor in itertools.product(
+        (0, 10**9), range(1, 41), factors
+    ):  # in panels, and whole
         monkeypatch.setattr(_feature_factor, "_CACHE", cache)
         np.testing.assert_array_equal(factor.apply(f, x[:, :width]), rows[:, :width])
         np.testing.assert_array_equal(factor.apply_t(f, y[:, :width]), columns[:, :width])
@@ -99,17 +114,27 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
     assert gradients[0][0] == pytest.approx(np.sum(y.astype(float) * (matrix @ x)) / 0.3, rel=1e-4)
 
 
-@pytest.mark.parametrize(("cache", "width"), [(10**9, 40), (0, 8)], ids=["one panel", "panels of 8"])
-def test_every_thread_gets_enough_to_do(cache: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cache", "width"), [(10**9, 40), (0, 8)], ids=["one panel", "panels of 8"]
+)
+def test_every_thread_gets_enough_to_do(
+    cache: int, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     factor = _factor(*_pattern(N_ROWS, N_NODES), N_NODES, n_threads=16)
     size = factor.matrix(np.ones(1)).nnz
     monkeypatch.setattr(_feature_factor, "_CACHE", cache)
     started = []
     plain = _feature_factor.ordered_map
     monkeypatch.setattr(
-        _feature_factor, "ordered_map", lambda *of: (started.append(min(of[2], len(of[1]))), plain(*of))[1]
+        _feature_factor,
+        "ordered_map",
+        lambda *of: (started.append(min(of[2], len(of[1]))), plain(*of))[1],
     )
-    for share, threads in ((size * width + 1, 1), (size * width // 2 + 1, 1), (size * width // 3, 3)):
+    for share, threads in (
+        (size * width + 1, 1),
+        (size * width // 2 + 1, 1),
+        (size * width // 3, 3),
+    ):
         monkeypatch.setattr(_feature_factor, "_WORTH_THREAD", share)
         started.clear()
         factor.apply(np.ones(1), np.ones((N_NODES, 40)))
@@ -127,16 +152,23 @@ def test_another_order_of_addition_gives_other_bits() -> None:
     x, y = (np.random.default_rng(4).standard_normal((n, 8)) for n in (N_NODES, N_ROWS))
     matrix = factor.matrix(f)
     assert (factor.apply(f, x) != matrix @ x).any()
-    assert (_plain_columns(matrix, y, [(0, N_ROWS)]) != _plain_columns(matrix, y, [(0, 20), (20, N_ROWS)])).any()
+    assert (
+        _plain_columns(matrix, y, [(0, N_ROWS)])
+        != _plain_columns(matrix, y, [(0, 20), (20, N_ROWS)])
+    ).any()
 
 
 @pytest.mark.usefixtures("many_tasks")
 def test_runs_span_what_their_rows_reach() -> None:
-    # A band: sixteen runs, which overlap a little; and rows with nothing in common: fewer, for each reaches all.
+    # A band: sixteen runs, which overlap a little; and rows with nothing in common: fewer, for each
+    # reaches all.
     n, f = 640, np.array([0.3])
     local = (np.arange(n)[:, None] + np.arange(9)) % n
     scattered = np.random.default_rng(0).permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :9]
-    factors = [_factor(np.arange(n + 1) * 9, np.ravel(columns), n, n_threads=2) for columns in (local, scattered)]
+    factors = [
+        _factor(np.arange(n + 1) * 9, np.ravel(columns), n, n_threads=2)
+        for columns in (local, scattered)
+    ]
     assert [len(factor._runs) for factor in factors] == [16, 2]
     assert [run.height for run in factors[0]._runs[:3]] == [48, 48, 48]
     for factor in factors:
@@ -145,7 +177,9 @@ def test_runs_span_what_their_rows_reach() -> None:
         assert (runs[0][0], runs[-1][1]) == (0, n)
         x = np.random.default_rng(5).standard_normal((n, 10))
         np.testing.assert_array_equal(factor.apply(f, x), _plain_rows(factor.matrix(f), x))
-        np.testing.assert_array_equal(factor.apply_t(f, x), _plain_columns(factor.matrix(f), x, runs))
+        np.testing.assert_array_equal(
+            factor.apply_t(f, x), _plain_columns(factor.matrix(f), x, runs)
+        )
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
@@ -177,13 +211,18 @@ def test_rows_and_columns_may_be_missing(n_threads: int) -> None:
     ],
     ids=["by columns", "strided", "broadcast", "float32", "int64", "one axis"],
 )
-def test_any_real_array_of_a_fitting_shape_will_do(change: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_any_real_array_of_a_fitting_shape_will_do(
+    change: Callable[[np.ndarray], np.ndarray],
+) -> None:
     f = np.array([0.5])
     for dtype in ("float32", "float64"):
         factor = _factor(*_pattern(N_ROWS, N_NODES), N_NODES, dtype)
         matrix = factor.matrix(f)
         x, y = (change(np.random.default_rng(4).standard_normal((n, 5))) for n in (N_NODES, N_ROWS))
-        for result, expected in ((factor.apply(f, x), matrix @ x), (factor.apply_t(f, y), matrix.T @ y)):
+        for result, expected in (
+            (factor.apply(f, x), matrix @ x),
+            (factor.apply_t(f, y), matrix.T @ y),
+        ):
             assert result.dtype == expected.dtype
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-2)
 

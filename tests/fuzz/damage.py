@@ -20,7 +20,8 @@ from tests.support.bounds import within
 
 
 def mutated(good: bytes, pieces: Sequence[bytes], n_numbers: int, rng: random.Random) -> bytes:
-    """The file with bits flipped, parts cut, doubled or put elsewhere, and pieces put between or for digits.
+    """The file with bits flipped, parts cut, doubled or put elsewhere, and pieces put between or
+    for digits.
 
     The first of the pieces are numbers.
     """
@@ -50,11 +51,15 @@ def mutated(good: bytes, pieces: Sequence[bytes], n_numbers: int, rng: random.Ra
 
 
 def check_sound(graph: Graph) -> None:
-    """Check what every graph promises: finite positive weights, sorted distinct columns, symmetry, names."""
+    """Check what every graph promises: finite positive weights, sorted distinct columns, symmetry,
+    names.
+    """
     adjacency = graph.adjacency
     assert (adjacency.data > 0).all()
     assert np.isfinite(adjacency.data).all()
-    fresh = sp.csr_array((adjacency.data, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    fresh = sp.csr_array(
+        (adjacency.data, adjacency.indices, adjacency.indptr), shape=adjacency.shape
+    )
     fresh.check_format(full_check=True)
     assert fresh.has_canonical_format
     assert graph.directed or (fresh != fresh.T).nnz == 0
@@ -62,9 +67,15 @@ def check_sound(graph: Graph) -> None:
 
 
 def read(
-    content: bytes, suffix: str, reader: Callable[..., Graph] = load_graph, megabytes: int = 400, **options
+    content: bytes,
+    suffix: str,
+    reader: Callable[..., Graph] = load_graph,
+    megabytes: int = 400,
+    **options,
 ) -> Graph | str:
-    """The graph of a file with this content, once it is sound, or the words with which it is refused."""
+    """The graph of a file with this content, once it is sound, or the words with which it is
+    refused.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"x{suffix}"
         path.write_bytes(content)
@@ -82,7 +93,9 @@ def read(
 
 
 class Corpus(list):
-    """Good files, and where harm is done; a name of its own, since hypothesis writes down what tests are given."""
+    """Good files, and where harm is done; a name of its own, since hypothesis writes down what
+    tests are given.
+    """
 
     def __init__(self, place: Path | None = None) -> None:
         self.place = place
@@ -92,7 +105,9 @@ class Corpus(list):
 
 
 def record_and_arrays(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
-    """Record and arrays of a file, without the list of arrays, which would refuse most of the harm to them."""
+    """Record and arrays of a file, without the list of arrays, which would refuse most of the harm
+    to them.
+    """
     with np.load(io.BytesIO(data)) as archive:
         arrays = dict(archive)
     record = json.loads(arrays.pop("record").tobytes())
@@ -103,7 +118,9 @@ def record_and_arrays(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
 def archive_of(text: str, arrays: Mapping[str, np.ndarray], compressed: bool = False) -> bytes:
     """A file with this text as its record, and these arrays."""
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(
+        content, "w", zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    ) as archive:
         record = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
         for name, array in {"record": record, **arrays}.items():
             archive.writestr(f"{name}.npy", npy(array))

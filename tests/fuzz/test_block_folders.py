@@ -23,7 +23,9 @@ from tests.support.same_features import parts
 
 SEEDS = st.integers(0, 2**63 - 1)
 SECONDS, MEGABYTES = 20, 256
-GRAPH = grf.from_edges([0, 0, 1, 2, 3, 4, 5], [1, 2, 2, 3, 3, 5, 6], [2.0, 0.5, 1.0, 3.0, 0.7, 1.5, 0.25])
+GRAPH = grf.from_edges(
+    [0, 0, 1, 2, 3, 4, 5], [1, 2, 2, 3, 3, 5, 6], [2.0, 0.5, 1.0, 3.0, 0.7, 1.5, 0.25]
+)
 SAMPLERS = (
     grf.RandomWalks(4),
     grf.RandomWalks(4, grf.sampling.Truncated(3), laplacian="combinatorial"),
@@ -42,7 +44,9 @@ def folders(tmp_path_factory):
             for nodes in (None, [2, 6, 2, 0, 1, 4, 3]):
                 folder = tmp_path_factory.mktemp("folder")
                 dtype = ("float32", "float64")[number % 2]
-                features = grf.sample_features(GRAPH, sampler, nodes=nodes, seed=1, dtype=dtype, path=folder)
+                features = grf.sample_features(
+                    GRAPH, sampler, nodes=nodes, seed=1, dtype=dtype, path=folder
+                )
                 files = {file.name: file.read_bytes() for file in folder.iterdir()}
                 assert sum(name.startswith("rows-") for name in files) == 3
                 found.append((folder, files, parts(features)))
@@ -99,8 +103,17 @@ def test_other_contents_with_good_keys_and_checksums_are_refused_or_sound(folder
         text = json_text(record)
         with suppress(ValueError, RecursionError):  # no JSON: there is no key to it
             key = hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
-        holder = text[:-1] + (", " if len(text) > 2 else "") + json.dumps("key") + ": " + json.dumps(key) + "}"
-        changed["features.json"] = (holder if text.startswith("{") else text).encode("utf-8", "surrogatepass")
+        holder = (
+            text[:-1]
+            + (", " if len(text) > 2 else "")
+            + json.dumps("key")
+            + ": "
+            + json.dumps(key)
+            + "}"
+        )
+        changed["features.json"] = (holder if text.startswith("{") else text).encode(
+            "utf-8", "surrogatepass"
+        )
     else:
         changed["features.json"] = files["features.json"]
     harmed = rng.choice([name for name in files if name.endswith(".npz")])

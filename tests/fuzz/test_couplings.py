@@ -1,4 +1,6 @@
-"""Couplings as JSON with every kind of harm: refused in words, or permutations with a sound record."""
+"""Couplings as JSON with every kind of harm: refused in words, or permutations with a
+sound record.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,16 @@ def _require_sound(coupling: grf.sampling.Coupling) -> None:
         np.broadcast_to(np.arange(coupling.order), (coupling.n_walkers - 1, coupling.order)),
     )
     assert coupling.p_halt is None or (type(coupling.p_halt) is float and 0 < coupling.p_halt < 1)
-    assert all(type(getattr(coupling, name)) is str for name in ("objective", "solver", "kernel", "graph", "law"))
+    assert all(
+        type(getattr(coupling, name)) is str
+        for name in ("objective", "solver", "kernel", "graph", "law")
+    )
     assert all(type(getattr(coupling, name)) is float for name in ("cost_before", "cost_after"))
     assert not any(math.isinf(cost) for cost in (coupling.cost_before, coupling.cost_after))
-    assert all(type(getattr(coupling, name)) in (int, type(None)) for name in ("pairs", "projections", "seed"))
+    assert all(
+        type(getattr(coupling, name)) in (int, type(None))
+        for name in ("pairs", "projections", "seed")
+    )
     assert repr(coupling)
     again = grf.sampling.Coupling.from_json(coupling.to_json())
     assert again == coupling
@@ -83,20 +91,47 @@ def test_couplings_with_other_bytes_are_refused_or_sound(path, seed):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kernel": 5}, {"graph": None}, {"solver": ["linear"]}, {"objective": True}, {"law": 1.0},
-        {"seed": "x"}, {"seed": 1.5}, {"seed": -1}, {"seed": True}, {"pairs": "4"}, {"projections": []},
-        {"p_halt": 0}, {"p_halt": 1.0}, {"p_halt": -0.1}, {"p_halt": "0.1"},
-        {"p_halt": True}, {"p_halt": math.nan},
-        {"cost_before": [1.0]}, {"cost_after": "1"}, {"cost_after": math.inf}, {"cost_before": True},
-        {"cost_before": math.nan}, {"cost_before": 10**400}, {"p_halt": 10**400},
-        {"permutations": [[True, 0]]}, {"permutations": [[0.0, 1.0]]}, {"permutations": []},
+        {"kernel": 5},
+        {"graph": None},
+        {"solver": ["linear"]},
+        {"objective": True},
+        {"law": 1.0},
+        {"seed": "x"},
+        {"seed": 1.5},
+        {"seed": -1},
+        {"seed": True},
+        {"pairs": "4"},
+        {"projections": []},
+        {"p_halt": 0},
+        {"p_halt": 1.0},
+        {"p_halt": -0.1},
+        {"p_halt": "0.1"},
+        {"p_halt": True},
+        {"p_halt": math.nan},
+        {"cost_before": [1.0]},
+        {"cost_after": "1"},
+        {"cost_after": math.inf},
+        {"cost_before": True},
+        {"cost_before": math.nan},
+        {"cost_before": 10**400},
+        {"p_halt": 10**400},
+        {"permutations": [[True, 0]]},
+        {"permutations": [[0.0, 1.0]]},
+        {"permutations": []},
         {"permutations": [[]]},
-        {"permutations": [[0, 1], [0]]}, {"permutations": [0, 1]}, {"permutations": [[[0, 1]]]},
-        {"permutations": [[0, 2**64 - 1]]}, {"permutations": [[0, 2**70]]}, {"permutations": [[0, -1]]},
-        {"permutations": {"0": [0, 1]}}, {"permutations": None}, {"format": "graphrf coupling 2"}, {"new": 1},
+        {"permutations": [[0, 1], [0]]},
+        {"permutations": [0, 1]},
+        {"permutations": [[[0, 1]]]},
+        {"permutations": [[0, 2**64 - 1]]},
+        {"permutations": [[0, 2**70]]},
+        {"permutations": [[0, -1]]},
+        {"permutations": {"0": [0, 1]}},
+        {"permutations": None},
+        {"format": "graphrf coupling 2"},
+        {"new": 1},
     ],
     ids=lambda changes: repr(changes)[:40],
-)  # fmt: skip
+)
 def test_wrong_values_of_every_field_are_refused(path, changes):
     path.write_text(json.dumps(json.loads(TEXTS[0]) | changes))
     assert not _require_refused_or_sound(path)
@@ -106,7 +141,14 @@ def test_wrong_values_of_every_field_are_refused(path, changes):
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 10**6, '{"a": ' * 10**6, "9" * 10**5, TEXTS[0][:-1] + ', "solver": "x"}', TEXTS[0] + TEXTS[0], "null"],
+    [
+        "[" * 10**6,
+        '{"a": ' * 10**6,
+        "9" * 10**5,
+        TEXTS[0][:-1] + ', "solver": "x"}',
+        TEXTS[0] + TEXTS[0],
+        "null",
+    ],
     ids=["lists", "objects", "an integer", "a key twice", "two", "null"],
 )
 def test_texts_that_json_readers_choke_on_are_refused(path, text):
@@ -142,7 +184,10 @@ def test_devices_and_pipes_are_no_files_of_couplings(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (pipe, tmp_path, "/dev/zero"):
-        with within(SECONDS, MEGABYTES), pytest.raises(ValueError, match=r"whole file written by Coupling\.save"):
+        with (
+            within(SECONDS, MEGABYTES),
+            pytest.raises(ValueError, match=r"whole file written by Coupling\.save"),
+        ):
             grf.sampling.Coupling.load(path)
 
 
@@ -164,7 +209,9 @@ def test_what_would_be_too_long_to_load_is_not_saved(tmp_path, monkeypatch):
     monkeypatch.setattr("graphrf.sampling.walks.coupling._MOST_BYTES", size)
     coupling.save(tmp_path / "c.json")
     assert grf.sampling.Coupling.load(tmp_path / "c.json") == coupling
-    with pytest.raises(ValueError, match=f"at most {size:,} bytes as JSON, got {size + 3:,}; lower its"):
+    with pytest.raises(
+        ValueError, match=f"at most {size:,} bytes as JSON, got {size + 3:,}; lower its"
+    ):
         grf.sampling.Coupling([[1, 0, 2]], p_halt=0.1).save(tmp_path / "c.json")
     assert grf.sampling.Coupling.load(tmp_path / "c.json") == coupling
 

@@ -15,14 +15,33 @@ from graphrf.graph.graph import Graph
 from tests.fuzz.damage import mutated, read
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="bounds on time and memory are those of Linux"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="bounds on time and memory are those of Linux"
+    ),
     # What is said of weights and directions that a file has and that nobody asked for.
-    pytest.mark.filterwarnings("ignore:(the graph is unweighted|the weights in|parallel edges|this MultiDiGraph)"),
+    pytest.mark.filterwarnings(
+        "ignore:(the graph is unweighted|the weights in|parallel edges|this MultiDiGraph)"
+    ),
 ]
 
 # Pieces of which hostile lines are made: what Python, csv and NumPy read in their own ways.
 NUMBERS = [
-    *("0", "1", "7", "12", "-3", "+1", "007", "1_0", "10" * 20, "9" * 5000, "1e999", "1e308", "1.7e308", "1e-308"),
+    *(
+        "0",
+        "1",
+        "7",
+        "12",
+        "-3",
+        "+1",
+        "007",
+        "1_0",
+        "10" * 20,
+        "9" * 5000,
+        "1e999",
+        "1e308",
+        "1.7e308",
+        "1e-308",
+    ),
     *("1e-320", "5e-324", "nan", "-inf", "0x1p3", "1.", ".5", "1e5", "\u0663", "\xb2", "\u2167"),
 ]
 # The cells of lines of one width.
@@ -33,8 +52,32 @@ CELLS = [
 PIECES = [
     *CELLS,
     *("", " ", "\t", ",", ";", "|", '"', '""', "'", "\\", "#", "%"),
-    *("\n", "\n", "\r", "\r\n", "\x00", "\x0b", "\x0c", "\x1c", "\x85", "\xa0", "\u2028", "\u3000", "\ufeff"),
-    *("\u202e", "\u0301", "1" * 3000 + "x", "#" * 300, '"' * 301, "," * 200, "=1+1", "../..", "\ud7ff"),
+    *(
+        "\n",
+        "\n",
+        "\r",
+        "\r\n",
+        "\x00",
+        "\x0b",
+        "\x0c",
+        "\x1c",
+        "\x85",
+        "\xa0",
+        "\u2028",
+        "\u3000",
+        "\ufeff",
+    ),
+    *(
+        "\u202e",
+        "\u0301",
+        "1" * 3000 + "x",
+        "#" * 300,
+        '"' * 301,
+        "," * 200,
+        "=1+1",
+        "../..",
+        "\ud7ff",
+    ),
 ]
 GOOD = (
     b"source,target,w\n0,1,2.5\n1,2,0.25\n2,2,7\n",
@@ -101,7 +144,8 @@ def test_the_fuzzers_reach_both_ends():
 
 
 NAMES = st.one_of(
-    st.integers(-5, 5).map(str), st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=4)
+    st.integers(-5, 5).map(str),
+    st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=4),
 )
 
 
@@ -118,6 +162,9 @@ def test_any_edges_written_out_are_read_back(edges, delimiter):
         total[u, v] = total.get((u, v), 0) + w
     nodes = [str(node) for node in graph.nodes]
     entries = sp.coo_array(graph.adjacency)
-    found = {(nodes[i], nodes[j]): w for i, j, w in zip(entries.row, entries.col, entries.data, strict=True)}
+    found = {
+        (nodes[i], nodes[j]): w
+        for i, j, w in zip(entries.row, entries.col, entries.data, strict=True)
+    }
     assert found == {pair: weight for pair, weight in total.items() if weight}
     assert set(nodes) == {name for u, v, _ in edges for name in (u, v)}

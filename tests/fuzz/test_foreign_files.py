@@ -1,4 +1,6 @@
-"""Files in the formats of other programs under damage: a sound graph, or an error that names the file."""
+"""Files in the formats of other programs under damage: a sound graph, or an error that names the
+file.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,63 @@ from tests.fuzz.damage import mutated, npy, read
 from tests.support.bounds import within
 
 pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="bounds on time and memory are those of Linux"),
+    pytest.mark.skipif(
+        sys.platform != "linux", reason="bounds on time and memory are those of Linux"
+    ),
     # What is said of weights and directions that a file has and that nobody asked for.
-    pytest.mark.filterwarnings("ignore:(the graph is unweighted|the weights in|parallel edges|this MultiDiGraph)"),
+    pytest.mark.filterwarnings(
+        "ignore:(the graph is unweighted|the weights in|parallel edges|this MultiDiGraph)"
+    ),
 ]
 
 # What numbers are replaced by, and what is put between.
 NUMBERS = [*b"0 -1 2147483648 4294967296 1e999 1e308 5e-324 nan -inf 0x10".split(), b"9" * 40]
 PIECES = [
     *NUMBERS,
-    *(b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\n", b" ", b"[", b"]", b"<", b">", b"/", b'"'),
-    *(b"&#0;", b"&lt;", b"&x;", b"<!DOCTYPE a>", b"<![CDATA[", b"<?a?>", b"<graph>", b"__class__ 1", b"key 1"),
-    *(b"multigraph 1", b"directed 1", b"id 0", b"label", b"%", b"# # # # ", b"complex", b"pattern", b"hermitian"),
-    *(b"skew-symmetric", b"array", b"coordinate", b"mtllib ../../etc/passwd\n", b"usemtl a\n", b"f 1 2 3 4 5\n"),
+    *(
+        b"\x00",
+        b"\xff",
+        b"\xff\xff\xff\xff",
+        b"\xff\xff\xff\x7f",
+        b"\n",
+        b" ",
+        b"[",
+        b"]",
+        b"<",
+        b">",
+        b"/",
+        b'"',
+    ),
+    *(
+        b"&#0;",
+        b"&lt;",
+        b"&x;",
+        b"<!DOCTYPE a>",
+        b"<![CDATA[",
+        b"<?a?>",
+        b"<graph>",
+        b"__class__ 1",
+        b"key 1",
+    ),
+    *(
+        b"multigraph 1",
+        b"directed 1",
+        b"id 0",
+        b"label",
+        b"%",
+        b"# # # # ",
+        b"complex",
+        b"pattern",
+        b"hermitian",
+    ),
+    *(
+        b"skew-symmetric",
+        b"array",
+        b"coordinate",
+        b"mtllib ../../etc/passwd\n",
+        b"usemtl a\n",
+        b"f 1 2 3 4 5\n",
+    ),
     *(b"element face 99999999\n", b"property list int int x\n", b"list", b"COFF"),
     b"comment TextureFile /etc/passwd\n",
 ]
@@ -100,14 +146,20 @@ def good_files() -> tuple[tuple[str, bytes], ...]:
         (".gml", "\n".join(nx.generate_gml(network())).encode()),
         (".gml", "\n".join(nx.generate_gml(nx.MultiDiGraph([(0, 1), (0, 1), (1, 2)]))).encode()),
         (".graphml", "\n".join(nx.generate_graphml(network())).encode()),
-        (".graphml", "\n".join(nx.generate_graphml(nx.MultiDiGraph([(0, 1), (0, 1), (1, 2)]))).encode()),
+        (
+            ".graphml",
+            "\n".join(nx.generate_graphml(nx.MultiDiGraph([(0, 1), (0, 1), (1, 2)]))).encode(),
+        ),
         (".mtx", market(sp.coo_array(full), symmetry="symmetric")),
         (".mtx", market(sp.coo_array(full), symmetry="general")),
         (".mtx", market(full, symmetry="general")),
         (".mtx", market(full, symmetry="symmetric")),
         (".mtx", market(sp.coo_array(full), field="pattern", symmetry="symmetric")),
         (".mtx", market(sp.coo_array(full + 0j))),
-        *((".npz", npz(make)) for make in (sp.csr_array, sp.csc_matrix, sp.coo_array, sp.dia_array, sp.bsr_array)),
+        *(
+            (".npz", npz(make))
+            for make in (sp.csr_array, sp.csc_matrix, sp.coo_array, sp.dia_array, sp.bsr_array)
+        ),
         (".npz", npz(sp.csr_array, compressed=False)),
     ]
     if importlib.util.find_spec("trimesh"):
@@ -115,11 +167,16 @@ def good_files() -> tuple[tuple[str, bytes], ...]:
             (".off", f"OFF\n4 4 0\n{ROWS}{SIDES}".encode()),
             (".ply", (PLY.format("ascii") + ROWS + SIDES).encode()),
             (".ply", binary),
-            (".obj", ("".join("v {} {} {}\n".format(*v) for v in VERTICES)
-                      + "".join("f {} {} {}\n".format(*(c + 1 for c in f)) for f in FACES)).encode()),
+            (
+                ".obj",
+                (
+                    "".join("v {} {} {}\n".format(*v) for v in VERTICES)
+                    + "".join("f {} {} {}\n".format(*(c + 1 for c in f)) for f in FACES)
+                ).encode(),
+            ),
             (".stl", stl()),
             (".stl", stl_text()),
-        ]  # fmt: skip
+        ]
     return tuple(files)
 
 
@@ -137,7 +194,9 @@ def warm() -> None:
 def read_any(content: bytes, suffix: str, rng: random.Random) -> Graph | str:
     if suffix in (".stl", ".ply", ".off", ".obj") and rng.random() < 0.5:
         weights = rng.choice(("unit", "inverse_length"))
-        return read(content, suffix, from_mesh, on=rng.choice(("faces", "vertices")), weights=weights)
+        return read(
+            content, suffix, from_mesh, on=rng.choice(("faces", "vertices")), weights=weights
+        )
     options = {}
     if suffix in (".gml", ".graphml") and rng.random() < 0.5:
         options = {"weight": "weight", "weight_is": rng.choice(("similarity", "distance"))}
@@ -177,7 +236,7 @@ def test_the_fuzzer_reaches_both_ends():
     assert 20 < read_well < 180
 
 
-# -- hostile files, each made by hand ------------------------------------------------------------------
+# -- hostile files, each made by hand --------------------------------------------------------------
 
 
 def archive(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -228,8 +287,14 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (archive(members(data=header("(1000000000000,)"))), "has another size than the shape"),
         (archive(members(data=header("(99999999999999999999,)"))), "no header of a plain array"),
         (archive(members(data=header("(2,)", "'|O'", bytes(16)))), "no header of a plain array"),
-        (archive(members(data=header("(2,)", "__import__('os')", bytes(16)))), "no header of a plain array"),
-        (archive(members(data=header("(2,)", data=bytes(16), version=b"\4\0"))), "no header of a plain array"),
+        (
+            archive(members(data=header("(2,)", "__import__('os')", bytes(16)))),
+            "no header of a plain array",
+        ),
+        (
+            archive(members(data=header("(2,)", data=bytes(16), version=b"\4\0"))),
+            "no header of a plain array",
+        ),
         (archive(members(data=header("(-2,)", data=bytes(16)))), "no header of a plain array"),
         (archive(members(data=header("(2,)", data=bytes(17)))), "has another size than the shape"),
         (archive(members() | {"data": b""}), "is not named as an array"),
@@ -237,7 +302,10 @@ def patched(content: bytes, offset: int, new: bytes) -> bytes:
         (archive(members(), zipfile.ZIP_BZIP2), "neither stored nor deflated"),
         (patched(STORED, 8, b"\1\0"), "is encrypted"),
         (patched(STORED, 24, b"\xf0\xff\xff\xff"), "declares more bytes than it can hold"),
-        (patched(STORED, 20, b"\xf0\xff\xff\x7f"), "overlap, or declare more bytes than the file has"),
+        (
+            patched(STORED, 20, b"\xf0\xff\xff\x7f"),
+            "overlap, or declare more bytes than the file has",
+        ),
         (patched(STORED, 42, b"\xf0\xff\xff\xff"), "not a readable scipy.sparse npz"),
         (patched(STORED, 16, b"\0\0\0\0"), "Bad CRC"),
         (archive({f"a{i}.npy": b"" for i in range(5000)}), "table of contents is longer"),
@@ -273,8 +341,14 @@ def test_bytes_that_are_no_booleans_or_characters_are_refused(tmp_path):
     for values, message in ((b"\1\1", None), (b"\1\2", "bytes that are not booleans")):
         data = archive(members(data=header("(2,)", "'|b1'", values)))
         _require(tmp_path, data, message)
-    for last, message in (("r", None), (0x110000, "numbers that are not characters"), (2**31, "not characters")):
-        letters = np.array([ord("c"), ord("s"), ord(last) if isinstance(last, str) else last], "<u4").tobytes()
+    for last, message in (
+        ("r", None),
+        (0x110000, "numbers that are not characters"),
+        (2**31, "not characters"),
+    ):
+        letters = np.array(
+            [ord("c"), ord("s"), ord(last) if isinstance(last, str) else last], "<u4"
+        ).tobytes()
         _require(tmp_path, archive(members(format=header("()", "'<U3'", letters))), message)
 
 
@@ -315,7 +389,9 @@ def test_every_version_of_the_npy_format_is_read(tmp_path, version):
 
 
 def test_a_header_is_not_as_long_as_it_says(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "address_space", lambda: None)  # which would refuse the array by its size
+    monkeypatch.setattr(
+        memory, "address_space", lambda: None
+    )  # which would refuse the array by its size
     long = b"\x93NUMPY\2\0" + (2**27).to_bytes(4, "little") + bytes(2**27)  # 128 MiB in 130 kB
     content = archive(members(data=long))
     del long
@@ -331,7 +407,11 @@ def test_the_checksum_is_compared_where_the_stream_ends_after_its_last_byte(tmp_
             self.inner = zlib.compressobj(6, zlib.DEFLATED, -15)
 
         def compress(self, data: bytes) -> bytes:
-            return self.inner.compress(data) + self.inner.flush(zlib.Z_FULL_FLUSH) + b"\0\0\0\xff\xff" * 20_000
+            return (
+                self.inner.compress(data)
+                + self.inner.flush(zlib.Z_FULL_FLUSH)
+                + b"\0\0\0\xff\xff" * 20_000
+            )
 
         def flush(self) -> bytes:
             return self.inner.flush()
@@ -363,14 +443,18 @@ def test_an_npz_bomb_is_refused_in_the_memory_allowed(tmp_path):
     del zeros
     with (
         within(seconds=20, megabytes=100),
-        pytest.raises(MemoryError, match=r"m.npz: .* its arrays take 256.0 MiB, and .* are allowed"),
+        pytest.raises(
+            MemoryError, match=r"m.npz: .* its arrays take 256.0 MiB, and .* are allowed"
+        ),
     ):
         load_graph(tmp_path / "m.npz", memory_limit=2**28)
 
 
 def test_entries_of_an_npz_need_not_be_in_order(tmp_path):
     unsorted = members(
-        data=np.array([1.0, 2.0, 4.0, 3.0, 4.0]), indices=np.array([1, 0, 1, 0, 0]), indptr=np.array([0, 3, 5])
+        data=np.array([1.0, 2.0, 4.0, 3.0, 4.0]),
+        indices=np.array([1, 0, 1, 0, 0]),
+        indptr=np.array([0, 3, 5]),
     )
     (tmp_path / "m.npz").write_bytes(archive(unsorted))
     np.testing.assert_array_equal(
@@ -378,9 +462,7 @@ def test_entries_of_an_npz_need_not_be_in_order(tmp_path):
     )
 
 
-GRAPHML = (
-    '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}<graph edgedefault="undirected">{}</graph></graphml>'
-)
+GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}<graph edgedefault="undirected">{}</graph></graphml>'
 NODES = '<node id="0"/><node id="1"/><edge source="0" target="1"/>'
 TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
 
@@ -388,18 +470,26 @@ TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.graphml", '<!DOCTYPE a SYSTEM "file:///etc/passwd">' + GRAPHML.format("", NODES), "are refused"),
+        (
+            "x.graphml",
+            '<!DOCTYPE a SYSTEM "file:///etc/passwd">' + GRAPHML.format("", NODES),
+            "are refused",
+        ),
         ("x.graphml", GRAPHML.format("", NODES).encode("utf-16"), "x.graphml"),
         ("x.graphml", GRAPHML.format("", NODES).replace("0", "\0"), "a byte is zero"),
-        ("x.graphml", GRAPHML.format('<key id="d" for="edge" attr.type="java.Runtime"/>', NODES), "x.graphml"),
+        (
+            "x.graphml",
+            GRAPHML.format('<key id="d" for="edge" attr.type="java.Runtime"/>', NODES),
+            "x.graphml",
+        ),
         ("x.graphml", GRAPHML.format("", "<node id='a'>" * 50_000), "not a readable GraphML"),
         ("x.gml", "graph " + "[ a " * 50_000, "not a readable GML"),
         ("x.gml", "graph [ node [ id 0 node_for_adding 3 ] node [ id 1 ] ]", "not a readable GML"),
         ("x.gml", "graph [ node [ id [ a 1 ] ] ]", "not a readable GML"),
         ("x.gml", "graph [ node [ id " + "9" * 5000 + " ] ]", "not a readable GML"),
-        ("x.gml", "graph [ node [ id 0 label \"" + "x" * 10**6 + " ] ]", "not a readable GML"),
+        ("x.gml", 'graph [ node [ id 0 label "' + "x" * 10**6 + " ] ]", "not a readable GML"),
     ],
-)  # fmt: skip
+)
 def test_hostile_texts_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with within(seconds=20, megabytes=400), pytest.raises(ValueError, match=message) as caught:
@@ -410,7 +500,9 @@ def test_hostile_texts_are_refused(tmp_path, name, content, message):
 def test_a_graphml_file_includes_no_other(tmp_path):
     include = '<xi:include href="file:///etc/passwd" xmlns:xi="http://www.w3.org/2001/XInclude"/>'
     for prefix in ("", '<?xml version="1.0" encoding="UTF-16"?>'):
-        (tmp_path / "x.graphml").write_text(prefix + GRAPHML.format("", NODES + include), encoding="utf-8")
+        (tmp_path / "x.graphml").write_text(
+            prefix + GRAPHML.format("", NODES + include), encoding="utf-8"
+        )
         assert load_graph(tmp_path / "x.graphml").n_edges == 1
 
 
@@ -421,23 +513,46 @@ def facet(*corners: float) -> bytes:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.stl", bytes(80) + b"\2\0\0\0" + facet(0, 0, 0, 1, 0, 0, 0, 1, 0)
-         + facet(0, 0, 0, 1, 0, 0, 0, np.nan, 0),
-         "must be finite"),
+        (
+            "x.stl",
+            bytes(80)
+            + b"\2\0\0\0"
+            + facet(0, 0, 0, 1, 0, 0, 0, 1, 0)
+            + facet(0, 0, 0, 1, 0, 0, 0, np.nan, 0),
+            "must be finite",
+        ),
         ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 nan 0\nf 1 2 3\nf 1 2 4\n", "must be finite"),
         ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 99999999999999999999\n", "not a readable OBJ"),
-        ("x.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 x\n", "line 5: the corners of a face are integers"),
+        (
+            "x.obj",
+            "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 2 x\n",
+            "line 5: the corners of a face are integers",
+        ),
         ("x.off", f"OFF\n3 2 0\n{TRIANGLE}3 0 1 2\n3 0 1 7\n", "not a readable OFF"),
         ("x.off", f"OFF\n3 999999999999 0\n{TRIANGLE}3 0 1 2\n", "999,999,999,999 faces"),
         ("x.off", f"OFF\n999999999999 1 0\n{TRIANGLE}3 0 1 2\n", "not a readable OFF"),
-        ("x.ply", PLY.format("ascii").replace("4", "3", 1).replace("face 4", "face 1") + TRIANGLE + "3 0 1 -2\n",
-         "got vertex -2"),
-        ("x.ply", PLY.format("ascii").replace("vertex 4", "vertex 999999999999999") + ROWS + SIDES, "x.ply"),
-        ("x.ply", PLY.format("binary_little_endian").replace("uchar", "int").encode() + bytes(48) + b"\xff" * 16,
-         "not a readable PLY"),
+        (
+            "x.ply",
+            PLY.format("ascii").replace("4", "3", 1).replace("face 4", "face 1")
+            + TRIANGLE
+            + "3 0 1 -2\n",
+            "got vertex -2",
+        ),
+        (
+            "x.ply",
+            PLY.format("ascii").replace("vertex 4", "vertex 999999999999999") + ROWS + SIDES,
+            "x.ply",
+        ),
+        (
+            "x.ply",
+            PLY.format("binary_little_endian").replace("uchar", "int").encode()
+            + bytes(48)
+            + b"\xff" * 16,
+            "not a readable PLY",
+        ),
         ("x.ply", "ply\nformat ascii 1.0\n", "not a readable PLY"),
     ],
-)  # fmt: skip
+)
 def test_hostile_meshes_are_refused(tmp_path, name, content, message):
     pytest.importorskip("trimesh")
     warm()
@@ -457,7 +572,9 @@ def test_comments_of_a_ply_file_declare_nothing(tmp_path):
             text.replace("element vertex", comment + "element vertex"), encoding="ascii"
         )
         assert load_graph(tmp_path / "x.ply").n_nodes == 4
-        cut = text.replace("element vertex", comment.replace("99", "0") + "element vertex")[: -len("3 1 2 3\n")]
+        cut = text.replace("element vertex", comment.replace("99", "0") + "element vertex")[
+            : -len("3 1 2 3\n")
+        ]
         (tmp_path / "x.ply").write_text(cut, encoding="ascii")
         with pytest.raises(ValueError, match=r"x\.ply"):
             load_graph(tmp_path / "x.ply")
@@ -476,7 +593,9 @@ def test_an_stl_text_may_be_in_capitals(tmp_path):
 def test_comments_of_an_off_file_take_linear_time(tmp_path):
     pytest.importorskip("trimesh")
     warm()
-    (tmp_path / "x.off").write_text(f"OFF\n{'# ' * 1000}\n+3 1 0\n{TRIANGLE}3 0 1 2\n", encoding="ascii")
+    (tmp_path / "x.off").write_text(
+        f"OFF\n{'# ' * 1000}\n+3 1 0\n{TRIANGLE}3 0 1 2\n", encoding="ascii"
+    )
     with within(seconds=10, megabytes=400):
         assert load_graph(tmp_path / "x.off").n_nodes == 1
 
@@ -495,4 +614,6 @@ def test_the_unit_of_an_stl_file_does_not_matter(tmp_path, scale):
 
 
 def test_a_mesh_of_one_place_has_no_cotangents():
-    assert from_mesh((np.zeros((3, 3)), [[0, 1, 2]]), on="vertices", weights="cotangent").n_edges == 0
+    assert (
+        from_mesh((np.zeros((3, 3)), [[0, 1, 2]]), on="vertices", weights="cotangent").n_edges == 0
+    )

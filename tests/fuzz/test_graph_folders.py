@@ -1,4 +1,6 @@
-"""Folders of graphs with every kind of harm: refused by the name of the file, or graphs that keep their rules."""
+"""Folders of graphs with every kind of harm: refused by the name of the file, or graphs that keep
+their rules.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def saved_graphs(tmp_path_factory):
         graph.save(good)
         _require_sound(grf.open_graph(good))
         files = [path for path in good.rglob("*") if path.is_file()]
-        saved.append((graph, {path.relative_to(good).as_posix(): path.read_bytes() for path in files}))
+        saved.append(
+            (graph, {path.relative_to(good).as_posix(): path.read_bytes() for path in files})
+        )
     return saved
 
 
@@ -55,7 +59,9 @@ def _forged(files: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
     where = rng.randrange(4)
     if where == 0:
         arrays = {name: arrays.get(name, arrays["indices"]) for name in ARRAYS}
-        arrays |= {name: array for name, array in mutated_arrays(arrays, rng).items() if name in ARRAYS}
+        arrays |= {
+            name: array for name, array in mutated_arrays(arrays, rng).items() if name in ARRAYS
+        }
         files |= {f"{place}/{name}.npy": npy(array) for name, array in arrays.items()}
     names = f"{place}/names.json"
     if where == 1 and names in files:

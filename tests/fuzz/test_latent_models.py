@@ -1,4 +1,6 @@
-"""Files of latent Gaussian models with every kind of harm: refused in words, or as sound as a good one."""
+"""Files of latent Gaussian models with every kind of harm: refused in words, or as sound as a good
+one.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,16 @@ def data() -> pandas.DataFrame:
             "cases": rng.poisson(2.0, n),
             "people": rng.uniform(1, 3, n),
             "x": rng.uniform(0, 4, n),
-            "kind": pandas.Categorical(rng.choice(["low", "mid", "high"], n), categories=["low", "mid", "high"]),
-            "node": [[0, 1] if k % 9 == 0 else {2: 0.3, 3: 0.7} if k % 9 == 1 else int(k % 5) for k in range(n)],
+            "kind": pandas.Categorical(
+                rng.choice(["low", "mid", "high"], n), categories=["low", "mid", "high"]
+            ),
+            "node": [
+                [0, 1] if k % 9 == 0 else {2: 0.3, 3: 0.7} if k % 9 == 1 else int(k % 5)
+                for k in range(n)
+            ],
             "group": [("a", int(k % 3)) for k in range(n)],
-            "day": pandas.Timestamp("2024-03-30", tz="Europe/Berlin") + pandas.to_timedelta(np.arange(n) % 7, "D"),
+            "day": pandas.Timestamp("2024-03-30", tz="Europe/Berlin")
+            + pandas.to_timedelta(np.arange(n) % 7, "D"),
             "edge": [0, 1] * (n // 2),
             "metres": rng.uniform(0, 1, n),
         },
@@ -49,15 +57,26 @@ def models() -> list[LatentGaussianModel]:
     graph = grf.from_edges(range(4), range(1, 5))
     streets = grf.gp.MetricGraph([0, 1], [1, 2], [1.0, 1.0])
     car = grf.CAR(0.5)
-    prior = {"sd": grf.gp.terms.PenalisedDeviation(1.0, 0.1), "dependence": grf.gp.terms.BetaPrior(2, 2)}
+    prior = {
+        "sd": grf.gp.terms.PenalisedDeviation(1.0, 0.1),
+        "dependence": grf.gp.terms.BetaPrior(2, 2),
+    }
     cases = [
         (
             "y ~ bs(x, df=4) + kind",
             [Nodes(graph, car, prior=prior), Nodes(graph, car) * Groups("kind")],
             "gaussian",
         ),
-        ("cases ~ poly(x, 2):C(kind, contr.sum)", [Groups("group"), Steps("day", "ar1")], "poisson"),
-        ("log(people) ~ scale(x) + I(x > 1)", [Along(streets, edge="edge", distance="metres")], "student_t"),
+        (
+            "cases ~ poly(x, 2):C(kind, contr.sum)",
+            [Groups("group"), Steps("day", "ar1")],
+            "poisson",
+        ),
+        (
+            "log(people) ~ scale(x) + I(x > 1)",
+            [Along(streets, edge="edge", distance="metres")],
+            "student_t",
+        ),
     ]
     settings = {"seed": 1, "hyperparameters": "mode"}
     result = []
@@ -65,7 +84,9 @@ def models() -> list[LatentGaussianModel]:
         warnings.simplefilter("ignore")
         for formula, terms, likelihood in cases:
             more = {"exposure": "people"} if likelihood == "poisson" else {}
-            result.append(LatentGaussianModel(formula, terms, likelihood, **more, **settings).fit(data()))
+            result.append(
+                LatentGaussianModel(formula, terms, likelihood, **more, **settings).fit(data())
+            )
         averaged = LatentGaussianModel(
             "cases ~ 1", Groups("group"), exposure=data()["people"], likelihood="poisson"
         )
@@ -135,7 +156,9 @@ def test_harmed_files_are_refused_or_sound(saved, part, tmp_path, monkeypatch):
             where = rng.randrange(3)
             text = json_text(mutated_json(record, rng) if where != 1 else record)
             path.write_bytes(
-                archive_of(text, mutated_arrays(arrays, rng) if where else arrays, rng.random() < 0.05)
+                archive_of(
+                    text, mutated_arrays(arrays, rng) if where else arrays, rng.random() < 0.05
+                )
             )
             model = refused_or_sound(path)
         kept += model is not None
@@ -188,7 +211,9 @@ def test_formulas_of_files_are_text(saved, formula, tmp_path, monkeypatch):
     predictions, _, record, arrays = saved[0]
     path = tmp_path / "model.npz"
     path.write_bytes(
-        archive_of(json.dumps(record | {"settings": record["settings"] | {"formula": formula}}), arrays)
+        archive_of(
+            json.dumps(record | {"settings": record["settings"] | {"formula": formula}}), arrays
+        )
     )
     loaded = LatentGaussianModel.load(path)
     np.testing.assert_allclose(loaded.predict(), predictions, rtol=1e-9)

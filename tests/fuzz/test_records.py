@@ -1,4 +1,6 @@
-"""Files of features and regressors with every kind of harm: refused in words, or as sound as a good one."""
+"""Files of features and regressors with every kind of harm: refused in words, or as sound as a good
+one.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def _require_refused_or(path, read: Callable[[Path], Any], check: Callable[[Any]
         check(found)
 
 
-# -- features ------------------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +73,9 @@ def saved_features(tmp_path_factory):
                 grf.CompressedPowers(3, 3, laplacian=laplacian),
             )
         ):
-            features = grf.sample_features(graph, sampler, seed=1, dtype=("float32", "float64")[number % 2])
+            features = grf.sample_features(
+                graph, sampler, seed=1, dtype=("float32", "float64")[number % 2]
+            )
             path = folder / f"{laplacian}{number}.npz"
             features.save(path)
             _require_sound(grf.features.load_features(path))
@@ -88,7 +92,9 @@ def _require_same(one: Features, other: Features) -> None:
 
 
 def _require_sound(features: Features) -> None:
-    """All that reads the arrays works, and gives numbers where the degrees and values are of this world."""
+    """All that reads the arrays works, and gives numbers where the degrees and values are of this
+    world.
+    """
     kernel, n = KERNELS[features.laplacian], features.nodes.size
     counts, degrees = features.record.counts, features.info.degrees
     of_this_world = counts.size == 0 or counts.max() < 1e12
@@ -140,11 +146,15 @@ def test_bytes_of_features_that_change_are_noticed(saved_features, seed):
     path, rng = saved_features.place, random.Random(seed)
     features, content, *_ = rng.choice(saved_features)
     path.write_bytes(mutated_bytes(content, rng))
-    _require_refused_or(path, grf.features.load_features, lambda loaded: _require_same(loaded, features))
+    _require_refused_or(
+        path, grf.features.load_features, lambda loaded: _require_same(loaded, features)
+    )
 
 
 def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp_path):
-    cut = next(content for features, content, *_ in saved_features if features.record.dropped is not None)
+    cut = next(
+        content for features, content, *_ in saved_features if features.record.dropped is not None
+    )
     path = tmp_path / "cut.npz"
     path.write_bytes(cut)
     with zipfile.ZipFile(path) as archive:
@@ -156,11 +166,15 @@ def test_an_array_that_the_table_of_contents_loses_is_missed(saved_features, tmp
         grf.features.load_features(path)
 
 
-def test_features_that_memory_has_no_room_for_are_refused_unread(saved_features, tmp_path, monkeypatch):
+def test_features_that_memory_has_no_room_for_are_refused_unread(
+    saved_features, tmp_path, monkeypatch
+):
     features, content, *_ = saved_features[0]
     (tmp_path / "f.npz").write_bytes(content)
     monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: 1000)
-    with pytest.raises(MemoryError, match=r"f\.npz.* needs more memory than is available .*; free some"):
+    with pytest.raises(
+        MemoryError, match=r"f\.npz.* needs more memory than is available .*; free some"
+    ):
         grf.features.load_features(tmp_path / "f.npz")
     monkeypatch.setattr("graphrf._base.files.arrays.available_memory", lambda: None)
     _require_same(grf.features.load_features(tmp_path / "f.npz"), features)
@@ -178,7 +192,7 @@ def test_a_file_of_another_format_is_refused_before_its_arrays_are_read(saved_fe
         grf.features.load_features(tmp_path / "f.npz")
 
 
-# -- regressors ----------------------------------------------------------------------------------------------
+# -- regressors ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +212,10 @@ def saved_regressors(tmp_path_factory):
     numbers = grf.kernels.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01])
     numerics, walks = grf.gp.Numerics, grf.RandomWalks(4, lengths=grf.sampling.SigmaCoupled(0.3))
     trend = {"mean": np.arange(7.0)[:, None] ** 2, "kernel": "matern"}
-    powers = {"numerics": numerics(sampler=grf.CompressedPowers(4, 3)), "kernel": grf.kernels.LearnedModulation(2)}
+    powers = {
+        "numerics": numerics(sampler=grf.CompressedPowers(4, 3)),
+        "kernel": grf.kernels.LearnedModulation(2),
+    }
     prior = grf.gp.HyperparameterPrior(output_scale=(1.0, 2.0))
     cases = (
         (graph, plain, {"kernel": grf.Diffusion(1.0), "method": "series"}),
@@ -232,7 +249,9 @@ def _require_predictions(gp: grf.GraphGPRegressor) -> None:
 
 
 @given(SEEDS)
-def test_regressors_with_other_contents_and_good_checksums_are_refused_or_predict(saved_regressors, seed):
+def test_regressors_with_other_contents_and_good_checksums_are_refused_or_predict(
+    saved_regressors, seed
+):
     path, rng = saved_regressors.place, random.Random(seed)
     _, _, record, arrays = rng.choice(saved_regressors)
     path.write_bytes(_mutated(record, arrays, rng))
@@ -279,8 +298,14 @@ def test_pointers_that_scipy_lets_pass_do_not_end_the_process(saved_regressors, 
 def test_small_texts_that_stand_for_huge_things_are_refused(saved_regressors, tmp_path, value):
     path = tmp_path / "gp.npz"
     _, _, record, arrays = saved_regressors[2]
-    kernel = {"class": "PowerSeries", "arguments": {"taylor": [1, value], "laplacian": "normalized"}}
+    kernel = {
+        "class": "PowerSeries",
+        "arguments": {"taylor": [1, value], "laplacian": "normalized"},
+    }
     for changed in (kernel, value):
         path.write_bytes(archive_of(json.dumps(record | {"kernel": changed}), arrays))
-        with within(SECONDS, MEGABYTES), pytest.raises(ValueError, match="whole file written by GraphGPRegressor"):
+        with (
+            within(SECONDS, MEGABYTES),
+            pytest.raises(ValueError, match="whole file written by GraphGPRegressor"),
+        ):
             grf.GraphGPRegressor.load(path)

@@ -1,4 +1,6 @@
-"""A stand-in for features and factors whose rows live elsewhere: blocks of rows, and a record of what travels."""
+"""A stand-in for features and factors whose rows live elsewhere: blocks of rows, and a record of
+what travels.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,21 @@ class Travels(list):
 
 
 class PlainFactor(FactorBase):
-    """A `Factor` in three blocks of rows, with products alone; `error` multiplies all of them, to be noticed."""
+    """A `Factor` in three blocks of rows, with products alone; `error` multiplies all of them, to
+    be noticed.
+    """
 
     def __init__(self, features, travels, *, few=32, error=1.0):
         self._features, self._travels, self._few, self._error = features, travels, few, error
-        self._parts = [part for part in np.array_split(np.arange(features.shape[0]), 3) if part.size]
+        self._parts = [
+            part for part in np.array_split(np.arange(features.shape[0]), 3) if part.size
+        ]
         self._blocks = [features.factor(n_threads=1).take(part) for part in self._parts]
-        self.shape, self.dtype, self.max_length = features.shape, features.dtype, features.max_length
+        self.shape, self.dtype, self.max_length = (
+            features.shape,
+            features.dtype,
+            features.max_length,
+        )
 
     def apply(self, f, x):
         result = self._error * np.concatenate([block.apply(f, x) for block in self._blocks])
@@ -68,17 +78,30 @@ class RemoteFactor(PlainFactor):
     """The same with F F^T x in one go."""
 
     def gram_apply(self, f, x, weight=1.0):
-        spread = sum(block.apply_t(f, x[part]) for block, part in zip(self._blocks, self._parts, strict=True))
-        result = weight * self._error**2 * np.concatenate([block.apply(f, spread) for block in self._blocks])
+        spread = sum(
+            block.apply_t(f, x[part]) for block, part in zip(self._blocks, self._parts, strict=True)
+        )
+        result = (
+            weight
+            * self._error**2
+            * np.concatenate([block.apply(f, spread) for block in self._blocks])
+        )
         self._travels.note("gram_apply", x, result)
         return result
 
 
 class RemoteFeatures:
-    """Features that `GRFKernel` and `GraphGPRegressor` use through `factor` and `step_squares` only."""
+    """Features that `GRFKernel` and `GraphGPRegressor` use through `factor` and `step_squares`
+    only.
+    """
 
     def __init__(self, features, travels, *, factor=RemoteFactor, **options):
-        self._features, self._travels, self._factor, self._options = features, travels, factor, options
+        self._features, self._travels, self._factor, self._options = (
+            features,
+            travels,
+            factor,
+            options,
+        )
         self.info = features.info
         self.nodes = features.nodes
 
@@ -97,7 +120,9 @@ def _squares(features, rows):
 
 
 class Elsewhere:
-    """`graphrf.sample_features` with the rows elsewhere; like a cluster's client it is shared, not copied."""
+    """`graphrf.sample_features` with the rows elsewhere; like a cluster's client it is shared, not
+    copied.
+    """
 
     def __init__(self, **options):
         self.travels = Travels()
@@ -109,5 +134,7 @@ class Elsewhere:
 
     def __call__(self, graph, sampler, *, nodes, seed, n_threads, dtype):
         self.drawn.append(np.asarray(nodes))
-        features = grf.sample_features(graph, sampler, nodes=nodes, seed=seed, n_threads=n_threads, dtype=dtype)
+        features = grf.sample_features(
+            graph, sampler, nodes=nodes, seed=seed, n_threads=n_threads, dtype=dtype
+        )
         return RemoteFeatures(features, self.travels, **self._options)

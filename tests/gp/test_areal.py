@@ -7,7 +7,11 @@ import pytest
 from scipy.integrate import quad
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, TrainingBlock, precision_divisor
+from graphrf.gp.hyperparameters.likelihood_search import (
+    LikelihoodSearch,
+    TrainingBlock,
+    precision_divisor,
+)
 from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.likelihoods.counts import Poisson
@@ -38,17 +42,27 @@ def graph_for(kernel, weighted_graph, karate):
 def test_the_posterior_is_that_of_dense_algebra(kernel, mean, weighted_graph, karate):
     graph = graph_for(kernel, weighted_graph, karate)
     n, rng = graph.n_nodes, np.random.default_rng(0)
-    nodes = np.array([0, 1, 3, 3, 2])  # with a repeat; a component and the isolated node are not observed
+    nodes = np.array(
+        [0, 1, 3, 3, 2]
+    )  # with a repeat; a component and the isolated node are not observed
     y, scale, noise = rng.standard_normal(5) + 2, 1.7, 0.3
     x = rng.standard_normal(n)
-    H = {"constant": np.ones((n, 1)), "zero": np.zeros((n, 0)), "covariate": np.column_stack([np.ones(n), x])}[
-        mean
-    ]
+    H = {
+        "constant": np.ones((n, 1)),
+        "zero": np.zeros((n, 0)),
+        "covariate": np.column_stack([np.ones(n), x]),
+    }[mean]
     gp = grf.GraphGPRegressor(
-        graph, kernel=kernel, optimize=False, output_scale=scale, noise=noise,
-        numerics=grf.gp.Numerics(normalize=False), method="precision",
-        mean=x if mean == "covariate" else mean, seed=0,
-    ).fit(nodes, y)  # fmt: skip
+        graph,
+        kernel=kernel,
+        optimize=False,
+        output_scale=scale,
+        noise=noise,
+        numerics=grf.gp.Numerics(normalize=False),
+        method="precision",
+        mean=x if mean == "covariate" else mean,
+        seed=0,
+    ).fit(nodes, y)
     K = scale * kernel.dense(graph)
     A, Hu = K[np.ix_(nodes, nodes)] + noise * np.eye(5), H[nodes]
     M = np.linalg.inv(Hu.T @ np.linalg.solve(A, Hu))
@@ -59,7 +73,9 @@ def test_the_posterior_is_that_of_dense_algebra(kernel, mean, weighted_graph, ka
     expected = K - gain @ K[nodes] + rest @ M @ rest.T
     np.testing.assert_allclose(found, H @ beta + gain @ (y - Hu @ beta), atol=1e-8)
     np.testing.assert_allclose(covariance, expected, atol=1e-8)
-    np.testing.assert_allclose(gp.predict(return_std=True)[1], np.sqrt(np.diag(expected)), atol=1e-8)
+    np.testing.assert_allclose(
+        gp.predict(return_std=True)[1], np.sqrt(np.diag(expected)), atol=1e-8
+    )
     np.testing.assert_allclose(gp.coefficients_["mean"].to_numpy(), beta, atol=1e-8)
     np.testing.assert_allclose(gp.coefficients_["sd"].to_numpy(), np.sqrt(np.diag(M)), atol=1e-8)
     r = y - Hu @ beta
@@ -103,7 +119,10 @@ def test_evidence_and_gradient_are_those_of_dense_matrices(
     def dense(moved, amplitude=1.3):
         matrix = amplitude * moved.dense(graph)[np.ix_(responses.nodes, responses.nodes)]
         return approximate(
-            DensePrior(with_mean(matrix, basis[responses.nodes], SPREAD)), responses, likelihood, sites
+            DensePrior(with_mean(matrix, basis[responses.nodes], SPREAD)),
+            responses,
+            likelihood,
+            sites,
         )
 
     prior = SparsePrior(precision, 1.3, responses, SPREAD)
@@ -128,23 +147,47 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
     rng = np.random.default_rng(0)
     observations = Observations.of(np.arange(20), rng.standard_normal((20, 1)), np.ones((34, 1)))
     parameters = Parameters(kernel, (name,), {name: hyperparameter_range(kernel, name, 1.0, 1.0)})
-    search = PrecisionSearch(precision, observations, LikelihoodSearch(
-        (), parameters, None, None, precision_divisor(precision), HyperparameterPrior(), unit=1.0, length_unit=1.0,
-    ))  # fmt: skip
+    search = PrecisionSearch(
+        precision,
+        observations,
+        LikelihoodSearch(
+            (),
+            parameters,
+            None,
+            None,
+            precision_divisor(precision),
+            HyperparameterPrior(),
+            unit=1.0,
+            length_unit=1.0,
+        ),
+    )
     point = search.point(kernel, 0.8, 0.3)
-    assert point[0] == pytest.approx(np.log(kernel.hyperparameters[name] / (1 - kernel.hyperparameters[name])))
-    assert parameters.kernel(point).hyperparameters[name] == pytest.approx(kernel.hyperparameters[name])
+    assert point[0] == pytest.approx(
+        np.log(kernel.hyperparameters[name] / (1 - kernel.hyperparameters[name]))
+    )
+    assert parameters.kernel(point).hyperparameters[name] == pytest.approx(
+        kernel.hyperparameters[name]
+    )
     _, gradient = search.negative(point)
     numerical = [
-        (search.negative(point + step, gradient=False)[0] - search.negative(point - step, gradient=False)[0])
+        (
+            search.negative(point + step, gradient=False)[0]
+            - search.negative(point - step, gradient=False)[0]
+        )
         / 2e-5
         for step in 1e-5 * np.eye(3)
     ]
     np.testing.assert_allclose(gradient, numerical, atol=1e-6)
     dense = LikelihoodSearch(
-        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)], parameters, None, None,
-        precision_divisor(precision), HyperparameterPrior(), unit=1.0, length_unit=1.0,
-    )  # fmt: skip
+        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)],
+        parameters,
+        None,
+        None,
+        precision_divisor(precision),
+        HyperparameterPrior(),
+        unit=1.0,
+        length_unit=1.0,
+    )
     for ours, theirs in zip(search.negative(point), dense.negative(point), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
@@ -165,11 +208,15 @@ def districts():
 def test_all_are_trained_and_saved(name, districts, tmp_path):
     graph, _, f, rng = districts
     y = f + 0.2 * rng.standard_normal(144)
-    gp = grf.GraphGPRegressor(graph, kernel=name, seed=0, prior={"mixing": (1.0, 4.0)}).fit(np.arange(144), y)
+    gp = grf.GraphGPRegressor(graph, kernel=name, seed=0, prior={"mixing": (1.0, 4.0)}).fit(
+        np.arange(144), y
+    )
     assert gp.converged_
     assert gp.n_points_ > 1  # averaged over hyperparameters, shares among them
     if gp.kernel_.proportions:
-        points = {point.kernel.hyperparameters[gp.kernel_.proportions[0]] for point in gp._fitted.points}
+        points = {
+            point.kernel.hyperparameters[gp.kernel_.proportions[0]] for point in gp._fitted.points
+        }
         assert len(points) > 1
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
@@ -180,29 +227,47 @@ def test_all_are_trained_and_saved(name, districts, tmp_path):
 def test_many_observations_train_by_the_exact_likelihood(districts):
     graph, x, f, rng = districts
     cases = rng.poisson(5 * np.exp(f))
-    settings = {"kernel": "bym2", "likelihood": "poisson", "mean": x, "hyperparameters": "mode", "seed": 0}
+    settings = {
+        "kernel": "bym2",
+        "likelihood": "poisson",
+        "mean": x,
+        "hyperparameters": "mode",
+        "seed": 0,
+    }
     gp = grf.GraphGPRegressor(graph, **settings).set_params(numerics__max_train=60)
     gp.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
     assert gp.converged_
     assert abs(gp.coefficients_["mean"].iloc[1] - 0.5) < 4 * gp.coefficients_["sd"].iloc[1]
     whole = grf.GraphGPRegressor(graph, **settings)
     whole.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
-    assert gp.kernel_.mixing == pytest.approx(whole.kernel_.mixing, abs=0.02)  # one posterior, two ways to it
+    assert gp.kernel_.mixing == pytest.approx(
+        whole.kernel_.mixing, abs=0.02
+    )  # one posterior, two ways to it
 
 
 @pytest.mark.parametrize("kernel", ["car", "matern"])
-def test_a_trained_scale_has_another_unit_without_normalisation_and_predicts_the_same(kernel, karate):
+def test_a_trained_scale_has_another_unit_without_normalisation_and_predicts_the_same(
+    kernel, karate
+):
     nodes, y = np.arange(0, 34, 2), np.cos(np.arange(0, 34, 2))
     plain, divided, default = (
         grf.GraphGPRegressor(
-            karate, kernel=kernel, method="precision", hyperparameters="mode", seed=0,
+            karate,
+            kernel=kernel,
+            method="precision",
+            hyperparameters="mode",
+            seed=0,
             numerics=grf.gp.Numerics(normalize=normalize),
         ).fit(nodes, y)
         for normalize in (False, True, None)
-    )  # fmt: skip
-    for one, other in zip(plain.predict(return_std=True), divided.predict(return_std=True), strict=True):
+    )
+    for one, other in zip(
+        plain.predict(return_std=True), divided.predict(return_std=True), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    assert divided.output_scale_ / divided.mean_variance_ == pytest.approx(plain.output_scale_, rel=1e-12)
+    assert divided.output_scale_ / divided.mean_variance_ == pytest.approx(
+        plain.output_scale_, rel=1e-12
+    )
     assert abs(divided.mean_variance_ - 1) > 0.1
     assert default.output_scale_ == (plain if kernel == "car" else divided).output_scale_
 
@@ -213,10 +278,17 @@ def test_bad_settings_are_refused(weighted_graph):
         ({"method": "series"}, "`method` must be 'auto' or 'precision'"),
         ({"method": "features"}, "`method` must be 'auto' or 'precision'"),
         (
-            {"numerics": grf.gp.Numerics(sampler=grf.sampling.ExactPowers(3, laplacian="combinatorial"))},
+            {
+                "numerics": grf.gp.Numerics(
+                    sampler=grf.sampling.ExactPowers(3, laplacian="combinatorial")
+                )
+            },
             "`sampler` must be None",
         ),
-        ({"numerics": grf.gp.Numerics(feature_sampler=grf.sample_features)}, "`feature_sampler` must be None"),
+        (
+            {"numerics": grf.gp.Numerics(feature_sampler=grf.sample_features)},
+            "`feature_sampler` must be None",
+        ),
         ({"optimize": ["lengthscale"]}, "`optimize` must name hyperparameters"),
         ({"prior": {"mixing": 0.5}}, "`mixing`|mixing"),
     ):
@@ -231,7 +303,9 @@ def test_bad_settings_are_refused(weighted_graph):
 def test_a_map_of_islands_is_independent():
     alone = grf.Graph(np.zeros((4, 4)))
     for kernel in ("icar", "bym2"):
-        gp = grf.GraphGPRegressor(alone, kernel=kernel, optimize=False, output_scale=2.0, noise=0.5, seed=0)
+        gp = grf.GraphGPRegressor(
+            alone, kernel=kernel, optimize=False, output_scale=2.0, noise=0.5, seed=0
+        )
         mean, std = gp.fit([0, 1], [1.0, 3.0]).predict(return_std=True)
         np.testing.assert_allclose(gp.prior_covariance(), 2 * np.eye(4), atol=1e-12)
         np.testing.assert_allclose(mean, [2 - 0.8, 2 + 0.8, 2, 2], atol=1e-10)
@@ -261,7 +335,9 @@ def test_the_penalised_prior_of_the_mixing_share_is_exponential_in_the_distance(
     value, slope = prior.log_density(x)
     phi, h = 1 / (1 + np.exp(-x)), 1e-5
     by_share = np.array([(distance(p + h) - distance(p - h)) / (2 * h) for p in phi])
-    wanted = rate * np.exp(-rate * np.array([distance(p) for p in phi])) * by_share * phi * (1 - phi)
+    wanted = (
+        rate * np.exp(-rate * np.array([distance(p) for p in phi])) * by_share * phi * (1 - phi)
+    )
     np.testing.assert_allclose(np.exp(value), wanted, rtol=1e-6)
     ends = [prior.log_density(x + s)[0] for s in (h, -h)]
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * h), atol=1e-7)
@@ -270,7 +346,9 @@ def test_the_penalised_prior_of_the_mixing_share_is_exponential_in_the_distance(
         return quad(lambda t: float(np.exp(prior.log_density(t)[0])), low, high, limit=200)[0]
 
     assert mass(-30, np.log(0.4 / 0.6)) == pytest.approx(0.7, abs=1e-6)
-    assert mass(-30, 4) == pytest.approx(1 - np.exp(-rate * distance(1 / (1 + np.exp(-4)))), abs=1e-6)
+    assert mass(-30, 4) == pytest.approx(
+        1 - np.exp(-rate * distance(1 / (1 + np.exp(-4)))), abs=1e-6
+    )
 
 
 def test_the_penalised_prior_draws_shares_down_and_is_saved(karate, tmp_path):

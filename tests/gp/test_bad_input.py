@@ -1,4 +1,6 @@
-"""Bad or extreme input: a clear error, or finite and sound answers; never NaN, never numpy's own words."""
+"""Bad or extreme input: a clear error, or finite and sound answers; never NaN, never numpy's own
+words.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,7 @@ def _fit(graph, nodes, y, **settings):
     said = [mean, std, joint, gp.sample(n_samples=2, seed=0), gp.prior_covariance()]
     if gp.solver_ == "cholesky":
         said.append(gp.log_marginal_likelihood_)
-    said += [
-        gp.output_scale_,
-        gp.noise_,
-        gp.mean_,
-        gp.residual_,
-        gp.truncation_error_,
-    ]
+    said += [gp.output_scale_, gp.noise_, gp.mean_, gp.residual_, gp.truncation_error_]
     assert all(np.isfinite(part).all() for part in said)
     assert (std >= 0).all()
     prior = gp.prior_covariance()
@@ -42,11 +38,15 @@ def _fit(graph, nodes, y, **settings):
     elif (gp.method_, gp.solver_) == ("series", "cholesky"):
         basis = no_mean(graph.n_nodes) if gp.mean == "zero" else None
         root = gp.kernel_.dense_root(graph) * np.sqrt(gp.output_scale_ / gp.mean_variance_)
-        expected = dense_posterior(root, np.asarray(nodes, int).ravel(), y, gp.noise_, basis=basis)[1]
-        np.testing.assert_allclose(std, np.sqrt(np.diagonal(expected)), rtol=1e-3, atol=1e-4 * largest)
+        expected = dense_posterior(root, np.asarray(nodes, int).ravel(), y, gp.noise_, basis=basis)[
+            1
+        ]
+        np.testing.assert_allclose(
+            std, np.sqrt(np.diagonal(expected)), rtol=1e-3, atol=1e-4 * largest
+        )
     else:
-        # Walks are off, deviations beside conjugate gradients are sampled, and the mean of y tells the constant as
-        # well as its best estimate does, or worse.
+        # Walks are off, deviations beside conjugate gradients are sampled, and the mean of y tells
+        # the constant as well as its best estimate does, or worse.
         unknown = 0.0 if gp.mean == "zero" else 2 * largest + np.sqrt(gp.noise_)
         assert std.max() <= 2.0 * (largest + unknown)
     return gp
@@ -61,17 +61,25 @@ def _largest_variance(graph, point):
 
 @pytest.mark.parametrize(("method", "unit"), [("series", 1e-130), ("features", 1e130)])
 def test_units_of_y_change_only_the_units(grid, method, unit):
-    one, other = (_fit(grid, NODES, scale * Y, kernel="diffusion", method=method) for scale in (1.0, unit))
+    one, other = (
+        _fit(grid, NODES, scale * Y, kernel="diffusion", method=method) for scale in (1.0, unit)
+    )
     np.testing.assert_allclose(other.predict() / unit, one.predict(), atol=1e-3)
     np.testing.assert_allclose(other.noise_ / unit / unit, one.noise_, rtol=0.02)
 
 
-@pytest.mark.parametrize(("method", "offset", "atol"), [("features", 1e6, 1e-4), ("series", -1e12, 2e-3)])
+@pytest.mark.parametrize(
+    ("method", "offset", "atol"), [("features", 1e6, 1e-4), ("series", -1e12, 2e-3)]
+)
 def test_an_offset_of_y_changes_only_the_mean(grid, method, offset, atol):
-    one, other = (_fit(grid, NODES, shift + Y, kernel="diffusion", method=method) for shift in (0.0, offset))
+    one, other = (
+        _fit(grid, NODES, shift + Y, kernel="diffusion", method=method) for shift in (0.0, offset)
+    )
     np.testing.assert_allclose(other.predict() - offset, one.predict(), atol=atol)
     np.testing.assert_allclose(other.noise_, one.noise_, rtol=0.02)
-    np.testing.assert_allclose(other.predict(return_std=True)[1], one.predict(return_std=True)[1], atol=atol)
+    np.testing.assert_allclose(
+        other.predict(return_std=True)[1], one.predict(return_std=True)[1], atol=atol
+    )
 
 
 @pytest.mark.parametrize("y", [1e141 * Y, 1e300 * Y, 1e-150 * Y])
@@ -81,7 +89,8 @@ def test_y_whose_squares_leave_float64_is_refused(grid, y):
 
 
 @pytest.mark.parametrize(
-    ("value", "method"), [(0.0, "series"), (0.1, "features"), (1e12, "series"), (1e-100, "features")]
+    ("value", "method"),
+    [(0.0, "series"), (0.1, "features"), (1e12, "series"), (1e-100, "features")],
 )
 def test_constant_y_is_continued_with_a_warning(grid, value, method):
     with pytest.warns(UserWarning, match="`y` does not vary about its mean"):
@@ -100,8 +109,16 @@ def test_what_is_left_of_rounding_is_no_variation(grid):
 @pytest.mark.parametrize("kind", ["int64", "uint8", "bool", "float32", "float16"])
 def test_y_of_any_kind_of_number_is_taken_as_float64(grid, kind):
     y = Y > 0 if kind == "bool" else np.round(10 * Y + 20).astype(kind)
-    settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1.0, "noise": 0.01, "seed": 0}
-    want, found = (grf.GraphGPRegressor(grid, **settings).fit(NODES, own) for own in (y.astype(np.float64), y))
+    settings = {
+        "kernel": grf.Diffusion(2.0),
+        "optimize": False,
+        "output_scale": 1.0,
+        "noise": 0.01,
+        "seed": 0,
+    }
+    want, found = (
+        grf.GraphGPRegressor(grid, **settings).fit(NODES, own) for own in (y.astype(np.float64), y)
+    )
     assert found.predict().dtype == np.float64
     np.testing.assert_array_equal(found.predict(), want.predict())
 
@@ -109,8 +126,16 @@ def test_y_of_any_kind_of_number_is_taken_as_float64(grid, kind):
 @pytest.mark.parametrize(
     ("y", "error", "message"),
     [
-        (np.where(np.arange(48) == 5, np.nan, Y), ValueError, "`y` must be finite, got nan at position 5"),
-        (np.where(np.arange(48) == 5, np.inf, Y), ValueError, "`y` must be finite, got inf at position 5"),
+        (
+            np.where(np.arange(48) == 5, np.nan, Y),
+            ValueError,
+            "`y` must be finite, got nan at position 5",
+        ),
+        (
+            np.where(np.arange(48) == 5, np.inf, Y),
+            ValueError,
+            "`y` must be finite, got inf at position 5",
+        ),
         (Y[:-1], ValueError, r"`y` must have shape \(48,\) or \(48, p\), .* got \(47,\)"),
         (Y[None], ValueError, r"`y` must have shape \(48,\)"),
         (Y[:, None, None], ValueError, r"`y` must have shape \(48,\)"),
@@ -118,7 +143,11 @@ def test_y_of_any_kind_of_number_is_taken_as_float64(grid, kind):
         (3.0, ValueError, r"`y` must have shape \(48,\)"),
         (None, TypeError, "`y` must be given, unless `nodes` is a dictionary"),
         (Y + 1j, TypeError, "`y` must be real numbers"),
-        (Y.astype(object), TypeError, r"`y` must be real numbers, got .*asarray\(y, float\) makes numbers"),
+        (
+            Y.astype(object),
+            TypeError,
+            r"`y` must be real numbers, got .*asarray\(y, float\) makes numbers",
+        ),
         (Y.astype(str), TypeError, "`y` must be real numbers"),
         ([[1.0], [1.0, 2.0]] * 24, ValueError, r"`y` must have shape \(48,\)"),
     ],
@@ -143,8 +172,16 @@ def test_float_nodes_are_positions_where_they_are_integral(grid):
     [
         ([0, 144], ValueError, r"`nodes` must be positions in \[0, 143\], got 144"),
         ([0, -1], ValueError, r"`nodes` must be positions in \[0, 143\], got -1"),
-        ([0, 0.5], TypeError, "`nodes` must be integer positions or names of nodes, got the float 0.5"),
-        ([0, np.nan], TypeError, "`nodes` must be integer positions or names of nodes, got the float nan"),
+        (
+            [0, 0.5],
+            TypeError,
+            "`nodes` must be integer positions or names of nodes, got the float 0.5",
+        ),
+        (
+            [0, np.nan],
+            TypeError,
+            "`nodes` must be integer positions or names of nodes, got the float nan",
+        ),
         ([0, 2.0**24], TypeError, "integral floats are accepted below"),
         (["a", "b"], ValueError, "`nodes`"),
         (
@@ -179,7 +216,12 @@ def test_one_and_two_observations_have_sound_answers(grid, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_contradictory_repeats_are_averaged_whatever_the_noise(grid, method):
-    settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1.0, "method": method}
+    settings = {
+        "kernel": grf.Diffusion(2.0),
+        "optimize": False,
+        "output_scale": 1.0,
+        "method": method,
+    }
     for noise in (1e-12, 1e-3):
         gp = _fit(grid, [3, 3, 4, 90], [1.0, -5.0, 2.0, 1.0], noise=noise, **settings)
         np.testing.assert_allclose(gp.predict([3]), -2.0, atol=0.05)
@@ -197,7 +239,9 @@ def test_a_graph_of_one_node(method, laplacian, loop):
     kernel = grf.Diffusion(1.0, laplacian=laplacian)
     gp = _fit(graph, [0, 0, 0], [1.0, 2.0, 3.0], kernel=kernel, method=method)
     np.testing.assert_allclose(gp.predict(), 2.0)
-    gp = _fit(graph, [0], [3.0], kernel=kernel, method=method, mean="zero", output_scale=2.0, noise=1.0)
+    gp = _fit(
+        graph, [0], [3.0], kernel=kernel, method=method, mean="zero", output_scale=2.0, noise=1.0
+    )
     mean, std = gp.predict(return_std=True)
     np.testing.assert_allclose([mean[0], std[0] ** 2], [2.0, 2 / 3], rtol=ACCURACY[method])
 
@@ -207,18 +251,36 @@ def test_a_graph_of_one_node(method, laplacian, loop):
 def test_a_graph_of_isolated_nodes_is_white_noise(method, laplacian):
     graph = grf.Graph(np.zeros((5, 5)))
     gp = _fit(
-        graph, [0, 2, 2], [3.0, 1.0, 2.0], kernel=grf.Diffusion(2.0, laplacian=laplacian), method=method,
-        mean="zero", output_scale=2.0, noise=1.0,
-    )  # fmt: skip
+        graph,
+        [0, 2, 2],
+        [3.0, 1.0, 2.0],
+        kernel=grf.Diffusion(2.0, laplacian=laplacian),
+        method=method,
+        mean="zero",
+        output_scale=2.0,
+        noise=1.0,
+    )
     mean, std = gp.predict(return_std=True)
     np.testing.assert_allclose(mean, [2.0, 0.0, 1.2, 0.0, 0.0], rtol=ACCURACY[method])
     np.testing.assert_allclose(std**2, [2 / 3, 2.0, 0.4, 2.0, 2.0], rtol=ACCURACY[method])
-    _fit(graph, np.arange(5), np.arange(5.0), kernel=grf.Diffusion(2.0, laplacian=laplacian), method=method)
+    _fit(
+        graph,
+        np.arange(5),
+        np.arange(5.0),
+        kernel=grf.Diffusion(2.0, laplacian=laplacian),
+        method=method,
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_components_do_not_learn_from_each_other(weighted_graph, method):
-    settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "noise": 0.1, "output_scale": 1.0, "mean": "zero"}
+    settings = {
+        "kernel": grf.Diffusion(1.0),
+        "optimize": False,
+        "noise": 0.1,
+        "output_scale": 1.0,
+        "mean": "zero",
+    }
     settings |= {"method": method}
     whole = _fit(weighted_graph, [0, 3, 4, 6], [1.0, 2.0, -1.0, 3.0], **settings)
     first = _fit(weighted_graph, [0, 3], [1.0, 2.0], **settings)
@@ -235,7 +297,9 @@ def test_components_do_not_learn_from_each_other(weighted_graph, method):
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-@pytest.mark.parametrize(("kernel", "method"), [(grf.Diffusion, "features"), (grf.Matern, "series")])
+@pytest.mark.parametrize(
+    ("kernel", "method"), [(grf.Diffusion, "features"), (grf.Matern, "series")]
+)
 def test_tiny_lengthscales_are_white_noise_and_huge_ones_are_told(grid, kernel, laplacian, method):
     tiny = kernel(lengthscale=1e-6, laplacian=laplacian)
     gp = _fit(grid, NODES, Y, kernel=tiny, optimize=False, noise=0.01, method=method)
@@ -243,13 +307,19 @@ def test_tiny_lengthscales_are_white_noise_and_huge_ones_are_told(grid, kernel, 
     np.testing.assert_allclose(gp.predict(rest), gp.mean_, atol=1e-6)
     huge = kernel(lengthscale=1e6, laplacian=laplacian)
     gp = grf.GraphGPRegressor(grid, kernel=huge, optimize=False, noise=0.01, method=method, seed=0)
-    with pytest.raises((UserWarning, ValueError), match=r"cut the series|shorten (the|its) lengthscale"):
+    with pytest.raises(
+        (UserWarning, ValueError), match=r"cut the series|shorten (the|its) lengthscale"
+    ):
         gp.fit(NODES, Y)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_extreme_variances_have_sound_answers(grid, solver):
-    settings = {"numerics": grf.gp.Numerics(solver=solver), "kernel": grf.Matern(1.5, 2.0), "optimize": False}
+    settings = {
+        "numerics": grf.gp.Numerics(solver=solver),
+        "kernel": grf.Matern(1.5, 2.0),
+        "optimize": False,
+    }
     for unit in (1e-100, 1e-20, 1e20, 1e100):
         gp = _fit(grid, NODES, unit**0.5 * Y, output_scale=unit, noise=0.1 * unit, **settings)
         assert (gp.output_scale_, gp.noise_) == (unit, 0.1 * unit)
@@ -271,7 +341,9 @@ def test_a_fit_that_fails_leaves_nothing_of_the_one_before(grid):
         ({"noise": -1.0}, Y),
         ({"kernel": grf.Diffusion(1e6), "optimize": False, "noise": 0.01}, Y),
     ):
-        gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(2.0), optimize=False, noise=0.1).fit(NODES, Y)
+        gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(2.0), optimize=False, noise=0.1).fit(
+            NODES, Y
+        )
         kept = gp.get_params(deep=False)
         with pytest.raises((ValueError, UserWarning), match=r"must be|shorten"):
             gp.set_params(**settings).fit(NODES, y)
@@ -280,7 +352,9 @@ def test_a_fit_that_fails_leaves_nothing_of_the_one_before(grid):
 
 
 def test_questions_that_would_be_ignored_are_refused(grid):
-    gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(2.0), optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    gp = grf.GraphGPRegressor(
+        grid, kernel=grf.Diffusion(2.0), optimize=False, output_scale=1.0, noise=0.1, seed=0
+    )
     gp.fit([0, 1], [1.0, 0.0])
     for asked in ({"return_std": True}, {"return_cov": True}):
         with pytest.raises(ValueError, match="`quantiles` are returned alone"):

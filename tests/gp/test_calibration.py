@@ -1,13 +1,14 @@
-"""Simulation-based calibration: of draws from the prior, the posterior is right on average, in every respect.
+"""Simulation-based calibration: of draws from the prior, the posterior is right on average, in
+every respect.
 
-A truth drawn from the prior and draws from its posterior, given data drawn from the truth, are exchangeable: the
-truth's rank among s of them is uniform on 0 .. s, at any node. And what was not observed, less its mean and over
-its deviation, is standard normal. A constant, which has a flat prior, may be any: errors do not depend on it. With
-sampled rows deviations and draws are those of the predictor's error, so that the truths of the exact prior rank
-uniformly, too.
+A truth drawn from the prior and draws from its posterior, given data drawn from the truth, are
+exchangeable: the truth's rank among s of them is uniform on 0 .. s, at any node. And what was not
+observed, less its mean and over its deviation, is standard normal. A constant, which has a flat
+prior, may be any: errors do not depend on it. With sampled rows deviations and draws are those of
+the predictor's error, so that the truths of the exact prior rank uniformly, too.
 
-Source: Talts, Betancourt, Simpson, Vehtari and Gelman 2018, "Validating Bayesian Inference Algorithms with
-Simulation-Based Calibration", Theorem 1.
+Source: Talts, Betancourt, Simpson, Vehtari and Gelman 2018, "Validating Bayesian Inference
+Algorithms with Simulation-Based Calibration", Theorem 1.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ CONSTANT, SCALE, NOISE = 7.0, 2.0, 0.4
 N_DRAWS = 19
 # Means under calibration of u, u^2, z and z^2, with u = 2 rank / s - 1: an exact law, as z's.
 TRUTH = [0.0, (N_DRAWS + 2) / (3 * N_DRAWS), 0.0, 1.0]
-# Truths in the first round, which nearly always finds deviations that are 6 % too small or too large: six standard
-# errors of the mean of z^2, whose deviation is sqrt(2), are 0.12.
+# Truths in the first round, which nearly always finds deviations that are 6 % too small or too
+# large: six standard errors of the mean of z^2, whose deviation is sqrt(2), are 0.12.
 N_TRUTHS = 5_000
 
 
@@ -49,13 +50,17 @@ def graph():
 
 @pytest.fixture(scope="module")
 def observed(graph):
-    """Sixteen observations at 13 nodes, one of them off the grid; the node alone is not observed."""
+    """Sixteen observations at 13 nodes, one of them off the grid; the node alone is not
+    observed.
+    """
     nodes = np.random.default_rng(1).choice(40, 12, replace=False)
     return np.concatenate([nodes, nodes[:2], nodes[:1], [41]])
 
 
 class Trial:
-    """Truths from the exact prior and about a constant, and what a regressor says after seeing noisy values."""
+    """Truths from the exact prior and about a constant, and what a regressor says after seeing
+    noisy values.
+    """
 
     def __init__(self, graph, observed, sampler=None, **options):
         self.graph, self.observed = graph, observed
@@ -66,20 +71,30 @@ class Trial:
         self.root = np.sqrt(SCALE / variance) * KERNEL.dense_root(graph)
 
     def statistics(self, round_, n, narrowed=1.0):
-        """u, u^2, z and z^2 of n independent truths, shape (n, 4); the posterior's deviations times `narrowed`.
+        """u, u^2, z and z^2 of n independent truths, shape (n, 4); the posterior's deviations times
+        `narrowed`.
 
-        Each output of one regressor is a trial of its own: truth, noise and posterior draws are fresh.
+        Each output of one regressor is a trial of its own: truth, noise and posterior draws are
+        fresh.
         """
         rng = np.random.default_rng([round_, 11])
         truth = CONSTANT + self.root @ rng.standard_normal((self.graph.n_nodes, n))
         y = truth[self.observed] + np.sqrt(NOISE) * rng.standard_normal((self.observed.size, n))
         gp = grf.GraphGPRegressor(
-            self.graph, kernel=KERNEL, output_scale=SCALE, noise=NOISE, optimize=False, seed=0,
-            method=self.method, numerics=self.numerics,
-        ).fit(self.observed, y)  # fmt: skip
+            self.graph,
+            kernel=KERNEL,
+            output_scale=SCALE,
+            noise=NOISE,
+            optimize=False,
+            seed=0,
+            method=self.method,
+            numerics=self.numerics,
+        ).fit(self.observed, y)
         mean, std = gp.predict(return_std=True)
         each = np.arange(n)
-        anywhere = rng.integers(0, self.graph.n_nodes, n)  # one node of each truth: what is counted is independent
+        anywhere = rng.integers(
+            0, self.graph.n_nodes, n
+        )  # one node of each truth: what is counted is independent
         draws = gp.sample(n_samples=N_DRAWS, seed=1_000 + round_)[:, anywhere, each]
         draws = mean[anywhere, each] + narrowed * (draws - mean[anywhere, each])
         u = 2 * (draws < truth[anywhere, each]).sum(axis=0) / N_DRAWS - 1
@@ -89,7 +104,9 @@ class Trial:
 
 
 @pytest.mark.parametrize(("sampler", "options"), CASES)
-def test_truths_rank_uniformly_among_draws_and_deviations_are_as_said(graph, observed, sampler, options):
+def test_truths_rank_uniformly_among_draws_and_deviations_are_as_said(
+    graph, observed, sampler, options
+):
     assert_unbiased(Trial(graph, observed, sampler, **options).statistics, TRUTH, n0=N_TRUTHS)
 
 
@@ -99,9 +116,12 @@ def test_deviations_a_fifth_too_small_are_found(graph, observed, sampler):
     for columns in (slice(0, 2), slice(2, 4)):  # by the ranks alone, and by the deviations alone
         with pytest.raises(AssertionError, match="biased"):
             assert_unbiased(
-                lambda round_, n, columns=columns: trial.statistics(round_, n, narrowed=0.8)[:, columns],
-                TRUTH[columns], n0=N_TRUTHS,
-            )  # fmt: skip
+                lambda round_, n, columns=columns: trial.statistics(round_, n, narrowed=0.8)[
+                    :, columns
+                ],
+                TRUTH[columns],
+                n0=N_TRUTHS,
+            )
 
 
 @pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "features"])
@@ -112,15 +132,22 @@ def test_draws_that_forget_the_noise_are_found(graph, observed, sampler, monkeyp
     monkeypatch.setattr("graphrf.gp.posterior.by_rows.draw_normals", forgetful)
     trial = Trial(graph, observed, sampler)
     with pytest.raises(AssertionError, match="biased: projection 1"):
-        assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS)
+        assert_unbiased(
+            lambda round_, n: trial.statistics(round_, n)[:, :2], TRUTH[:2], n0=N_TRUTHS
+        )
 
 
 @pytest.mark.parametrize("sampler", [None, WALKS], ids=["series", "features"])
-def test_deviations_that_take_the_constant_as_known_are_found(graph, observed, sampler, monkeypatch):
+def test_deviations_that_take_the_constant_as_known_are_found(
+    graph, observed, sampler, monkeypatch
+):
     trial = Trial(graph, observed[:3], sampler)  # which leave the constant open
     assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS)
     monkeypatch.setattr(
-        "graphrf.gp.posterior.generalised_mean.GeneralisedMean.half", lambda self, unexplained: 0.0 * unexplained
+        "graphrf.gp.posterior.generalised_mean.GeneralisedMean.half",
+        lambda self, unexplained: 0.0 * unexplained,
     )
     with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS)
+        assert_unbiased(
+            lambda round_, n: trial.statistics(round_, n)[:, 2:], TRUTH[2:], n0=N_TRUTHS
+        )

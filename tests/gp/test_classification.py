@@ -1,4 +1,6 @@
-"""GraphGPClassifier: against dense algebra, in scikit-learn's tools, on little and on bad input, calibrated."""
+"""GraphGPClassifier: against dense algebra, in scikit-learn's tools, on little and on bad input,
+calibrated.
+"""
 
 import networkx as nx
 import numpy as np
@@ -49,13 +51,19 @@ def test_probabilities_are_those_of_dense_algebra(thirds, normalize, predictive)
     if predictive == "mode":
         np.testing.assert_allclose(proba, softmax(mean, axis=1), atol=1e-6)
     else:
-        spread = Curvature(own, mode.probabilities, np.ones(40)).covariances(matrix[nodes], np.diagonal(matrix))
+        spread = Curvature(own, mode.probabilities, np.ones(40)).covariances(
+            matrix[nodes], np.diagonal(matrix)
+        )
         draws = np.random.default_rng(1).standard_normal((20_000, 3))
         expected = integrated_softmax(mean, spread, draws)
-        np.testing.assert_allclose(proba, expected, atol=0.02)  # 5 deviations of 20,000 draws, and 512 points
+        np.testing.assert_allclose(
+            proba, expected, atol=0.02
+        )  # 5 deviations of 20,000 draws, and 512 points
         assert np.abs(proba - softmax(mean, axis=1)).max() > 0.05  # the mode's would be seen
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
-    np.testing.assert_array_equal(gp.predict([3, 3, 1]), gp.classes_[gp.predict_proba([3, 3, 1]).argmax(axis=1)])
+    np.testing.assert_array_equal(
+        gp.predict([3, 3, 1]), gp.classes_[gp.predict_proba([3, 3, 1]).argmax(axis=1)]
+    )
 
 
 @pytest.mark.parametrize("method", ["series", "features"])
@@ -82,7 +90,9 @@ def test_the_search_has_the_gradient_of_finite_differences(thirds, method, norma
     evidence = ClassEvidence(gram, known, normalize, trained)
 
     def at(point):
-        return evidence.gradient(Model(grf.Diffusion(point[0]), np.exp(point[1]), None), ("lengthscale",))
+        return evidence.gradient(
+            Model(grf.Diffusion(point[0]), np.exp(point[1]), None), ("lengthscale",)
+        )
 
     point, h = np.array([1.5, np.log(4.0)]), 1e-3
     gradient = at(point)[1]
@@ -100,7 +110,9 @@ def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
     assert gp.log_marginal_likelihood_ > fixed.log_marginal_likelihood_
     rest = np.setdiff1d(np.arange(144), nodes)
     assert gp.score(rest, labels[rest]) > 0.8
-    shuffled = np.random.default_rng(1).permutation(labels[nodes])  # negative control: labels that mean nothing
+    shuffled = np.random.default_rng(1).permutation(
+        labels[nodes]
+    )  # negative control: labels that mean nothing
     with pytest.warns(UserWarning, match="explains the labels no better than independent values"):
         other = grf.GraphGPClassifier(graph, method=method, seed=0).fit(nodes, shuffled)
     assert other.score(rest, labels[rest]) < 0.6
@@ -109,7 +121,9 @@ def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
 
 def test_a_subset_trains_and_all_labels_are_used(thirds):
     graph, labels, nodes = thirds
-    gp = grf.GraphGPClassifier(graph, max_train=15, hyperparameters="mode", seed=0).fit(nodes, labels[nodes])
+    gp = grf.GraphGPClassifier(graph, max_train=15, hyperparameters="mode", seed=0).fit(
+        nodes, labels[nodes]
+    )
     assert gp.n_observed_nodes_ == 40
     assert gp.n_points_ == 1
     again = grf.GraphGPClassifier(
@@ -121,7 +135,9 @@ def test_a_subset_trains_and_all_labels_are_used(thirds):
 def test_a_seed_gives_the_same_bits_on_any_number_of_threads(thirds):
     graph, labels, nodes = thirds
     one, two = (
-        grf.GraphGPClassifier(graph, **FIXED, method="features", n_threads=n).fit(nodes, labels[nodes])
+        grf.GraphGPClassifier(graph, **FIXED, method="features", n_threads=n).fit(
+            nodes, labels[nodes]
+        )
         for n in (1, 2)
     )
     np.testing.assert_array_equal(one.predict_proba(), two.predict_proba())
@@ -156,11 +172,13 @@ def test_integers_and_strings_are_classes_alike(thirds):
     )
 
 
-# -- little information -----------------------------------------------------------------------------
+# -- little information ----------------------------------------------------------------------------
 
 
 def test_nodes_out_of_reach_have_the_shares_of_the_classes():
-    graph = grf.from_edges([0, 1, 2, 4], [1, 2, 3, 5], n_nodes=7)  # two components and an isolated node
+    graph = grf.from_edges(
+        [0, 1, 2, 4], [1, 2, 3, 5], n_nodes=7
+    )  # two components and an isolated node
     gp = grf.GraphGPClassifier(graph, **FIXED).fit([0, 1, 3, 0], ["x", "x", "y", "x"])
     shares = gp.predict_proba([4, 5, 6])
     np.testing.assert_allclose(shares, np.tile(softmax(gp.class_bias_), (3, 1)), atol=1e-12)
@@ -181,7 +199,7 @@ def test_contradicting_labels_at_one_node_are_legal(thirds):
     assert trained.predict_proba([]).shape == (0, 2)
 
 
-# -- bad input ----------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,14 +222,22 @@ def test_bad_labels_are_refused(thirds, nodes, labels, error, message):
     ("settings", "error", "message"),
     [
         ({"predictive": "mean"}, ValueError, "`predictive` must be one of 'mode', 'integrated'"),
-        ({"hyperparameters": "best"}, ValueError, "`hyperparameters` must be one of 'average', 'mode'"),
+        (
+            {"hyperparameters": "best"},
+            ValueError,
+            "`hyperparameters` must be one of 'average', 'mode'",
+        ),
         ({"output_scale": 0.0}, ValueError, "`output_scale` must be greater than 0"),
         ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'diffusion'"),
         ({"method": "magic"}, ValueError, "`method` must be one of"),
         ({"normalize": 1}, TypeError, "`normalize` must be True or False"),
         ({"max_train": 0}, ValueError, "`max_train` must be at least 1"),
         ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
-        ({"sampler": grf.RandomWalks(8), "method": "series"}, ValueError, "`sampler` is for method='features'"),
+        (
+            {"sampler": grf.RandomWalks(8), "method": "series"},
+            ValueError,
+            "`sampler` is for method='features'",
+        ),
     ],
 )
 def test_bad_settings_are_refused_when_fitting(thirds, settings, error, message):
@@ -225,11 +251,13 @@ def test_predictions_before_a_fit_and_integrals_that_are_too_large_are_refused(t
     with pytest.raises(NotFittedError, match="call fit"):
         grf.GraphGPClassifier(graph).predict()
     monkeypatch.setattr("graphrf.gp.classification.LARGEST_CURVATURE", 6 * 39**2)
-    with pytest.raises(ValueError, match=r"at most 39 labelled nodes, got 40; use predictive='mode'"):
+    with pytest.raises(
+        ValueError, match=r"at most 39 labelled nodes, got 40; use predictive='mode'"
+    ):
         grf.GraphGPClassifier(graph, **FIXED, predictive="integrated").fit(nodes, labels[nodes])
 
 
-# -- few labels ------------------------------------------------------------------------------------------
+# -- few labels ------------------------------------------------------------------------------------
 
 
 def test_averages_are_those_of_fits_at_each_point(thirds):
@@ -250,16 +278,22 @@ def test_averages_are_those_of_fits_at_each_point(thirds):
 @pytest.mark.parametrize("shares", [(150, 150), (240, 60)])
 @pytest.mark.parametrize("hyperparameters", ["average", "mode"])
 def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyperparameters):
-    """By maximum likelihood the scale ran to a bound of its search: labels were nearly certain, or unlearned."""
+    """By maximum likelihood the scale ran to a bound of its search: labels were nearly certain, or
+    unlearned.
+    """
     graph = grf.Graph(
-        nx.to_scipy_sparse_array(nx.stochastic_block_model(shares, [[0.04, 0.01], [0.01, 0.04]], seed=1))
+        nx.to_scipy_sparse_array(
+            nx.stochastic_block_model(shares, [[0.04, 0.01], [0.01, 0.04]], seed=1)
+        )
     )
     truth = np.repeat([0, 1], shares)
     right, confidence = [], []
     for draw in range(6):
         nodes = np.random.default_rng(draw).choice(300, 12, replace=False)
         nodes[:2] = 0, 299
-        gp = grf.GraphGPClassifier(graph, hyperparameters=hyperparameters, seed=0).fit(nodes, truth[nodes])
+        gp = grf.GraphGPClassifier(graph, hyperparameters=hyperparameters, seed=0).fit(
+            nodes, truth[nodes]
+        )
         probabilities = gp.predict_proba()
         right.append(np.mean(probabilities.argmax(axis=1) == truth))
         confidence.append(probabilities.max(axis=1).mean())
@@ -267,11 +301,13 @@ def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyp
     assert abs(np.mean(confidence) - np.mean(right)) < 0.15
 
 
-# -- calibration ---------------------------------------------------------------------------------------
+# -- calibration -----------------------------------------------------------------------------------
 
 
 def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds):
-    """Laplace's own error is far below what 30 draws tell at this output scale; sharper probabilities are seen."""
+    """Laplace's own error is far below what 30 draws tell at this output scale; sharper
+    probabilities are seen.
+    """
     graph = thirds[0]
     kernel = grf.Diffusion(3.0)
     w, v = np.linalg.eigh(_dense(graph, kernel, True, 1.0))
@@ -296,7 +332,7 @@ def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds)
     assert abs(np.mean(sharp)) > 5 * np.std(sharp, ddof=1) / 30**0.5
 
 
-# -- metrics ---------------------------------------------------------------------------------------------
+# -- metrics ---------------------------------------------------------------------------------------
 
 
 def test_metrics_of_classifiers_are_their_formulas():
@@ -318,7 +354,12 @@ def test_metrics_of_classifiers_are_their_formulas():
 @pytest.mark.parametrize(
     ("labels", "proba", "error", "message"),
     [
-        (["a"], [[1.0, 0.0]], TypeError, r"`labels` must be columns.*np.searchsorted\(gp.classes_, labels\)"),
+        (
+            ["a"],
+            [[1.0, 0.0]],
+            TypeError,
+            r"`labels` must be columns.*np.searchsorted\(gp.classes_, labels\)",
+        ),
         ([0, 1], [[1.0, 0.0]], ValueError, "`probabilities` must have shape"),
         ([2], [[1.0, 0.0]], ValueError, r"`labels` must be in \[0, 1\]"),
         ([0], [[0.9, 0.0]], ValueError, "rows that sum to 1"),
@@ -330,7 +371,9 @@ def test_bad_probabilities_are_refused(labels, proba, error, message):
         metrics.log_loss(labels, proba)
 
 
-@pytest.mark.parametrize(("predictive", "hyperparameters"), [("mode", "average"), ("integrated", "mode")])
+@pytest.mark.parametrize(
+    ("predictive", "hyperparameters"), [("mode", "average"), ("integrated", "mode")]
+)
 def test_files_keep_the_predictions(tmp_path, predictive, hyperparameters):
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(5, 6)))
     labels = np.array(["west", "east"])[np.arange(30) % 6 // 3]
@@ -338,18 +381,31 @@ def test_files_keep_the_predictions(tmp_path, predictive, hyperparameters):
     for method in ("series", "precision", "features"):
         kernel = grf.Matern(nu=2.0, lengthscale=2.0)
         gp = grf.GraphGPClassifier(
-            graph, kernel=kernel, method=method, predictive=predictive, hyperparameters=hyperparameters, seed=0
+            graph,
+            kernel=kernel,
+            method=method,
+            predictive=predictive,
+            hyperparameters=hyperparameters,
+            seed=0,
         )
         gp.fit(nodes, labels[nodes]).save(tmp_path / "gp.npz", graph=method == "series")
-        loaded = grf.GraphGPClassifier.load(tmp_path / "gp.npz", graph=None if method == "series" else graph)
+        loaded = grf.GraphGPClassifier.load(
+            tmp_path / "gp.npz", graph=None if method == "series" else graph
+        )
         np.testing.assert_array_equal(loaded.predict_proba(), gp.predict_proba())
         np.testing.assert_array_equal(loaded.predict(), gp.predict())
-        assert (loaded.kernel_, loaded.converged_, loaded.n_observations_) == (gp.kernel_, gp.converged_, 10)
+        assert (loaded.kernel_, loaded.converged_, loaded.n_observations_) == (
+            gp.kernel_,
+            gp.converged_,
+            10,
+        )
     with pytest.raises(ValueError, match="must be given"):
         grf.GraphGPClassifier.load(tmp_path / "gp.npz")
     with pytest.raises(ValueError, match="fitted on"):
         grf.GraphGPClassifier.load(tmp_path / "gp.npz", graph=grf.from_edges([0], [1]))
-    other = grf.GraphGPRegressor(graph, kernel=grf.Matern(), optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    other = grf.GraphGPRegressor(
+        graph, kernel=grf.Matern(), optimize=False, output_scale=1.0, noise=0.1, seed=0
+    )
     other.fit([0, 1, 2], [0.0, 1.0, 3.0]).save(tmp_path / "other.npz")
     with pytest.raises(ValueError, match=r"GraphGPClassifier\.save"):
         grf.GraphGPClassifier.load(tmp_path / "other.npz")

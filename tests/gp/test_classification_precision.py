@@ -23,12 +23,18 @@ def halves():
 
 @pytest.mark.parametrize(
     ("kernel", "settings"),
-    [(KERNELS[0], {}), (KERNELS[1], {"normalize": False}), (KERNELS[2], {"predictive": "integrated"})],
+    [
+        (KERNELS[0], {}),
+        (KERNELS[1], {"normalize": False}),
+        (KERNELS[2], {"predictive": "integrated"}),
+    ],
 )
 def test_probabilities_are_those_of_the_series(halves, kernel, settings):
     graph, labels, nodes = halves
     fits = [
-        grf.GraphGPClassifier(graph, kernel=kernel, method=method, seed=0, **settings).fit(nodes, labels[nodes])
+        grf.GraphGPClassifier(graph, kernel=kernel, method=method, seed=0, **settings).fit(
+            nodes, labels[nodes]
+        )
         for method in ("series", "precision")
     ]
     assert [fit.method_ for fit in fits] == ["series", "precision"]
@@ -72,4 +78,6 @@ def test_what_has_no_sparse_precision_is_refused(halves, monkeypatch):
             gp.fit(nodes, labels[nodes])
     monkeypatch.setattr("graphrf.operators.sparse.ordering.available_memory", lambda: 1e4)
     with pytest.raises(FactorTooLargeError, match="use method='series'"):
-        grf.GraphGPClassifier(graph, kernel=KERNELS[0], method="precision").fit(nodes, labels[nodes])
+        grf.GraphGPClassifier(graph, kernel=KERNELS[0], method="precision").fit(
+            nodes, labels[nodes]
+        )

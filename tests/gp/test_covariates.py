@@ -1,4 +1,6 @@
-"""Covariates that come with observations and with questions: `fit(nodes, y, x=...)`, `predict(nodes, x=...)`."""
+"""Covariates that come with observations and with questions: `fit(nodes, y, x=...)`,
+`predict(nodes, x=...)`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,13 @@ KNOWN = {"kernel": SMOOTH, "optimize": False, "output_scale": 1.0, "noise": 0.1,
 
 @pytest.fixture(scope="module")
 def data(grid):
-    """A covariate frame at all nodes of a grid, normal values and counts, and the observed nodes."""
+    """A covariate frame at all nodes of a grid, normal values and counts, and the
+    observed nodes.
+    """
     rng = np.random.default_rng(5)
-    x = pd.DataFrame({"income": 50 + 10 * rng.standard_normal(144), "age": rng.integers(20, 60, 144)})
+    x = pd.DataFrame(
+        {"income": 50 + 10 * rng.standard_normal(144), "age": rng.integers(20, 60, 144)}
+    )
     smooth = grf.apply_root(grid, grf.Diffusion(6.0), rng.standard_normal(144))
     f = 0.05 * x["income"].to_numpy() - 0.02 * x["age"].to_numpy() + smooth / smooth.std()
     f += 0.1 * rng.standard_normal(144)
@@ -46,15 +52,21 @@ def test_they_are_the_covariates_of_the_mean(options, grid, data):
         gp.coefficients_["mean"].to_numpy(), whole.coefficients_["mean"].to_numpy(), rtol=1e-9
     )
     np.testing.assert_allclose(gp.predict(nodes), whole.predict(nodes), rtol=1e-9)
-    for found, expected in zip(gp.predict(x=x, return_std=True), whole.predict(return_std=True), strict=True):
+    for found, expected in zip(
+        gp.predict(x=x, return_std=True), whole.predict(return_std=True), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     swapped = x[["age", "income"]].iloc[[3, 70]]  # columns are found by their names
     np.testing.assert_allclose(gp.predict([3, 70], x=swapped), whole.predict([3, 70]), rtol=1e-9)
     np.testing.assert_allclose(
-        gp.sample([3, 70], 4, seed=1, x=x.iloc[[3, 70]]), whole.sample([3, 70], 4, seed=1), rtol=1e-9
+        gp.sample([3, 70], 4, seed=1, x=x.iloc[[3, 70]]),
+        whole.sample([3, 70], 4, seed=1),
+        rtol=1e-9,
     )
     np.testing.assert_allclose(
-        gp.log_density([3, 70], [1, 2], x=x.iloc[[3, 70]]), whole.log_density([3, 70], [1, 2]), rtol=1e-9
+        gp.log_density([3, 70], [1, 2], x=x.iloc[[3, 70]]),
+        whole.log_density([3, 70], [1, 2]),
+        rtol=1e-9,
     )
 
 
@@ -66,7 +78,9 @@ def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(gri
     np.testing.assert_allclose(
         gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_["mean"].iloc[1]
     )
-    np.testing.assert_allclose(gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes))  # it forgets them
+    np.testing.assert_allclose(
+        gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes)
+    )  # it forgets them
 
 
 def test_repeats_of_a_node_share_them(grid, data):
@@ -90,7 +104,9 @@ def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data
     np.testing.assert_array_equal(frame["mean"], gp.predict(asked, x=x.iloc[asked]))
     assert frame.index.tolist() == asked.tolist()
     prior = gp.output_scale_ / gp.mean_variance_ * gp.kernel_.dense(grid)[np.ix_(asked, asked)]
-    np.testing.assert_allclose(gp.prior_covariance(asked), prior, atol=1e-8)  # no covariates are needed
+    np.testing.assert_allclose(
+        gp.prior_covariance(asked), prior, atol=1e-8
+    )  # no covariates are needed
 
 
 def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, data, tmp_path):
@@ -113,14 +129,18 @@ def test_a_node_without_covariates_is_called_by_its_name():
 
 
 def test_the_offset_of_a_generalised_linear_model_is_an_exposure(grid):
-    with pytest.raises(TypeError, match=r"`offset` is not an argument of fit.*exposure=np.exp\(offset\)"):
+    with pytest.raises(
+        TypeError, match=r"`offset` is not an argument of fit.*exposure=np.exp\(offset\)"
+    ):
         grf.GraphGPRegressor(grid, likelihood="poisson").fit([0, 1], [2, 3], offset=[0.1, 0.2])
 
 
 def test_files_keep_them(grid, data, tmp_path):
     x, f, counts, nodes = data
     for likelihood, y in (("gaussian", f), ("poisson", counts)):
-        gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, likelihood=likelihood, hyperparameters="mode", seed=0)
+        gp = grf.GraphGPRegressor(
+            grid, kernel=SMOOTH, likelihood=likelihood, hyperparameters="mode", seed=0
+        )
         gp.fit(nodes, y[nodes], x=x.iloc[nodes]).save(tmp_path / "gp.npz")
         loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
         np.testing.assert_array_equal(loaded.predict(x=x), gp.predict(x=x))
@@ -160,7 +180,11 @@ def test_bad_covariates_are_refused(grid, data):
         (own.assign(income="much"), TypeError, "get_dummies"),
         (own["income"].astype(str), TypeError, "got text; pandas.get_dummies"),
         (own.assign(age=1.0), ValueError, "`x` must hold covariates that vary"),
-        (own.assign(age=2 * own["income"] + 1), ValueError, "`x` must hold covariates that are not collinear"),
+        (
+            own.assign(age=2 * own["income"] + 1),
+            ValueError,
+            "`x` must hold covariates that are not collinear",
+        ),
         (pd.concat([own, own], axis=1), ValueError, "different names"),
         (1e200 * own, ValueError, "at most 1e\\+150"),
     ):

@@ -1,4 +1,6 @@
-"""Regressor and classifier as estimators: nested parameters, tags, weights, names of columns, data frames."""
+"""Regressor and classifier as estimators: nested parameters, tags, weights, names of columns, data
+frames.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ import graphrf as grf
 NODES = np.arange(0, 144, 4)
 Y = np.sin(NODES / 12) + 0.1 * np.random.default_rng(0).standard_normal(NODES.size)
 LABELS = np.where(Y > 0, "up", "down")
-FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1.0, "noise": 0.1, "seed": 0}
+FIXED = {
+    "kernel": grf.Diffusion(2.0),
+    "optimize": False,
+    "output_scale": 1.0,
+    "noise": 0.1,
+    "seed": 0,
+}
 
 
 @pytest.fixture
@@ -24,7 +32,9 @@ def regressor(grid):
 
 @pytest.fixture
 def classifier(grid):
-    return grf.GraphGPClassifier(grid, **{name: value for name, value in FIXED.items() if name != "noise"})
+    return grf.GraphGPClassifier(
+        grid, **{name: value for name, value in FIXED.items() if name != "noise"}
+    )
 
 
 def test_grid_search_sees_hyperparameters_of_kernels(regressor):
@@ -55,13 +65,18 @@ def test_nested_parameters_replace_the_object_and_change_no_other(grid):
         10,
     )
     assert (gp.kernel, gp.numerics.sampler) == (kernel, sampler)
-    assert other.set_params(kernel=grf.Diffusion(1.0), kernel__lengthscale=4.0).kernel == grf.Diffusion(4.0)
+    assert other.set_params(
+        kernel=grf.Diffusion(1.0), kernel__lengthscale=4.0
+    ).kernel == grf.Diffusion(4.0)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel__foo": 1.0}, r"Invalid parameter 'kernel__foo' .*Diffusion\(lengthscale=2.0\) has laplacian"),
+        (
+            {"kernel__foo": 1.0},
+            r"Invalid parameter 'kernel__foo' .*Diffusion\(lengthscale=2.0\) has laplacian",
+        ),
         ({"noise__foo": 1.0}, "Invalid parameter 'noise__foo' .* float 0.1 has none"),
         ({"foo__bar": 1.0}, "Invalid parameter 'foo__bar'"),
         ({"foo": 1.0}, "Invalid parameter 'foo'"),
@@ -97,7 +112,9 @@ def test_the_one_feature_is_the_node(regressor, classifier):
 
 
 def test_nodes_are_no_metadata(regressor):
-    assert {"sample_weight", "exposure", "trials"} <= set(regressor.get_metadata_routing().fit.requests)
+    assert {"sample_weight", "exposure", "trials"} <= set(
+        regressor.get_metadata_routing().fit.requests
+    )
     assert "nodes" not in regressor.get_metadata_routing().fit.requests
     assert "nodes" not in regressor.get_metadata_routing().predict.requests
 
@@ -114,7 +131,9 @@ def test_weights_are_inverse_noise_variances(grid, method):
     assert gp.noise_ == 0.1
     _, std = gp.predict([3], return_std="observation")  # of an observation with weight 1
     assert std[0] ** 2 == pytest.approx(gp.predict([3], return_std=True)[1][0] ** 2 + 0.1)
-    both = grf.GraphGPRegressor(grid, **settings | {"noise": np.full(NODES.size, 0.1)}).fit(NODES, Y, weights)
+    both = grf.GraphGPRegressor(grid, **settings | {"noise": np.full(NODES.size, 0.1)}).fit(
+        NODES, Y, weights
+    )
     np.testing.assert_allclose(both.predict(), known.predict(), rtol=1e-8)
 
 
@@ -123,21 +142,28 @@ def test_trained_noise_is_that_of_weight_one(grid):
     plain, weighted = (clone(gp).fit(NODES, Y, weights) for weights in (None, 1.0))
     assert plain.noise_ == weighted.noise_
     noisy = clone(gp).fit(NODES, Y, 0.5)
-    assert noisy.noise_ == pytest.approx(0.5 * plain.noise_, rel=0.2)  # the prior is of the noise of weight 1
+    assert noisy.noise_ == pytest.approx(
+        0.5 * plain.noise_, rel=0.2
+    )  # the prior is of the noise of weight 1
 
 
 def test_weights_count_labels_and_repeated_observations(regressor, classifier, tmp_path):
     weights = np.repeat([0.0, 2.0, 1.0], [4, 16, 16])
     kept = np.repeat(np.arange(NODES.size), weights.astype(int))
     for model, y, answer in ((regressor, Y, "predict"), (classifier, LABELS, "predict_proba")):
-        weighted, repeated = clone(model).fit(NODES, y, weights), clone(model).fit(NODES[kept], y[kept])
+        weighted, repeated = (
+            clone(model).fit(NODES, y, weights),
+            clone(model).fit(NODES[kept], y[kept]),
+        )
         found = getattr(weighted, answer)()
         np.testing.assert_allclose(found, getattr(repeated, answer)(), rtol=1e-9, atol=1e-12)
         assert weighted.n_observations_ == 32
         halves = clone(model).fit(NODES, y, 0.5 * weights)
         halves.save(tmp_path / "model.npz")
         loaded = type(model).load(tmp_path / "model.npz")
-        np.testing.assert_allclose(getattr(loaded, answer)(), getattr(halves, answer)(), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(loaded, answer)(), getattr(halves, answer)(), rtol=1e-9, atol=1e-12
+        )
         assert np.abs(getattr(halves, answer)() - found).max() > 1e-3
 
 

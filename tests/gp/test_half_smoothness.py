@@ -1,4 +1,6 @@
-"""Gaussian processes by sparse precisions with hidden layers: Matern kernels of smoothness 1/2, 3/2 and 5/2."""
+"""Gaussian processes by sparse precisions with hidden layers: Matern kernels of smoothness 1/2, 3/2
+and 5/2.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,18 @@ def _dense(graph, kernel, nodes, y):
     inner = k[np.ix_(nodes, nodes)] + NOISE * np.eye(nodes.size)
     solved = np.linalg.solve(inner, np.column_stack([y, k[nodes]]))
     variances = np.diagonal(k) - np.einsum("ij,ij->j", k[nodes], solved[:, 1:])
-    log_likelihood = -0.5 * (y @ solved[:, 0] + np.linalg.slogdet(inner)[1] + y.size * np.log(2 * np.pi))
+    log_likelihood = -0.5 * (
+        y @ solved[:, 0] + np.linalg.slogdet(inner)[1] + y.size * np.log(2 * np.pi)
+    )
     return k[:, nodes] @ solved[:, 0], np.sqrt(variances), log_likelihood
 
 
-FIXED = {"noise": NOISE, "output_scale": 1.0, "numerics": grf.gp.Numerics(normalize=False), "mean": "zero"}
+FIXED = {
+    "noise": NOISE,
+    "output_scale": 1.0,
+    "numerics": grf.gp.Numerics(normalize=False),
+    "mean": "zero",
+}
 SETTINGS = FIXED | {"method": "precision", "seed": 0}
 
 
@@ -102,7 +111,9 @@ def test_counts_are_those_of_the_series(graph, observed):
         for method in ("series", "precision")
     )
     asked = np.arange(graph.n_nodes - 1)
-    for one, other in zip(*(gp.predict(asked, return_std=True) for gp in (series, layers)), strict=True):
+    for one, other in zip(
+        *(gp.predict(asked, return_std=True) for gp in (series, layers)), strict=True
+    ):
         np.testing.assert_allclose(other, one, rtol=5 * OFF)
 
 
@@ -122,7 +133,9 @@ def test_terms_of_nodes_are_those_of_dense_algebra(graph, observed):
     nodes, y = observed[0], observed[1] + 0.4 * np.random.default_rng(6).standard_normal(90)
     nu = 1.5
     term = Nodes(graph, grf.Matern(nu=nu, lengthscale=4.0))
-    model = LatentGaussianModel("y ~ 1", term, coefficient_deviation=5.0, hyperparameters="mode", seed=0)
+    model = LatentGaussianModel(
+        "y ~ 1", term, coefficient_deviation=5.0, hyperparameters="mode", seed=0
+    )
     model.fit(pandas.DataFrame({"y": y, "node": nodes}))
     found = model.summary()["mean"]
     kernel = grf.Matern(nu=nu, lengthscale=found["lengthscale(node)"])

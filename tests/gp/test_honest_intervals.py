@@ -1,4 +1,6 @@
-"""Intervals that hold by default: what training, the mean's uncertainty and sampled rows must not hide."""
+"""Intervals that hold by default: what training, the mean's uncertainty and sampled rows must not
+hide.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ LONG = grf.Diffusion(8.0)
 
 @pytest.fixture(scope="module")
 def hubs():
-    """A preferential-attachment graph, on which the smoothest function of a long kernel is nearly constant."""
+    """A preferential-attachment graph, on which the smoothest function of a long kernel is nearly
+    constant.
+    """
     return grf.load_graph(nx.barabasi_albert_graph(600, 4, seed=0))
 
 
@@ -42,10 +46,16 @@ def test_a_deviation_is_the_same_whoever_asks(hubs, dense):
     _, nodes, y = _draw(dense, 300, 1)
     rest = np.setdiff1d(np.arange(600), nodes)
     gp = grf.GraphGPRegressor(
-        hubs, kernel=LONG, optimize=False, output_scale=1.0, noise=0.1, seed=0, method="features",
+        hubs,
+        kernel=LONG,
+        optimize=False,
+        output_scale=1.0,
+        noise=0.1,
+        seed=0,
+        method="features",
         numerics=grf.gp.Numerics(solver="cg"),
         hyperparameters="mode",
-    ).fit(nodes, y)  # fmt: skip
+    ).fit(nodes, y)
     few = gp.predict(rest[:64], return_std=True)[1]
     more = gp.predict(rest[:65], return_std=True)[1][:64]
     drawn = gp.sample(rest[:64], n_samples=1_000, seed=1).std(axis=0)
@@ -55,11 +65,13 @@ def test_a_deviation_is_the_same_whoever_asks(hubs, dense):
     np.testing.assert_allclose(np.mean((more / few) ** 2), 1.0, atol=6 * (2 / 64) ** 0.5)
     np.testing.assert_allclose(drawn**2, few**2, rtol=6 * (2 / 1_000) ** 0.5)
     # and it is the error of the mean that is in use: of 236 nodes, few of them independent
-    errors = np.array([
-        (gp.fit(nodes, y).predict(rest) - f[rest]) / gp.predict(rest, return_std=True)[1]
-        for f, nodes, y in (_draw(dense, 300, seed) for seed in range(2))
-        for rest in [np.setdiff1d(np.arange(600), nodes)]
-    ])  # fmt: skip
+    errors = np.array(
+        [
+            (gp.fit(nodes, y).predict(rest) - f[rest]) / gp.predict(rest, return_std=True)[1]
+            for f, nodes, y in (_draw(dense, 300, seed) for seed in range(2))
+            for rest in [np.setdiff1d(np.arange(600), nodes)]
+        ]
+    )
     assert 0.5 < np.mean(errors**2) < 2.0
 
 
@@ -77,9 +89,13 @@ def test_training_a_parameter_never_gives_less_than_fixing_it(hubs, dense, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of ends of the search
         free = grf.GraphGPRegressor(hubs, **given).fit(nodes, y)
-        fixed = [grf.GraphGPRegressor(hubs, noise=noise, **given).fit(nodes, y) for noise in (0.02, 0.1, 0.5)]
+        fixed = [
+            grf.GraphGPRegressor(hubs, noise=noise, **given).fit(nodes, y)
+            for noise in (0.02, 0.1, 0.5)
+        ]
     assert free.converged_
-    # it stops where a step gains less than 1e-7 of the likelihood, or the slope is a thousandth of a nat
+    # it stops where a step gains less than 1e-7 of the likelihood, or the slope is a thousandth of
+    # a nat
     assert free.log_marginal_likelihood_ > max(gp.log_marginal_likelihood_ for gp in fixed) - 0.01
 
 
@@ -110,12 +126,20 @@ def test_the_stated_likelihood_is_that_of_the_model_in_use():
     y = 1.0 + rng.standard_normal(200)
     for settings in ({"output_scale": 1.0}, {}):
         gp = grf.GraphGPRegressor(
-            graph, kernel=grf.Diffusion(3.0), optimize=False, noise=0.3, seed=0, hyperparameters="mode", **settings
+            graph,
+            kernel=grf.Diffusion(3.0),
+            optimize=False,
+            noise=0.3,
+            seed=0,
+            hyperparameters="mode",
+            **settings,
         ).fit(nodes, y)
         a = gp.prior_covariance(nodes) + 0.3 * np.eye(200)
         ones, rest = np.linalg.solve(a, np.ones(200)), y - gp.mean_
         assert np.isclose(gp.mean_, ones @ y / ones.sum())
-        expected = -0.5 * (rest @ np.linalg.solve(a, rest) + np.linalg.slogdet(a)[1] + 200 * np.log(2 * np.pi))
+        expected = -0.5 * (
+            rest @ np.linalg.solve(a, rest) + np.linalg.slogdet(a)[1] + 200 * np.log(2 * np.pi)
+        )
         assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=0, atol=1e-3)
 
 
@@ -123,7 +147,13 @@ def test_each_observation_may_have_its_own_noise(hubs, dense):
     _, nodes, y = _draw(dense, 50, 3)
     nodes, y = np.r_[nodes, nodes[:7]], np.r_[y, y[:7] + 0.5]
     noise = np.random.default_rng(0).uniform(0.05, 0.8, 57)
-    given = {"kernel": LONG, "optimize": False, "output_scale": 1.0, "seed": 0, "hyperparameters": "mode"}
+    given = {
+        "kernel": LONG,
+        "optimize": False,
+        "output_scale": 1.0,
+        "seed": 0,
+        "hyperparameters": "mode",
+    }
     gp = grf.GraphGPRegressor(hubs, noise=noise, **given).fit(nodes, y)
     root = LONG.dense_root(hubs) / np.sqrt(np.diagonal(LONG.dense(hubs)).mean())
     mean, covariance = dense_posterior(root, nodes, y, noise)
@@ -132,7 +162,9 @@ def test_each_observation_may_have_its_own_noise(hubs, dense):
     np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance)), rtol=1e-3)
     a = dense[np.ix_(nodes, nodes)] + np.diag(noise)
     rest = y - gp.mean_
-    expected = -0.5 * (rest @ np.linalg.solve(a, rest) + np.linalg.slogdet(a)[1] + 57 * np.log(2 * np.pi))
+    expected = -0.5 * (
+        rest @ np.linalg.solve(a, rest) + np.linalg.slogdet(a)[1] + 57 * np.log(2 * np.pi)
+    )
     assert np.isclose(gp.log_marginal_likelihood_, expected, rtol=0, atol=1e-3)
     np.testing.assert_array_equal(gp.noise_, noise)
     same = grf.GraphGPRegressor(hubs, noise=np.full(57, 0.2), **given).fit(nodes, y)
@@ -168,7 +200,9 @@ def _coverages(graph, truth, n, seed, **settings):
 
 
 def test_twenty_observations_have_intervals_that_hold():
-    """A draw is one number here, for its nodes are dependent; maximum likelihood holds 0.6 to 0.8 of them."""
+    """A draw is one number here, for its nodes are dependent; maximum likelihood holds 0.6 to 0.8
+    of them.
+    """
     graph = grf.load_graph(nx.random_geometric_graph(200, 0.13, seed=3))
     kernel = grf.Diffusion(3.0)
     ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(10)])
@@ -181,7 +215,8 @@ def test_twenty_observations_have_intervals_that_hold():
 
 @pytest.mark.more
 def test_f_is_held_where_it_was_observed_if_it_hardly_varies():
-    """Draws that are nearly constant, whose observations are noise; a rough kernel explains these, too.
+    """Draws that are nearly constant, whose observations are noise; a rough kernel explains these,
+    too.
 
     Over 24 draws 0.94 and, without noise alone and with less noise expected, 0.88.
     """
@@ -214,9 +249,10 @@ def test_noise_alone_stands_beside_other_hyperparameters_where_it_is_probable():
 def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should():
     """Rank calibration over draws of the priors themselves.
 
-    A truth whose hyperparameters are drawn from the prior is at any node exchangeable with draws of the posterior:
-    its probability under the predictive mixture is uniform, so that 95 % intervals hold it at a rate of 0.95, but
-    for the eight points and the prior's units, the sample variance of y in place of the true one.
+    A truth whose hyperparameters are drawn from the prior is at any node exchangeable with draws of
+    the posterior: its probability under the predictive mixture is uniform, so that 95 % intervals
+    hold it at a rate of 0.95, but for the eight points and the prior's units, the sample variance
+    of y in place of the true one.
     """
     graph = grf.load_graph(nx.random_geometric_graph(60, 0.2, seed=1))
     prior = grf.gp.HyperparameterPrior((3.0, 1.5), (1.0, 1.5), (0.2, 1.5), noise_alone=0.0)
@@ -239,7 +275,12 @@ def test_hyperparameters_drawn_from_the_prior_are_averaged_over_as_they_should()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 gp = grf.GraphGPRegressor(
-                    graph, kernel="diffusion", prior=prior, hyperparameters="average", mean="zero", seed=0
+                    graph,
+                    kernel="diffusion",
+                    prior=prior,
+                    hyperparameters="average",
+                    mean="zero",
+                    seed=0,
                 ).fit(nodes, y)
             mean, std = gp.predict([other], return_std=True)
             inside[row] = abs(mean[0] - f[other]) < 1.96 * std[0]
@@ -257,7 +298,9 @@ def test_what_varies_at_few_nodes_is_seen_wherever_it_is():
     y[:4] = 1.0, 2.0, 1.5, 1.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        gp = grf.GraphGPRegressor(graph, kernel="diffusion", seed=0).fit(np.arange(0, 900, 3), y[::3] + y[:300])
+        gp = grf.GraphGPRegressor(graph, kernel="diffusion", seed=0).fit(
+            np.arange(0, 900, 3), y[::3] + y[:300]
+        )
     assert gp.output_scale_ != 1.0
     assert gp.predict([0])[0] > 0.5
 
@@ -268,9 +311,13 @@ def test_what_varies_at_few_nodes_is_seen_wherever_it_is():
 def test_both_laplacians_and_all_kernels_are_compared_and_told():
     graph = grf.load_graph(nx.barabasi_albert_graph(300, 2, seed=0))
     rng = np.random.default_rng(0)
-    truth = grf.apply_root(graph, grf.Diffusion(1.5, laplacian="combinatorial"), rng.standard_normal(300))
+    truth = grf.apply_root(
+        graph, grf.Diffusion(1.5, laplacian="combinatorial"), rng.standard_normal(300)
+    )
     nodes = rng.choice(300, 150, replace=False)
-    gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, truth[nodes] + 0.05 * rng.standard_normal(150))
+    gp = grf.GraphGPRegressor(graph, seed=0).fit(
+        nodes, truth[nodes] + 0.05 * rng.standard_normal(150)
+    )
     assert gp.method_ == "precision"
     assert len(automatic_kernels(graph)) == 8
     assert len(gp.candidates_) == 6  # nu = 0.5 has no sparse precision
@@ -295,7 +342,12 @@ def test_noise_lost_in_rounding_is_told():
 
 def test_a_cut_series_that_shows_beside_the_noise_is_told():
     path = grf.load_graph(nx.path_graph(4))
-    settings = {"kernel": grf.kernels.InverseCosine(), "optimize": False, "output_scale": 1.0, "seed": 0}
+    settings = {
+        "kernel": grf.kernels.InverseCosine(),
+        "optimize": False,
+        "output_scale": 1.0,
+        "seed": 0,
+    }
     with pytest.warns(UserWarning, match="had to be cut"):
         grf.GraphGPRegressor(path, noise=1e-6, **settings).fit(range(4), [1.0, 2.0, 0.0, 1.0])
 
@@ -303,11 +355,14 @@ def test_a_cut_series_that_shows_beside_the_noise_is_told():
 @pytest.mark.parametrize(
     ("prior", "words"),
     [
-        ("strong", "`prior` must be"), (3, "`prior` must be"), ({"nois": (1, 2)}, "noise"),
-        ({"noise": (0.0, 2.0)}, "median of noise"), ({"noise": (1.0, 1.0)}, "factor of noise"), ({"noise": 3},
-        "noise"),
+        ("strong", "`prior` must be"),
+        (3, "`prior` must be"),
+        ({"nois": (1, 2)}, "noise"),
+        ({"noise": (0.0, 2.0)}, "median of noise"),
+        ({"noise": (1.0, 1.0)}, "factor of noise"),
+        ({"noise": 3}, "noise"),
     ],
-)  # fmt: skip
+)
 def test_priors_out_of_range_are_refused(prior, words):
     path = grf.load_graph(nx.path_graph(4))
     with pytest.raises((ValueError, TypeError), match=words):
@@ -316,7 +371,9 @@ def test_priors_out_of_range_are_refused(prior, words):
 
 def test_the_name_that_scikit_learn_has_for_noise_is_answered():
     path = grf.load_graph(nx.path_graph(4))
-    with pytest.raises(TypeError, match="`alpha` is scikit-learn's name of the noise variance: pass `noise`"):
+    with pytest.raises(
+        TypeError, match="`alpha` is scikit-learn's name of the noise variance: pass `noise`"
+    ):
         grf.GraphGPRegressor(path, alpha=0.1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'alfa'"):
         grf.GraphGPRegressor(path, alfa=0.1)
@@ -326,9 +383,9 @@ def test_a_prior_moves_what_the_data_leave_open():
     path = grf.load_graph(nx.path_graph(12))
     y = [0.0, 0.3, 0.1, 0.9, 1.0]
     little, much = (
-        grf.GraphGPRegressor(path, prior={"noise": (median, 1.2)}, hyperparameters="mode", seed=0).fit(
-            range(0, 10, 2), y
-        )
+        grf.GraphGPRegressor(
+            path, prior={"noise": (median, 1.2)}, hyperparameters="mode", seed=0
+        ).fit(range(0, 10, 2), y)
         for median in (0.001, 0.5)
     )
     assert little.noise_ < 0.01 * much.noise_

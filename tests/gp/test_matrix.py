@@ -1,4 +1,6 @@
-"""Every estimator by every convenience: what one can, all can, or the table in the documentation says why not."""
+"""Every estimator by every convenience: what one can, all can, or the table in the documentation
+says why not.
+"""
 
 import re
 from pathlib import Path
@@ -101,7 +103,7 @@ def shuffled(series):
     return series.sample(frac=1.0, random_state=3)
 
 
-# -- labels --------------------------------------------------------------------------------------------
+# -- labels ----------------------------------------------------------------------------------------
 
 
 @by(ON_NODES)
@@ -133,7 +135,8 @@ def test_labels_that_differ_are_refused_with_labels_of_both_sides(case):
     for index in ([f"X{k}" for k in range(16)], [*names[:-1], "E99"], range(200, 216)):
         y = pandas.Series(case.y(), index=pandas.Index(list(index)))
         with pytest.raises(
-            ValueError, match=rf"`(y|labels)` has the labels .*{y.index[0]}.* the rows have .*{names[0]}"
+            ValueError,
+            match=rf"`(y|labels)` has the labels .*{y.index[0]}.* the rows have .*{names[0]}",
         ):
             case.make().fit(names, y, **case.extra())
     twice = pandas.Series(case.y(), index=[names[0], *names[:-1]])
@@ -164,7 +167,9 @@ def test_every_argument_is_aligned_or_refused(argument, name, values):
     y = pandas.Series(case.y(), index=names)
 
     def fit(own, y=y):
-        settings, arguments = ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        settings, arguments = (
+            ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        )
         return everywhere(case.make(**settings).fit(y, **{**case.extra(), **arguments}))
 
     own = pandas.Series(values, index=names)
@@ -192,7 +197,9 @@ def test_covariates_are_aligned_in_fit_and_predict(name):
     gp = case.fit(x=shuffled(x))
     assert gp.coefficients_.index.tolist() == ["constant", "level", "slope"]
     np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)), expected, rtol=1e-9)
-    np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        gp.predict(PLACES, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9
+    )
     with pytest.raises(ValueError, match=r"`x` has the labels 'X', .* the rows have"):
         gp.predict(names[:2], x=x.set_axis(["X", *PLACES[1:]]).iloc[:2])
 
@@ -201,7 +208,9 @@ def test_covariates_of_all_nodes_are_aligned():
     case = ALL["gaussian"]
     x = pandas.DataFrame({"level": np.cos(np.arange(N))}, index=PLACES)
     expected = case.fit(settings={"mean": x.to_numpy()}).predict()
-    np.testing.assert_allclose(case.fit(settings={"mean": shuffled(x)}).predict(), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        case.fit(settings={"mean": shuffled(x)}).predict(), expected, rtol=1e-9
+    )
     with pytest.raises(ValueError, match=r"`mean` has the labels 'X0'"):
         case.fit(settings={"mean": x.set_axis([f"X{k}" for k in range(N)])})
 
@@ -227,21 +236,35 @@ MOVED = [int(k) for k in np.random.default_rng(2).permutation(N)]
 def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen, names):
     case, own = ALL[name], np.resize(values, N)
     if name == "along" and names is MOVED:
-        pytest.skip("places along edges refuse integers that can be names and positions, beside whatever comes")
-    y, extra = np.resize(case.y(), N)[seen], {key: np.resize(each, N)[seen] for key, each in case.extra().items()}
+        pytest.skip(
+            "places along edges refuse integers that can be names and positions, beside whatever "
+            "comes"
+        )
+    y, extra = (
+        np.resize(case.y(), N)[seen],
+        {key: np.resize(each, N)[seen] for key, each in case.extra().items()},
+    )
     index = pandas.Index([names[place] for place in seen])
 
     def fit(nodes, y, given):
-        settings, arguments = ({argument: given}, {}) if argument == "noise" else ({}, {argument: given})
+        settings, arguments = (
+            ({argument: given}, {}) if argument == "noise" else ({}, {argument: given})
+        )
         return case.make(names, **settings).fit(nodes, y, **{**extra, **arguments})
 
     alone = [(pandas.Series(y, index), None)]
-    for nodes, labelled in [*alone, (index.tolist(), pandas.Series(y, index))] if names is PLACES else alone:
+    for nodes, labelled in (
+        [*alone, (index.tolist(), pandas.Series(y, index))] if names is PLACES else alone
+    ):
         for numbered in (pandas.Series(own[seen]), pandas.DataFrame({"own": own[seen]})):
             with pytest.raises(ValueError, match=rf"`{argument}` has (the )?labels,? 0, 1"):
                 fit(nodes, labelled, numbered)
-        if names is MOVED and len(seen) < N and name != "along":  # in the order of all nodes, or by names
-            with pytest.raises(ValueError, match=f"`{argument}` has labels, 0, 1, .* in other orders"):
+        if (
+            names is MOVED and len(seen) < N and name != "along"
+        ):  # in the order of all nodes, or by names
+            with pytest.raises(
+                ValueError, match=f"`{argument}` has labels, 0, 1, .* in other orders"
+            ):
                 fit(nodes, labelled, pandas.Series(own))
 
 
@@ -250,7 +273,9 @@ def test_observations_are_not_taken_by_numbers_that_may_be_of_rows():
     with pytest.raises(ValueError, match=r"`y` has labels, 0, 1, .* in other orders"):
         case.make(MOVED).fit(pandas.Series(y))
     by_name = case.make(MOVED).fit(pandas.Series(y, list(range(N)))).predict()
-    np.testing.assert_allclose(by_name, case.make(MOVED).fit(dict(zip(MOVED, y[MOVED], strict=True))).predict())
+    np.testing.assert_allclose(
+        by_name, case.make(MOVED).fit(dict(zip(MOVED, y[MOVED], strict=True))).predict()
+    )
     with pytest.raises(
         ValueError, match=r"`index of y` must be nodes of the graph, got 'X'; names here look like"
     ):
@@ -263,17 +288,23 @@ def test_repeated_nodes_are_repeated_observations_and_repeated_labels_elsewhere_
     case, names = ALL["poisson"], [PLACES[0], PLACES[1], PLACES[0]]
     y, exposure = pandas.Series([3.0, 4.0, 5.0], names), pandas.Series([1.0, 2.0, 3.0], names)
     expected = case.make().fit(names, y.to_numpy(), exposure=exposure.to_numpy()).predict()
-    np.testing.assert_array_equal(case.make().fit(y, exposure=exposure).predict(), expected)  # the same index
+    np.testing.assert_array_equal(
+        case.make().fit(y, exposure=exposure).predict(), expected
+    )  # the same index
     with pytest.raises(ValueError, match=f"`exposure` has repeated labels, such as '{PLACES[0]}'"):
         case.make().fit(y, exposure=exposure[::-1].iloc[[1, 0, 2]])
 
 
-@pytest.mark.parametrize(("argument", "name", "values"), [own for own in ARGUMENTS if own[0] != "x"])
+@pytest.mark.parametrize(
+    ("argument", "name", "values"), [own for own in ARGUMENTS if own[0] != "x"]
+)
 def test_a_data_frame_of_one_column_is_that_column(argument, name, values):
     case, y = ALL[name], pandas.Series(ALL[name].y(), [PLACES[k] for k in SEEN])
     found = []
     for own in (values, shuffled(pandas.DataFrame({"own": values}, y.index))):
-        settings, arguments = ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        settings, arguments = (
+            ({argument: own}, {}) if argument == "noise" else ({}, {argument: own})
+        )
         found.append(everywhere(case.make(**settings).fit(y, **{**case.extra(), **arguments})))
     np.testing.assert_allclose(*found, rtol=1e-9)
 
@@ -284,11 +315,13 @@ def test_messages_name_columns_by_their_titles():
     for given in ({"settings": {"mean": table}}, {"x": table}):
         with pytest.raises(TypeError, match=r"got text in the column 'kind'; pandas\.get_dummies"):
             case.fit(**given)
-    with pytest.raises(ValueError, match="vary over the observed nodes, and column 'kind' does not"):
+    with pytest.raises(
+        ValueError, match="vary over the observed nodes, and column 'kind' does not"
+    ):
         case.fit(x=table.assign(kind=1.0))
 
 
-# -- names ---------------------------------------------------------------------------------------------
+# -- names -----------------------------------------------------------------------------------------
 
 NAMES = {
     "integers": [1000 + 7 * k for k in range(N)],
@@ -317,7 +350,7 @@ def test_names_of_any_kind_in_any_container(name, kind):
     )
 
 
-# -- answers -------------------------------------------------------------------------------------------
+# -- answers ---------------------------------------------------------------------------------------
 
 
 @by(ALL)
@@ -365,8 +398,9 @@ def test_quantiles_and_probabilities_agree_with_draws_and_each_other(case):
         assert np.isclose(gp.probability(below=float(quantile[node]))[node], level, atol=1e-6)
     np.testing.assert_allclose(
         gp.probability(above=float(low.min()), below=float(high.max())),
-        1 - gp.probability(below=float(low.min())) - gp.probability(above=float(high.max())), atol=1e-12,
-    )  # fmt: skip
+        1 - gp.probability(below=float(low.min())) - gp.probability(above=float(high.max())),
+        atol=1e-12,
+    )
     assert list(gp.probability(above=at, as_frame=True).columns) == ["probability"]
     for bounds in ({}, {"above": 1.0, "below": 0.0}, {"above": np.nan}):
         with pytest.raises(ValueError, match="`above`"):
@@ -376,10 +410,15 @@ def test_quantiles_and_probabilities_agree_with_draws_and_each_other(case):
 @by(REGRESSORS)
 def test_quantiles_of_a_new_observation_are_further_apart_than_those_of_its_expectation(case):
     gp, levels = case.fit(), (0.1, 0.5, 0.9)
-    expected, observed = gp.predict(quantiles=levels), gp.predict(return_std="observation", quantiles=levels)
+    expected, observed = (
+        gp.predict(quantiles=levels),
+        gp.predict(return_std="observation", quantiles=levels),
+    )
     if case.likelihood == "gaussian":
         mean, std = gp.predict(return_std="observation")
-        np.testing.assert_allclose(observed, mean[:, None] + std[:, None] * [-1.2815516, 0, 1.2815516], rtol=1e-6)
+        np.testing.assert_allclose(
+            observed, mean[:, None] + std[:, None] * [-1.2815516, 0, 1.2815516], rtol=1e-6
+        )
     else:
         assert (observed == np.floor(observed)).all()
         draws = gp.sample(n_samples=2_000, seed=0, observations=True)
@@ -421,13 +460,17 @@ def test_files_keep_predictions_names_and_titles(case, tmp_path):
     gp = case.make().fit(pandas.Series(case.y(), index=index), **case.extra())
     expected = gp.predict(as_frame=True)
     gp.save(tmp_path / "gp.npz")
-    pandas.testing.assert_frame_equal(type(gp).load(tmp_path / "gp.npz").predict(as_frame=True), expected)
+    pandas.testing.assert_frame_equal(
+        type(gp).load(tmp_path / "gp.npz").predict(as_frame=True), expected
+    )
     gp.save(tmp_path / "gp.npz", graph=False)
     pandas.testing.assert_frame_equal(
         type(gp).load(tmp_path / "gp.npz", graph=gp.graph).predict(as_frame=True), expected
     )
     other = case.make(sorted(PLACES)).graph
-    with pytest.raises(ValueError, match="must be the graph that"):  # the same edges between other names
+    with pytest.raises(
+        ValueError, match="must be the graph that"
+    ):  # the same edges between other names
         type(gp).load(tmp_path / "gp.npz", graph=other)
     with pytest.raises(ValueError, match="must be given"):
         type(gp).load(tmp_path / "gp.npz")
@@ -435,9 +478,11 @@ def test_files_keep_predictions_names_and_titles(case, tmp_path):
 
 def trained(case, **settings):
     """Settings with which everything is learned."""
-    free = {"lengthscale": None, "output_scale": None, "noise": None} if isinstance(case, Along) else {
-        "kernel": "matern", "output_scale": None, "optimize": True,
-    }  # fmt: skip
+    free = (
+        {"lengthscale": None, "output_scale": None, "noise": None}
+        if isinstance(case, Along)
+        else {"kernel": "matern", "output_scale": None, "optimize": True}
+    )
     if case.likelihood == "gaussian":
         free["noise"] = None
     return {**free, **settings}
@@ -471,29 +516,40 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [
         "graphrf: training of 8 kernels takes about 35 s; progress=True shows how far it is",
         "graphrf: solving has taken 13 s so far; progress=True shows how far it is",
-        "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far it is",
+        (
+            "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far it "
+            "is"
+        ),
     ]
 
 
 def test_exact_deviations_of_many_nodes_are_announced_with_the_way_out(monkeypatch, capsys):
     monkeypatch.setattr("graphrf._base.progress._written", set())
     monkeypatch.setattr("graphrf._base.progress._silent", False)
-    with node_bar(1_000, 9, False, expected=90.0, way_out=", std_method='sampled' takes less") as bar:
+    with node_bar(
+        1_000, 9, False, expected=90.0, way_out=", std_method='sampled' takes less"
+    ) as bar:
         bar.update(9_000)
     monkeypatch.setattr("graphrf.gp.predictor.SERIES_SPEED", 1.0)  # multiply-adds a second
     case = ALL["gaussian"]
-    gp = case.make(method="series", kernel="matern", hyperparameters="average", optimize=True, output_scale=None)
+    gp = case.make(
+        method="series",
+        kernel="matern",
+        hyperparameters="average",
+        optimize=True,
+        output_scale=None,
+    )
     gp.fit(PLACES, 60.0 + SIGNAL).predict(PLACES[:3], return_std=True)
     first, second = [line for line in capsys.readouterr().err.splitlines() if "prediction" in line]
     assert first == (
-        "graphrf: prediction of 1,000 nodes, each for 9 sets of hyperparameters, takes about 90 s or more; "
-        "progress=True shows how far it is, std_method='sampled' takes less"
+        "graphrf: prediction of 1,000 nodes, each for 9 sets of hyperparameters, takes about 90 s "
+        "or more; progress=True shows how far it is, std_method='sampled' takes less"
     )
     assert "prediction of 3 nodes, each for" in second
     assert second.endswith("numerics=Numerics(std_method='sampled') or fewer nodes take less")
 
 
-# -- warnings ------------------------------------------------------------------------------------------
+# -- warnings --------------------------------------------------------------------------------------
 
 
 @by(ALL)
@@ -518,7 +574,9 @@ def test_values_in_another_order_are_warned_of(name):
             if name == "poisson"
             else rng.standard_normal(N)
         )
-    with pytest.warns(UserWarning, match="explains (y|the labels) no better than independent values"):
+    with pytest.warns(
+        UserWarning, match="explains (y|the labels) no better than independent values"
+    ):
         case.make(**trained(case)).fit(PLACES, y)
 
 
@@ -540,7 +598,16 @@ def test_one_code_for_missing_values_is_warned_of():
 
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize(
-    "codes", [{-999: 1}, {-999: 2}, {0: 2}, {1e20: 1}, {-32768: 1}, {9999: 1, -999: 1, 0: 5}, {-1: 1, 99999: 2}]
+    "codes",
+    [
+        {-999: 1},
+        {-999: 2},
+        {0: 2},
+        {1e20: 1},
+        {-32768: 1},
+        {9999: 1, -999: 1, 0: 5},
+        {-1: 1, 99999: 2},
+    ],
 )
 def test_codes_for_missing_values_are_found(codes, rounded):
     from graphrf.gp.model.notices import placeholders
@@ -579,7 +646,9 @@ def test_ordinary_samples_hold_placeholders_once_in_a_hundred_at_most(draw, roun
         np.round(RNG.normal(50, 10, 400)),  # rounded
         np.maximum(RNG.standard_normal(400), 0),  # rain: none on half of the days
         np.maximum(RNG.lognormal(0, 1, 400), 0.2),  # below the limit of detection
-        np.where(RNG.random(400) < 0.1, 0, np.maximum(np.random.default_rng(1).lognormal(0, 1, 400), 0.2)),
+        np.where(
+            RNG.random(400) < 0.1, 0, np.maximum(np.random.default_rng(1).lognormal(0, 1, 400), 0.2)
+        ),
         np.random.default_rng(1).lognormal(0, 1, 400) * (RNG.random(400) < 0.9),
         RNG.standard_cauchy(400),
         (RNG.random(400) < 0.02).astype(float),
@@ -631,7 +700,9 @@ def test_means_of_rates_of_which_nothing_is_known_are_warned_of():
     )
     gp.fit([0, 1, 2], [3, 4, 5])
     gp.predict([0, 1, 2])
-    with pytest.warns(UserWarning, match="so little is known of the rates at 2 of 5 nodes, such as 3"):
+    with pytest.warns(
+        UserWarning, match="so little is known of the rates at 2 of 5 nodes, such as 3"
+    ):
         gp.predict()
 
 
@@ -656,11 +727,13 @@ def test_the_unit_of_weights_is_warned_of_where_it_matters():
 
 def test_units_that_a_likelihood_cannot_bear_are_those_of_y():
     y = 1e14 * np.random.default_rng(0).standard_t(3, SEEN.size)
-    with pytest.raises(ValueError, match=r"`y` must have a spread from 1e-10 to 1e\+10 .* change its units"):
+    with pytest.raises(
+        ValueError, match=r"`y` must have a spread from 1e-10 to 1e\+10 .* change its units"
+    ):
         grf.GraphGPRegressor(path(PLACES), kernel="matern", likelihood="student_t").fit(SEEN, y)
 
 
-# -- the documentation ---------------------------------------------------------------------------------
+# -- the documentation -----------------------------------------------------------------------------
 
 
 def test_the_table_in_the_documentation_names_these_tests():
@@ -668,7 +741,10 @@ def test_the_table_in_the_documentation_names_these_tests():
     text = (here.parents[2] / "docs/estimators.md").read_text()
     tested = {
         name
-        for path in (here, *(here.parent / f"{own}/test_conveniences.py" for own in ("time", "latent")))
+        for path in (
+            here,
+            *(here.parent / f"{own}/test_conveniences.py" for own in ("time", "latent")),
+        )
         for name in re.findall(r"def (test_\w+)", path.read_text())
     }
     named = set(re.findall(r"`(test_\w+)`", text))

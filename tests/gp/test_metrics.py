@@ -49,9 +49,12 @@ def test_divergence_is_the_closed_form_in_its_direction():
 
 def test_divergence_of_close_normals_keeps_its_digits():
     (m0, c0), _ = _normals(40, seed=1)
-    # For cov1 = (1 + h) cov0 it is k (1 / (1 + h) - 1 + log(1 + h)) / 2 = k (h^2 / 4 - h^3 / 3 + ...).
+    # For cov1 = (1 + h) cov0 it is k (1 / (1 + h) - 1 + log(1 + h)) / 2 = k (h^2 / 4 - h^3 / 3 +
+    # ...).
     h = 1e-5
-    assert np.isclose(metrics.kl_divergence(m0, c0, m0, (1 + h) * c0), 40 * (h**2 / 4 - h**3 / 3), rtol=1e-4)
+    assert np.isclose(
+        metrics.kl_divergence(m0, c0, m0, (1 + h) * c0), 40 * (h**2 / 4 - h**3 / 3), rtol=1e-4
+    )
     assert 0 <= metrics.kl_divergence(m0, c0, m0, c0) < 1e-20
 
 
@@ -65,7 +68,9 @@ def test_divergence_of_normals_of_very_different_size():
     root = basis @ np.diag(np.sqrt([1e-4, 1, 1, 1, 1, 1e4]))
     expected = 0.5 * (1e-4 - 1 + 1e4 - 1)
     assert np.isclose(
-        metrics.kl_divergence(np.zeros(6), root @ root.T, np.zeros(6), np.eye(6)), expected, rtol=1e-9
+        metrics.kl_divergence(np.zeros(6), root @ root.T, np.zeros(6), np.eye(6)),
+        expected,
+        rtol=1e-9,
     )
 
 

@@ -33,9 +33,15 @@ def test_predictions_are_those_of_the_series(roads, observed):
     series = grf.GraphGPRegressor(roads, method="series", **settings).fit(*observed)
     sparse = grf.GraphGPRegressor(roads, method="precision", **settings).fit(*observed)
     assert (sparse.method_, sparse.solver_, sparse.converged_) == ("precision", "cholesky", True)
-    for ask in ({"return_std": True}, {"return_std": "observation"}, {"nodes": [5, 399, 5], "return_cov": True}):
+    for ask in (
+        {"return_std": True},
+        {"return_std": "observation"},
+        {"nodes": [5, 399, 5], "return_cov": True},
+    ):
         for one, other in zip(series.predict(**ask), sparse.predict(**ask), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)  # two searches of one optimum
+            np.testing.assert_allclose(
+                one, other, rtol=1e-4, atol=1e-5
+            )  # two searches of one optimum
 
 
 @pytest.mark.parametrize("noise", [1e-2, 1e-6])
@@ -44,7 +50,13 @@ def test_rounding_that_is_not_warned_of_does_not_show(noise):
     nodes = np.random.default_rng(0).choice(256, 60, replace=False)
     kernel = grf.Matern(nu=3.0, lengthscale=170.0)  # eigenvalues span 9e11
     numerics = grf.gp.Numerics(normalize=False)
-    settings = {"optimize": False, "output_scale": 1.0, "numerics": numerics, "mean": "zero", "seed": 0}
+    settings = {
+        "optimize": False,
+        "output_scale": 1.0,
+        "numerics": numerics,
+        "mean": "zero",
+        "seed": 0,
+    }
     found = [
         grf.GraphGPRegressor(graph, kernel=kernel, method=method, noise=noise, **settings)
         .fit(nodes, np.sin(nodes / 50))
@@ -78,7 +90,9 @@ def test_beyond_the_training_blocks_hyperparameters_maximise_the_likelihood_of_a
     sparse, found = fitted(method="precision", numerics=grf.gp.Numerics(max_train=60))
     assert found == pytest.approx(best, rel=1e-2)
     assert rough != pytest.approx(best, rel=1e-2)  # or nothing was tested
-    assert sparse.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, abs=0.01)
+    assert sparse.log_marginal_likelihood_ == pytest.approx(
+        exact.log_marginal_likelihood_, abs=0.01
+    )
 
 
 def test_an_average_has_the_same_bits_on_any_number_of_threads():
@@ -103,9 +117,9 @@ def test_an_average_has_the_same_bits_on_any_number_of_threads():
 @pytest.mark.parametrize("settings", [{"output_scale": 4.0}, {"optimize": False, "noise": 0.02}])
 def test_what_is_fixed_stays_so(roads, observed, settings):
     settings = settings | {"kernel": KERNEL, "hyperparameters": "mode", "seed": 0}
-    gp = grf.GraphGPRegressor(roads, method="precision", numerics=grf.gp.Numerics(max_train=60), **settings).fit(
-        *observed
-    )
+    gp = grf.GraphGPRegressor(
+        roads, method="precision", numerics=grf.gp.Numerics(max_train=60), **settings
+    ).fit(*observed)
     assert gp.output_scale_ == settings.get("output_scale", gp.output_scale_)
     assert gp.noise_ == settings.get("noise", gp.noise_)
     series = grf.GraphGPRegressor(roads, method="series", **settings).fit(*observed)
@@ -130,7 +144,10 @@ def test_what_is_fixed_stays_so(roads, observed, settings):
             {"numerics": grf.gp.Numerics(solver="cg")},
             "`solver` must be 'auto' or 'cholesky' for method='precision', got 'cg'",
         ),
-        ({"kernel": KERNEL, "optimize": ["nu"]}, "must not name 'nu' or 'power' with method='precision'"),
+        (
+            {"kernel": KERNEL, "optimize": ["nu"]},
+            "must not name 'nu' or 'power' with method='precision'",
+        ),
         ({"kernel": grf.Matern(2.0, 1e9), "optimize": False, "noise": 1.0}, "numerically singular"),
     ],
 )
@@ -141,8 +158,12 @@ def test_settings_that_do_not_go_with_it_are_refused(roads, observed, settings, 
 
 def test_a_factor_that_does_not_fit_is_refused_with_the_way_out():
     star = grf.load_graph(nx.star_graph(20_000))
-    gp = grf.GraphGPRegressor(star, kernel=KERNEL, method="precision", optimize=False, noise=0.1, seed=0)
-    with pytest.raises(MemoryError, match=r"no small factor; use method='series' or 'features', .* smaller `nu`"):
+    gp = grf.GraphGPRegressor(
+        star, kernel=KERNEL, method="precision", optimize=False, noise=0.1, seed=0
+    )
+    with pytest.raises(
+        MemoryError, match=r"no small factor; use method='series' or 'features', .* smaller `nu`"
+    ):
         gp.fit([0, 5], [0.0, 1.0])
 
 
@@ -153,7 +174,13 @@ def test_weights_over_many_orders_of_magnitude_warn():
     graph = grf.load_graph(path, weight="weight")
     kernel = grf.Matern(nu=1.0, lengthscale=1e3, laplacian="combinatorial")
     gp = grf.GraphGPRegressor(
-        graph, kernel=kernel, method="precision", optimize=False, noise=0.1, hyperparameters="mode", seed=0
+        graph,
+        kernel=kernel,
+        method="precision",
+        optimize=False,
+        noise=0.1,
+        hyperparameters="mode",
+        seed=0,
     )
     with pytest.warns(UserWarning, match="1[0-9] of 16 digits may be lost to rounding"):
         gp.fit([0, 20, 40], [0.0, 1.0, 0.0])

@@ -1,4 +1,6 @@
-"""Gaussian processes over rows that live elsewhere give what rows at hand give, by few products with panels."""
+"""Gaussian processes over rows that live elsewhere give what rows at hand give, by few products
+with panels.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def _rows(factor):
 
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
 @pytest.mark.parametrize("right_is_remote", [False, True])
-def test_columns_and_their_diagonal_come_from_narrow_panels(grid, monkeypatch, factor, right_is_remote):
+def test_columns_and_their_diagonal_come_from_narrow_panels(
+    grid, monkeypatch, factor, right_is_remote
+):
     monkeypatch.setattr(factor_module, "_PANEL_NUMBERS", 3 * 144 + 5)
     travels = Travels()
     features, others = _features(grid), _features(grid, np.arange(40), seed=6)
@@ -60,7 +64,9 @@ def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(g
     x = np.random.default_rng(2).standard_normal((100, 6))
     local = _rows(_features(grid).factor(n_threads=1))
     remote = _rows(RemoteFactor(_features(grid), travels))
-    np.testing.assert_array_equal(local.gram(x), local.apply(local.apply_t(x)))  # to the bit, as two products
+    np.testing.assert_array_equal(
+        local.gram(x), local.apply(local.apply_t(x))
+    )  # to the bit, as two products
     np.testing.assert_allclose(remote.gram(x), local.gram(x), rtol=0, atol=1e-13)
     assert travels == [("gram_apply", 6, 2 * x.size)]
 
@@ -71,25 +77,35 @@ def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(g
 def _results(gp):
     some = np.arange(0, 144, 5)
     return [
-        *gp.predict(return_std=True), *gp.predict(some, return_cov=True),
-        gp.sample(n_samples=3, seed=1), gp.predict([4, 5], return_std="observation")[1],
-    ]  # fmt: skip
+        *gp.predict(return_std=True),
+        *gp.predict(some, return_cov=True),
+        gp.sample(n_samples=3, seed=1),
+        gp.predict([4, 5], return_std="observation")[1],
+    ]
 
 
 def _largest_difference(one, other):
-    return max(float(np.abs(a - b).max()) for a, b in zip(_results(one), _results(other), strict=True))
+    return max(
+        float(np.abs(a - b).max()) for a, b in zip(_results(one), _results(other), strict=True)
+    )
 
 
 @pytest.mark.parametrize("deviations", ["exact", "sampled"])
 @pytest.mark.parametrize("factor", [PlainFactor, RemoteFactor])
-def test_conjugate_gradients_over_rows_elsewhere_predict_and_draw_as_over_rows_at_hand(grid, factor, deviations):
+def test_conjugate_gradients_over_rows_elsewhere_predict_and_draw_as_over_rows_at_hand(
+    grid, factor, deviations
+):
     settings = {
         **TIGHT,
         "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER, solver="cg", std_method=deviations),
     }
     local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
     elsewhere = Elsewhere(factor=factor)
-    remote = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
+    remote = (
+        grf.GraphGPRegressor(grid, **settings)
+        .set_params(numerics__feature_sampler=elsewhere)
+        .fit(NODES, Y)
+    )
     assert remote.converged_
     assert remote.kernel_ == local.kernel_  # trained at hand
     assert _largest_difference(remote, local) < 1e-9
@@ -110,7 +126,8 @@ def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(gr
     travels = elsewhere.travels
     gp.fit(NODES, Y)
     iterations = gp._posterior.solution.iterations
-    # A block of columns for the preconditioner, the iterations, the true residual, the spread of the weights.
+    # A block of columns for the preconditioner, the iterations, the true residual, the spread of
+    # the weights.
     assert travels.count("gram_apply") <= 1 + 2 * iterations + 4
     assert travels.count("apply_t") == 1
     assert {name for name, *_ in travels} == {"diagonal", "gram_apply", "apply_t"}
@@ -131,7 +148,11 @@ def test_cholesky_draws_at_hand(grid):
     settings = {**TIGHT, "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER)}
     local = grf.GraphGPRegressor(grid, **settings).fit(NODES, Y)
     elsewhere = Elsewhere(error=2.0)
-    remote = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
+    remote = (
+        grf.GraphGPRegressor(grid, **settings)
+        .set_params(numerics__feature_sampler=elsewhere)
+        .fit(NODES, Y)
+    )
     assert remote.solver_ == local.solver_ == "cholesky"
     assert elsewhere.drawn == []
     for found, expected in zip(_results(remote), _results(local), strict=True):
@@ -165,7 +186,11 @@ def test_the_public_function_is_such_a_callable(grid):
 def test_a_saved_regressor_draws_at_hand_when_it_is_loaded(grid, tmp_path):
     elsewhere = Elsewhere()
     settings = {**TIGHT, "numerics": grf.gp.Numerics(tol=1e-12, sampler=SAMPLER, solver="cg")}
-    gp = grf.GraphGPRegressor(grid, **settings).set_params(numerics__feature_sampler=elsewhere).fit(NODES, Y)
+    gp = (
+        grf.GraphGPRegressor(grid, **settings)
+        .set_params(numerics__feature_sampler=elsewhere)
+        .fit(NODES, Y)
+    )
     gp.save(tmp_path / "gp.npz")
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
     assert loaded.numerics.feature_sampler is None

@@ -17,7 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 import graphrf as grf
 
 NODES = np.arange(0, 144, 3)
-KNOWN = {"kernel": grf.Diffusion(3.0), "optimize": False, "output_scale": 1.0, "noise": 0.01, "seed": 0}
+KNOWN = {
+    "kernel": grf.Diffusion(3.0),
+    "optimize": False,
+    "output_scale": 1.0,
+    "noise": 0.01,
+    "seed": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +53,10 @@ def test_shapes_follow_y_and_the_query(grid, signal):
     assert two.sample([4, 1], n_samples=5, seed=0).shape == (5, 2, 2)
     assert two.mean_.shape == (2,)
     np.testing.assert_allclose(two.mean_[1], 2 * two.mean_[0])
-    assert (one.coefficients_["mean"].to_numpy().shape, two.coefficients_["mean"].to_numpy().shape) == (
-        (1,),
-        (1, 2),
-    )
+    assert (
+        one.coefficients_["mean"].to_numpy().shape,
+        two.coefficients_["mean"].to_numpy().shape,
+    ) == ((1,), (1, 2))
     assert two.predict([], return_std=False).shape == (0, 2)
     np.testing.assert_array_equal(one.sample([1, 2], 3, seed=7), one.sample([1, 2], 3, seed=7))
 
@@ -59,7 +65,9 @@ def test_shapes_follow_y_and_the_query(grid, signal):
 
 
 def test_noise_below_rounding_is_refused_with_the_way_out(grid):
-    gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(20.0), optimize=False, output_scale=1.0, noise=1e-18)
+    gp = grf.GraphGPRegressor(
+        grid, kernel=grf.Diffusion(20.0), optimize=False, output_scale=1.0, noise=1e-18
+    )
     with pytest.raises(ValueError, match="raise `noise`"):
         gp.fit(np.arange(144), np.arange(144.0))
 
@@ -88,7 +96,11 @@ def test_noise_below_rounding_is_refused_with_the_way_out(grid):
         ({"progress": 1}, TypeError, "`progress` must be True or False"),
         ({"numerics": grf.gp.Numerics(max_train=0)}, ValueError, "`max_train` must be at least 1"),
         ({"numerics": grf.gp.Numerics(tol=2.0)}, ValueError, "`tol` must be in"),
-        ({"numerics": grf.gp.Numerics(max_iterations=0)}, ValueError, "`max_iterations` must be at least 1"),
+        (
+            {"numerics": grf.gp.Numerics(max_iterations=0)},
+            ValueError,
+            "`max_iterations` must be at least 1",
+        ),
         ({"seed": -1}, ValueError, "`seed` must be in"),
         ({"numerics": grf.gp.Numerics(n_threads=0)}, ValueError, "`n_threads` must be at least 1"),
         ({"optimize": ["nu"]}, ValueError, "`optimize` must name hyperparameters"),
@@ -117,7 +129,9 @@ def test_bad_settings_are_refused_when_fitting(grid, settings, error, message):
 
 def test_graphs_of_the_wrong_kind_are_refused():
     directed = grf.Graph(np.array([[0, 1], [0, 0]]), directed=True)
-    with pytest.raises(ValueError, match="Gaussian process on its nodes `graph` must be an undirected graph"):
+    with pytest.raises(
+        ValueError, match="Gaussian process on its nodes `graph` must be an undirected graph"
+    ):
         grf.GraphGPRegressor(directed).fit([0, 1], [0.0, 1.0])
     with pytest.raises(TypeError, match=r"`graph` must be a graphrf\.Graph"):
         grf.GraphGPRegressor(np.eye(3)).fit([0, 1], [0.0, 1.0])
@@ -160,8 +174,10 @@ def test_joint_covariances_of_too_many_nodes_are_refused(fitted, monkeypatch):
 
 def test_importing_the_package_is_light():
     code = (
-        "import sys, graphrf.gp; bad = {'torch', 'gpytorch', 'sklearn'} & set(sys.modules); assert not bad, bad\n"
-        "graphrf.gp.GraphGPRegressor; assert 'torch' not in sys.modules and 'gpytorch' not in sys.modules"
+        "import sys, graphrf.gp; bad = {'torch', 'gpytorch', 'sklearn'} & set(sys.modules); assert "
+        "not bad, bad\n"
+        "graphrf.gp.GraphGPRegressor; assert 'torch' not in sys.modules and 'gpytorch' not in "
+        "sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -174,9 +190,16 @@ def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
         grf.gp.GraphGPRegressor  # noqa: B018
 
 
-def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing(grid, signal, capsys):
+def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing(
+    grid, signal, capsys
+):
     y = _noisy(signal)
-    settings = {"kernel": "matern", "hyperparameters": "mode", "seed": 0, "numerics": grf.gp.Numerics(solver="cg")}
+    settings = {
+        "kernel": "matern",
+        "hyperparameters": "mode",
+        "seed": 0,
+        "numerics": grf.gp.Numerics(solver="cg"),
+    }
     silent = grf.GraphGPRegressor(grid, **settings).fit(NODES, y)
     want = silent.predict(return_std=True)
     assert capsys.readouterr().err == ""
@@ -195,9 +218,17 @@ def test_progress_of_training_solves_and_predictions_is_told_and_changes_nothing
 
 def test_a_second_fit_knows_nothing_of_the_first(grid, signal):
     y = _noisy(signal)
-    gp = grf.GraphGPRegressor(grid, **KNOWN, method="features").fit(NODES[:20], np.column_stack([y, -y])[:20])
+    gp = grf.GraphGPRegressor(grid, **KNOWN, method="features").fit(
+        NODES[:20], np.column_stack([y, -y])[:20]
+    )
     gp.predict(return_std=True)
-    settings = {"kernel": "diffusion", "optimize": True, "method": "series", "mean": "zero", "noise": 0.02}
+    settings = {
+        "kernel": "diffusion",
+        "optimize": True,
+        "method": "series",
+        "mean": "zero",
+        "noise": 0.02,
+    }
     gp.set_params(**settings).fit(NODES, y)
     fresh = grf.GraphGPRegressor(grid, **{**KNOWN, **settings}).fit(NODES, y)
     for one, other in zip(gp.predict(return_std=True), fresh.predict(return_std=True), strict=True):
@@ -222,7 +253,10 @@ def test_clones_of_fitted_ones_are_not_fitted(grid, signal):
 
 
 def test_the_representation_is_short_whatever_is_fitted(grid, signal):
-    for mean, most in (("constant", 200), (np.arange(144.0), 1500)):  # scikit-learn cuts what is longer
+    for mean, most in (
+        ("constant", 200),
+        (np.arange(144.0), 1500),
+    ):  # scikit-learn cuts what is longer
         gp = grf.GraphGPRegressor(grid, **KNOWN, mean=mean).fit(NODES, _noisy(signal))
         assert len(repr(gp)) < most
     assert "144 nodes" in repr(gp)
@@ -230,7 +264,12 @@ def test_the_representation_is_short_whatever_is_fitted(grid, signal):
 
 
 def test_settings_given_stay_as_they_were_given(grid, signal):
-    settings = {"kernel": "matern", "noise": np.float32(0.1), "optimize": ("lengthscale",), "seed": np.int64(4)}
+    settings = {
+        "kernel": "matern",
+        "noise": np.float32(0.1),
+        "optimize": ("lengthscale",),
+        "seed": np.int64(4),
+    }
     settings["hyperparameters"] = "mode"
     gp = grf.GraphGPRegressor(grid, **settings).fit(NODES, _noisy(signal))
     for name, value in settings.items():
@@ -242,7 +281,9 @@ def test_settings_given_stay_as_they_were_given(grid, signal):
 def test_fixed_hyperparameters_stay_and_the_rest_is_trained(grid, signal):
     y = _noisy(signal)
     start = grf.Matern(2.5, 3.0)
-    fixed = grf.GraphGPRegressor(grid, kernel=start, optimize=False, output_scale=2.0, noise=0.1, seed=0)
+    fixed = grf.GraphGPRegressor(
+        grid, kernel=start, optimize=False, output_scale=2.0, noise=0.1, seed=0
+    )
     fixed.fit(NODES, y)
     assert (fixed.kernel_, fixed.output_scale_, fixed.noise_) == (start, 2.0, 0.1)
     mode = {"kernel": start, "hyperparameters": "mode", "seed": 0}
@@ -268,7 +309,9 @@ def test_score_is_r2_also_for_several_outputs_repeats_and_names(signal):
     queried = [names[i] for i in train]
     assert np.isclose(gp.score(queried, y), r2_score(y, gp.predict(train)))
     weights = np.arange(train.size)
-    assert np.isclose(gp.score(train, y, weights), r2_score(y, gp.predict(train), sample_weight=weights))
+    assert np.isclose(
+        gp.score(train, y, weights), r2_score(y, gp.predict(train), sample_weight=weights)
+    )
     scores = cross_val_score(gp, np.array(queried), y, cv=KFold(3, shuffle=True, random_state=0))
     assert (scores > 0.4).all()
 
@@ -276,7 +319,11 @@ def test_score_is_r2_also_for_several_outputs_repeats_and_names(signal):
 def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     search = GridSearchCV(
         grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), optimize=False, seed=0),
-        {"method": ["series", "features"], "noise": [0.01, 100.0], "numerics__solver": ["cholesky", "cg"]},
+        {
+            "method": ["series", "features"],
+            "noise": [0.01, 100.0],
+            "numerics__solver": ["cholesky", "cg"],
+        },
         cv=KFold(3, shuffle=True, random_state=0),
         scoring="neg_root_mean_squared_error",
     ).fit(NODES[:, None], _noisy(signal))

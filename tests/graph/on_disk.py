@@ -17,7 +17,9 @@ def arrays_folder(folder: Path) -> Path:
 
 
 def names_in(folder: Path) -> set[str]:
-    """What is in a folder; in place of the folder of arrays that the record names, what is in that."""
+    """What is in a folder; in place of the folder of arrays that the record names, what
+    is in that.
+    """
     names = {entry.name for entry in folder.iterdir()}
     if (folder / "graph.json").is_file():
         with contextlib.suppress(ValueError, RecursionError):
@@ -34,7 +36,10 @@ def arrays_of(graph: Graph) -> tuple[np.ndarray, ...]:
 
 def same(one: Graph, other: Graph) -> bool:
     """True if two graphs have the same bits, names and facts."""
-    facts = [(list(g.nodes), g.directed, g.n_edges, g.is_weighted, g.digest, repr(g)) for g in (one, other)]
+    facts = [
+        (list(g.nodes), g.directed, g.n_edges, g.is_weighted, g.digest, repr(g))
+        for g in (one, other)
+    ]
     return facts[0] == facts[1] and all(
         left.dtype == right.dtype and left.tobytes() == right.tobytes()
         for left, right in zip(arrays_of(one), arrays_of(other), strict=True)

@@ -1,4 +1,6 @@
-"""Identifiers beyond 2^53, which floats do not hold: they are exact, or refused with the way out."""
+"""Identifiers beyond 2^53, which floats do not hold: they are exact, or refused with
+the way out.
+"""
 
 import numpy as np
 import pytest
@@ -26,7 +28,9 @@ ROUNDED = np.array(IDS[1:3], dtype=float)
         [(IDS[1], IDS[2], 1.0)],
         [[IDS[1], IDS[2], 1]],
         pandas.DataFrame({"u": IDS[1:2], "v": IDS[2:3], "metres": [1.0]}),
-        pandas.DataFrame({"u": pandas.array(IDS[1:2], dtype="Int64"), "v": IDS[2:3], "metres": [1.0]}),
+        pandas.DataFrame(
+            {"u": pandas.array(IDS[1:2], dtype="Int64"), "v": IDS[2:3], "metres": [1.0]}
+        ),
     ],
 )
 def test_integers_are_exact_places(places):
@@ -77,7 +81,9 @@ def test_floats_of_32_bits_are_exact_below_2_to_24():
     assert graph.index(np.array(names[1:2], dtype=float)).tolist() == [1]
 
 
-@pytest.mark.parametrize("nodes", [IDS[1:3], np.array(IDS[1:3]), np.array(IDS[1:3], dtype=np.uint64)])
+@pytest.mark.parametrize(
+    "nodes", [IDS[1:3], np.array(IDS[1:3]), np.array(IDS[1:3], dtype=np.uint64)]
+)
 def test_integers_are_exact_names(nodes):
     assert GRAPH.index(nodes).tolist() == [1, 2]
     assert GRAPH.index([np.uint64(IDS[1]), np.int64(IDS[2])]).tolist() == [1, 2]
@@ -102,12 +108,22 @@ def test_observations_of_rounded_names_are_refused():
 def test_columns_of_signed_and_unsigned_integers_are_exact():
     mixed = pandas.DataFrame({"a": np.array(IDS[:3], dtype=np.uint64), "b": np.array(IDS[1:])})
     assert grf.load_graph(mixed).nodes == tuple(IDS)
-    large = pandas.DataFrame({"a": np.array([2**63 + 1, 2**63 + 2], dtype=np.uint64), "b": np.array(IDS[:2])})
+    large = pandas.DataFrame(
+        {"a": np.array([2**63 + 1, 2**63 + 2], dtype=np.uint64), "b": np.array(IDS[:2])}
+    )
     assert grf.load_graph(large).nodes == (*IDS[:2], 2**63 + 1, 2**63 + 2)
-    assert grf.from_edges(np.array(IDS[:1], dtype=np.uint64), np.array(IDS[1:2]), nodes=IDS).n_edges == 1
+    assert (
+        grf.from_edges(np.array(IDS[:1], dtype=np.uint64), np.array(IDS[1:2]), nodes=IDS).n_edges
+        == 1
+    )
 
 
 def test_rows_of_an_array_with_weights_are_no_exact_edges():
-    rows = [tuple(row) for row in np.array([[IDS[0], IDS[1], 0.5], [IDS[1], IDS[2], 0.5], [IDS[2], IDS[3], 1.0]])]
-    with pytest.raises(ValueError, match="may be rounded: rows of an array with weights are floats"):
+    rows = [
+        tuple(row)
+        for row in np.array([[IDS[0], IDS[1], 0.5], [IDS[1], IDS[2], 0.5], [IDS[2], IDS[3], 1.0]])
+    ]
+    with pytest.raises(
+        ValueError, match="may be rounded: rows of an array with weights are floats"
+    ):
         grf.load_graph(rows, weight=2)

@@ -15,7 +15,9 @@ def test_laplacians_agree_with_networkx_on_a_graph_with_a_loop_and_an_isolated_n
     np.testing.assert_allclose(weighted_graph.laplacian().toarray(), expected, atol=1e-15)
     adjacency = weighted_graph.adjacency.toarray()
     combinatorial = np.diag(adjacency.sum(axis=1)) - adjacency
-    np.testing.assert_allclose(weighted_graph.laplacian(normalized=False).toarray(), combinatorial, atol=1e-15)
+    np.testing.assert_allclose(
+        weighted_graph.laplacian(normalized=False).toarray(), combinatorial, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
@@ -49,7 +51,9 @@ def test_edges_are_counted_once_and_self_loops_once(weighted_graph):
 
 
 def test_duplicates_of_a_sparse_matrix_are_added_and_zeros_dropped():
-    matrix = sp.coo_array(([1.0, 2.0, 3.0, 0.0, 0.0], ([0, 0, 1, 1, 2], [1, 1, 0, 2, 1])), shape=(3, 3))
+    matrix = sp.coo_array(
+        ([1.0, 2.0, 3.0, 0.0, 0.0], ([0, 0, 1, 1, 2], [1, 1, 0, 2, 1])), shape=(3, 3)
+    )
     graph = grf.Graph(matrix)
     assert graph.adjacency[0, 1] == 3.0
     assert graph.adjacency.nnz == 2
@@ -62,7 +66,9 @@ def test_duplicates_are_added_beyond_the_range_of_the_matrix(weight, form):
     if form == "coo":
         matrix = sp.coo_array((values, (indices[::-1], indices)), shape=(2, 2))
     else:
-        matrix = {"csr": sp.csr_array, "csc": sp.csc_array}[form]((values, indices, [0, 2, 4]), shape=(2, 2))
+        matrix = {"csr": sp.csr_array, "csc": sp.csc_array}[form](
+            (values, indices, [0, 2, 4]), shape=(2, 2)
+        )
     assert grf.Graph(matrix).adjacency[0, 1] == 2 * float(weight)
 
 
@@ -81,7 +87,9 @@ def test_rounding_asymmetry_is_mended_and_real_asymmetry_is_not():
     almost = np.array([[0, 0.1 + 0.2], [0.3, 0]])
     graph = grf.Graph(almost)
     assert graph.adjacency[0, 1] == graph.adjacency[1, 0]
-    with pytest.raises(ValueError, match=r"symmetric, got 1 at \[0, 1\] but 2 at \[1, 0\]; pass directed=True"):
+    with pytest.raises(
+        ValueError, match=r"symmetric, got 1 at \[0, 1\] but 2 at \[1, 0\]; pass directed=True"
+    ):
         grf.Graph(np.array([[0, 1], [2, 0]]))
     with pytest.raises(ValueError, match=r"got 1 at \[0, 1\] but 0 at \[1, 0\]"):
         grf.Graph(np.array([[0, 1], [0, 0]]))
@@ -113,9 +121,18 @@ def test_things_that_are_no_matrix_are_refused_with_the_way_out(thing):
     ("make", "message"),
     [
         (lambda: grf.Graph(np.eye(2), nodes=5), "`nodes` must be a sequence of 2 names, got int 5"),
-        (lambda: grf.Graph(np.eye(2), nodes="ab"), "`nodes` must be a sequence of 2 names, got str 'ab'"),
-        (lambda: grf.Graph(np.eye(2), directed="no"), "`directed` must be True or False, got str 'no'"),
-        (lambda: grf.Graph(np.eye(2)).laplacian("combinatorial"), "`normalized` must be True or False"),
+        (
+            lambda: grf.Graph(np.eye(2), nodes="ab"),
+            "`nodes` must be a sequence of 2 names, got str 'ab'",
+        ),
+        (
+            lambda: grf.Graph(np.eye(2), directed="no"),
+            "`directed` must be True or False, got str 'no'",
+        ),
+        (
+            lambda: grf.Graph(np.eye(2)).laplacian("combinatorial"),
+            "`normalized` must be True or False",
+        ),
         (lambda: grf.Graph(np.eye(2)).index([{}]), "`names` must be hashable names of nodes"),
     ],
 )
@@ -125,14 +142,18 @@ def test_arguments_of_the_wrong_kind_are_refused_by_name(make, message):
 
 
 def test_what_needs_a_graph_says_so_where_it_gets_something_else():
-    with pytest.raises(TypeError, match=r"`graph` must be a graphrf.Graph, got str 'cora'; graphrf.load_graph\("):
+    with pytest.raises(
+        TypeError, match=r"`graph` must be a graphrf.Graph, got str 'cora'; graphrf.load_graph\("
+    ):
         grf.Diffusion().dense("cora")
 
 
 def test_positions_of_named_graphs_name_their_argument_and_the_way_from_names():
     """Road graphs have integer names, which are easily taken for positions."""
     graph = grf.Graph(np.eye(3), nodes=[1001, 1002, 1003])
-    with pytest.raises(ValueError, match=r"`nodes` must be positions in \[0, 2\], got 1001; graph.index"):
+    with pytest.raises(
+        ValueError, match=r"`nodes` must be positions in \[0, 2\], got 1001; graph.index"
+    ):
         graph.positions([1001])
     with pytest.raises(ValueError, match=r"got 4$"):
         grf.Graph(np.eye(3)).positions([4])
@@ -191,13 +212,17 @@ def test_directed_graphs_keep_directions_and_can_be_made_undirected():
 
 
 def test_a_graph_without_its_loops_has_the_same_laplacian(weighted_graph):
-    looped = grf.Graph(weighted_graph.adjacency + sp.diags_array([1e15, *[0.0] * (weighted_graph.n_nodes - 1)]))
+    looped = grf.Graph(
+        weighted_graph.adjacency + sp.diags_array([1e15, *[0.0] * (weighted_graph.n_nodes - 1)])
+    )
     plain = looped.without_loops()
     assert plain.adjacency.diagonal().sum() == 0
     assert plain.without_loops() is plain
     difference = looped.laplacian(normalized=False) - weighted_graph.laplacian(normalized=False)
     np.testing.assert_allclose(difference.toarray(), 0, atol=1e-14)  # not 1e15 times the rounding
-    directed = grf.Graph(np.array([[1, 2], [0, 3]]), directed=True, nodes=["a", "b"]).without_loops()
+    directed = grf.Graph(
+        np.array([[1, 2], [0, 3]]), directed=True, nodes=["a", "b"]
+    ).without_loops()
     assert directed.directed
     assert directed.nodes == ("a", "b")
     np.testing.assert_array_equal(directed.adjacency.toarray(), [[0, 2], [0, 0]])
@@ -213,7 +238,10 @@ def test_copies_share_the_graph_and_pickles_rebuild_it(weighted_graph):
 def test_repr_says_what_the_graph_is(weighted_graph, plain_graph):
     assert repr(weighted_graph) == "Graph(8 nodes, 7 edges, undirected, weighted)"
     assert repr(plain_graph) == "Graph(8 nodes, 7 edges, undirected, unweighted)"
-    assert repr(grf.Graph(2 * plain_graph.adjacency)) == "Graph(8 nodes, 7 edges, undirected, equal weights)"
+    assert (
+        repr(grf.Graph(2 * plain_graph.adjacency))
+        == "Graph(8 nodes, 7 edges, undirected, equal weights)"
+    )
     assert repr(grf.Graph(np.zeros((3, 3)))) == "Graph(3 nodes, 0 edges, undirected, unweighted)"
 
 
@@ -226,6 +254,8 @@ def test_graphs_of_other_libraries_are_refused_by_type_and_with_the_way_out():
         lambda graph: grf.Diffusion(1.0).dense(graph),
     ]
     for call in everywhere:
-        with pytest.raises(TypeError, match=r"of type networkx\.classes\.graph\.Graph; graphrf\.load") as error:
+        with pytest.raises(
+            TypeError, match=r"of type networkx\.classes\.graph\.Graph; graphrf\.load"
+        ) as error:
             call(nx.karate_club_graph())
         assert "0x" not in str(error.value)

@@ -1,4 +1,6 @@
-"""Folders of graphs among others: several writers, full disks, foreign files, and folders that nobody wrote."""
+"""Folders of graphs among others: several writers, full disks, foreign files, and folders that
+nobody wrote.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def _during(monkeypatch, act):
     monkeypatch.setattr(writing, "write_folder", interrupted)
 
 
-# -- several writers -----------------------------------------------------------------------------------------
+# -- several writers -------------------------------------------------------------------------------
 
 
 @needs_locks
@@ -68,7 +70,9 @@ def test_a_second_writer_is_refused_while_the_first_one_writes(tmp_path, monkeyp
 
     def second():
         for graph in (OLD, NEW):
-            with pytest.raises(BlockingIOError, match=r"another writer is at work in .*; wait for it, or"):
+            with pytest.raises(
+                BlockingIOError, match=r"another writer is at work in .*; wait for it, or"
+            ):
                 graph.save(folder)
 
     _during(monkeypatch, second)
@@ -164,11 +168,15 @@ def test_a_reader_never_mixes_two_graphs(tmp_path, monkeypatch, overwritten):
         assert same(grf.open_graph(tmp_path), written[-1])
         assert len(written) == overwritten
     else:
-        with pytest.raises(ValueError, match="must not be written over all the time while it is read"):
+        with pytest.raises(
+            ValueError, match="must not be written over all the time while it is read"
+        ):
             grf.open_graph(tmp_path)
 
 
-def test_a_reader_that_has_opened_all_files_keeps_the_graph_that_is_written_over(tmp_path, monkeypatch):
+def test_a_reader_that_has_opened_all_files_keeps_the_graph_that_is_written_over(
+    tmp_path, monkeypatch
+):
     OLD.save(tmp_path)
     read_names = graph_folder._read_names
 
@@ -182,7 +190,9 @@ def test_a_reader_that_has_opened_all_files_keeps_the_graph_that_is_written_over
     assert same(grf.open_graph(tmp_path), NEW)
 
 
-def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_new_one(tmp_path, monkeypatch):
+def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_new_one(
+    tmp_path, monkeypatch
+):
     OLD.save(tmp_path)
     seen = []
 
@@ -204,7 +214,10 @@ def test_a_reader_between_any_two_steps_of_a_writer_gets_the_old_graph_or_the_ne
         monkeypatch.setattr(os, name, looking(getattr(os, name)))
     NEW.save(tmp_path)
     # One step makes the new graph of the old one.
-    assert [one for one, last in zip(seen, [None, *seen], strict=False) if one != last] == ["old", "new"]
+    assert [one for one, last in zip(seen, [None, *seen], strict=False) if one != last] == [
+        "old",
+        "new",
+    ]
     assert len(seen) > 30
 
 
@@ -223,7 +236,7 @@ def test_unpickling_refuses_the_same_adjacency_with_other_names_or_directions(tm
     assert same(pickle.loads(pickled), OLD)
 
 
-# -- what cannot be written ----------------------------------------------------------------------------------
+# -- what cannot be written ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -262,7 +275,12 @@ def test_files_of_others_are_not_written_over(tmp_path):
         (folder / ".building.mine").mkdir()
 
     def alike(folder):
-        for name in ("arrays-0123456789abcde", "arrays-0123456789ABCDEF", "arrays", "0123456789abcdef"):
+        for name in (
+            "arrays-0123456789abcde",
+            "arrays-0123456789ABCDEF",
+            "arrays",
+            "0123456789abcdef",
+        ):
             (folder / name).mkdir()
 
     def file(folder):
@@ -318,7 +336,9 @@ def test_what_killed_writers_left_goes_and_a_graph_that_a_damaged_record_names_s
 
 
 @needs_locks
-def test_a_graph_that_another_writer_puts_into_a_new_folder_is_not_taken_for_other_files(tmp_path, monkeypatch):
+def test_a_graph_that_another_writer_puts_into_a_new_folder_is_not_taken_for_other_files(
+    tmp_path, monkeypatch
+):
     scandir, read_bytes, done = os.scandir, Path.read_bytes, []
 
     def finish_first():
@@ -372,7 +392,9 @@ def test_links_are_not_followed_into_what_is_removed(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"must be a folder, got .*graph, which is below the file .*file"):
+    with pytest.raises(
+        ValueError, match=r"must be a folder, got .*graph, which is below the file .*file"
+    ):
         NEW.save(tmp_path / "file" / "graph")
     with pytest.raises(ValueError, match="must be a folder, got the file"):
         NEW.save(tmp_path / "file")
@@ -381,7 +403,9 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "open", read_only)
-    with pytest.raises(PermissionError, match=r"must be one that can be written to, got .* \(Permission denied\)"):
+    with pytest.raises(
+        PermissionError, match=r"must be one that can be written to, got .* \(Permission denied\)"
+    ):
         NEW.save(tmp_path / "new" / "graph")
     assert names_in(tmp_path) == {"file"}
 
@@ -405,14 +429,16 @@ def test_paths_that_are_none_are_said_so():
 
 def test_a_name_that_is_not_equal_to_itself_is_refused(tmp_path):
     for name in (float("nan"), ("a", (float("nan"),)), np.float32("nan")):
-        with pytest.raises(ValueError, match="equal to themselves to be saved, got nan; make a graph"):
+        with pytest.raises(
+            ValueError, match="equal to themselves to be saved, got nan; make a graph"
+        ):
             grf.Graph([[1.0]], nodes=[name]).save(tmp_path / "graph")
     assert not names_in(tmp_path)
     grf.Graph([[1.0]], nodes=[float("inf")]).save(tmp_path)
     assert grf.open_graph(tmp_path).nodes == (float("inf"),)
 
 
-# -- what nobody wrote ---------------------------------------------------------------------------------------
+# -- what nobody wrote -----------------------------------------------------------------------------
 
 ARRAYS = {
     "indptr": np.array([0, 1, 3, 5, 6], np.int32),
@@ -456,7 +482,9 @@ def _forge(folder, arrays=None, record=None, names=None):
 
 
 def _require_refused(folder, file, match=""):
-    with pytest.raises(ValueError, match=rf"`folder` must hold a whole graph, but .*{re.escape(file)} .*{match}"):
+    with pytest.raises(
+        ValueError, match=rf"`folder` must hold a whole graph, but .*{re.escape(file)} .*{match}"
+    ):
         grf.open_graph(folder)
 
 
@@ -473,10 +501,33 @@ RECORDS = {
     "n_edges": ["many", 2, 7, True, LEFT_OUT],
     "directed": ["no", 0, None, LEFT_OUT],
     "weighted": [[1], LEFT_OUT],
-    "digests": [[1], "abc", {}, {"weights": "x"}, dict.fromkeys(ARRAYS, 3), dict.fromkeys(ARRAYS, "0" * 63), None],
-    "dtypes": [None, dict.fromkeys(ARRAYS, "<q9"), dict.fromkeys(ARRAYS, "V8,(2,3)i4"), {"indptr": "<i4"}],
+    "digests": [
+        [1],
+        "abc",
+        {},
+        {"weights": "x"},
+        dict.fromkeys(ARRAYS, 3),
+        dict.fromkeys(ARRAYS, "0" * 63),
+        None,
+    ],
+    "dtypes": [
+        None,
+        dict.fromkeys(ARRAYS, "<q9"),
+        dict.fromkeys(ARRAYS, "V8,(2,3)i4"),
+        {"indptr": "<i4"},
+    ],
     "format": [["x"], 3, None, LEFT_OUT],
-    "version": [None, 3, [VERSION], "..", VERSION[1:], VERSION.upper(), f"{VERSION}\n", "\u0661" * 16, LEFT_OUT],
+    "version": [
+        None,
+        3,
+        [VERSION],
+        "..",
+        VERSION[1:],
+        VERSION.upper(),
+        f"{VERSION}\n",
+        "\u0661" * 16,
+        LEFT_OUT,
+    ],
     "more": [1, {"deep": {}}],
 }
 
@@ -508,7 +559,8 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         _require_refused(tmp_path / "graph", file, "is no file")
 
 
-# NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns of Python 2.
+# NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns
+# of Python 2.
 HEADERS = {
     "nine bytes": "{'descr': '<f9', 'fortran_order': False, 'shape': (6,)}",
     "indented": "  {'descr': '<i4',\n 'fortran_order': False, 'shape': (6L,)}",
@@ -536,7 +588,11 @@ def test_indices_of_another_type_are_refused(tmp_path, dtype):
         _forge(tmp_path / "graph", arrays)
         _require_refused(tmp_path / "graph", "graph.json", "is damaged")
         # Also where the record has the right types.
-        _forge(tmp_path / "graph", arrays, {"dtypes": {name: array.dtype.str for name, array in ARRAYS.items()}})
+        _forge(
+            tmp_path / "graph",
+            arrays,
+            {"dtypes": {name: array.dtype.str for name, array in ARRAYS.items()}},
+        )
         _require_refused(tmp_path / "graph", f"{next(iter(arrays))}.npy", "holds dtype")
 
 
@@ -586,11 +642,31 @@ def _with(name, position, value):
 LEFT_SIDE = {"weights": np.array([1.0, 1.0, 2.0, 2.0, 1.0, 1.0])}
 VALUES = {
     "NaN": (_with("weights", 2, np.nan), {"weighted": True}, "weights", "not finite and above 0"),
-    "infinite": (_with("weights", 5, np.inf), {"weighted": True}, "weights", "not finite and above 0"),
-    "negative": (_with("weights", 0, -1.0), {"weighted": True}, "weights", "not finite and above 0"),
+    "infinite": (
+        _with("weights", 5, np.inf),
+        {"weighted": True},
+        "weights",
+        "not finite and above 0",
+    ),
+    "negative": (
+        _with("weights", 0, -1.0),
+        {"weighted": True},
+        "weights",
+        "not finite and above 0",
+    ),
     "zero": (_with("weights", 0, 0.0), {"weighted": True}, "weights", "not finite and above 0"),
-    "unsorted": ({"indices": np.array([1, 2, 0, 1, 3, 2], np.int32)}, {}, "indices", "do not increase"),
-    "twice": ({"indices": np.array([1, 2, 2, 1, 3, 2], np.int32)}, {}, "indices", "do not increase"),
+    "unsorted": (
+        {"indices": np.array([1, 2, 0, 1, 3, 2], np.int32)},
+        {},
+        "indices",
+        "do not increase",
+    ),
+    "twice": (
+        {"indices": np.array([1, 2, 2, 1, 3, 2], np.int32)},
+        {},
+        "indices",
+        "do not increase",
+    ),
     "far": (_with("indices", 5, 2_000_000_000), {}, "indices", r"outside \[0, 3\]"),
     "below": (_with("indices", 5, -1), {}, "indices", r"outside \[0, 3\]"),
     "decreasing": ({"indptr": np.array([0, 5, 3, 5, 6], np.int32)}, {}, "indptr", "decreases"),
@@ -600,8 +676,18 @@ VALUES = {
         "indptr",
         "begins with 1 and ends with 6",
     ),
-    "ends early": ({"indptr": np.array([0, 1, 3, 5, 5], np.int32)}, {}, "indptr", "begins with 0 and ends with 5"),
-    "short": ({"indptr": np.array([0, 1, 6], np.int32)}, {}, "indptr", r"shape \(3,\) where .* \(5,\)"),
+    "ends early": (
+        {"indptr": np.array([0, 1, 3, 5, 5], np.int32)},
+        {},
+        "indptr",
+        "begins with 0 and ends with 5",
+    ),
+    "short": (
+        {"indptr": np.array([0, 1, 6], np.int32)},
+        {},
+        "indptr",
+        r"shape \(3,\) where .* \(5,\)",
+    ),
     "loop": (_with("indices", 5, 3), {}, "indices", "holds 1 self-loops"),
     "degrees": (_with("degrees", 3, 1.0 + 1e-12), {}, "weights", "are not those in degrees"),
     "NaN degree": (_with("degrees", 0, np.nan), {}, "weights", "are not those in degrees"),
@@ -613,7 +699,10 @@ VALUES = {
         "differ from their mirror images",
     ),
     "unequal halves": (
-        {"weights": np.array([2.0, 1.0, 1.0, 2.0, 1.0, 1.0]), "degrees": np.array([2.0, 2.0, 3.0, 1.0])},
+        {
+            "weights": np.array([2.0, 1.0, 1.0, 2.0, 1.0, 1.0]),
+            "degrees": np.array([2.0, 2.0, 3.0, 1.0]),
+        },
         {"weighted": True},
         "indices",
         "differ from their mirror images",
@@ -638,7 +727,9 @@ def test_values_that_no_writer_writes_are_refused(tmp_path, monkeypatch, case, c
 
 @pytest.mark.parametrize("chunk", [1, 3, 64, 1 << 18])
 @pytest.mark.parametrize("directed", [False, True])
-def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(tmp_path, monkeypatch, chunk, directed):
+def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(
+    tmp_path, monkeypatch, chunk, directed
+):
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 40, (2, 500)) * 3 + 5
     graph = grf.from_edges(
@@ -649,7 +740,7 @@ def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(tmp_pa
     assert same(grf.open_graph(tmp_path), graph)
 
 
-# -- loops ---------------------------------------------------------------------------------------------------
+# -- loops -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
@@ -660,7 +751,9 @@ def test_the_largest_loop_found_in_pieces_is_that_of_the_diagonal(monkeypatch, c
     for has_loops in (True, False):
         sources, targets = rng.integers(0, 12, (2, 40))
         kept = has_loops | (sources != targets)
-        graph = grf.from_edges(sources[kept], targets[kept], rng.random(kept.sum()), directed=directed, n_nodes=15)
+        graph = grf.from_edges(
+            sources[kept], targets[kept], rng.random(kept.sum()), directed=directed, n_nodes=15
+        )
         expected = (graph.adjacency.diagonal() / np.maximum(graph.degrees, 1e-300)).max()
         assert (expected > 0) == has_loops
         assert local._largest_loop(graph) == expected

@@ -1,4 +1,6 @@
-"""Large edge lists are read by a compiled loop where their rows are plain, with the same result in all cases."""
+"""Large edge lists are read by a compiled loop where their rows are plain, with the same result in
+all cases.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,68 @@ from graphrf.graph.files.text_files import read_edge_list
 from tests.fuzz.test_edge_lists import GOOD, harmed, hostile_text, options
 
 PLAIN = ["0", "1", "7", "-3", "12", "120", "123456789012345678", "-999999999999999999"]
-ODD = ["007", "+1", "-0", "00", "-", "1_0", " 1", "1 ", "", "1.0", "1e3", "a", "é", "٣", '"1"', "#1", "%1", "1\t"]
-ODD += ["\u2003", "1\x0b", "\x1c1", "1234567890123456789", "9223372036854775808", "-9223372036854775809", "9" * 30]
-WEIGHTS = ["1", "0.5", "-2", "1e-3", ".5", "nan", "1e999", "1_0", "x", "", " 2 ", "é", "a b", "#", "+1", "007"]
-TITLES = ["source", "target", "weight", "u", "v", "", "1", "node1", "node2", "year", "id", "length", "source"]
+ODD = [
+    "007",
+    "+1",
+    "-0",
+    "00",
+    "-",
+    "1_0",
+    " 1",
+    "1 ",
+    "",
+    "1.0",
+    "1e3",
+    "a",
+    "é",
+    "٣",
+    '"1"',
+    "#1",
+    "%1",
+    "1\t",
+]
+ODD += [
+    "\u2003",
+    "1\x0b",
+    "\x1c1",
+    "1234567890123456789",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "9" * 30,
+]
+WEIGHTS = [
+    "1",
+    "0.5",
+    "-2",
+    "1e-3",
+    ".5",
+    "nan",
+    "1e999",
+    "1_0",
+    "x",
+    "",
+    " 2 ",
+    "é",
+    "a b",
+    "#",
+    "+1",
+    "007",
+]
+TITLES = [
+    "source",
+    "target",
+    "weight",
+    "u",
+    "v",
+    "",
+    "1",
+    "node1",
+    "node2",
+    "year",
+    "id",
+    "length",
+    "source",
+]
 
 
 def outcome(path, large, **given):
@@ -45,7 +105,9 @@ def check(path, content, **given):
 
 
 def some_text(rng):
-    """Rows of integers with a column of numbers or none; in most texts one or two cells are unusual."""
+    """Rows of integers with a column of numbers or none; in most texts one or two cells are
+    unusual.
+    """
     mark, width = rng.choice([",", "\t", ";", " ", " ", "  "]), rng.choice([2, 2, 3, 3, 4])
     rows = [[rng.choice(PLAIN) for _ in range(2)] for _ in range(rng.randrange(1, 9))]
     rows = [[*row, *(rng.choice(WEIGHTS[:5]) for _ in range(width - 2))] for row in rows]
@@ -60,8 +122,13 @@ def some_text(rng):
         rows.insert(0, rng.choices(TITLES, k=len(rows[0])))
     lines = [mark.join(row) for row in rows]
     for _ in range(rng.choice([0, 0, 1, 2])):
-        lines.insert(rng.choice([0, 0, 0, 1, len(lines)]), rng.choice(["# comment", "%", "", "  ", "\t#", '# "']))
-    return (rng.choice(["\n", "\n", "\r\n"]).join(lines) + rng.choice(["\n", "\n", "", "\n\n"])).encode()
+        lines.insert(
+            rng.choice([0, 0, 0, 1, len(lines)]),
+            rng.choice(["# comment", "%", "", "  ", "\t#", '# "']),
+        )
+    return (
+        rng.choice(["\n", "\n", "\r\n"]).join(lines) + rng.choice(["\n", "\n", "", "\n\n"])
+    ).encode()
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -69,7 +136,9 @@ def test_both_ways_to_read_an_edge_list_agree(tmp_path_factory, seed):
     rng = random.Random(seed)
     content = some_text(rng)
     if rng.random() < 0.3:
-        content = hostile_text(rng) if rng.random() < 0.3 else harmed(rng.choice([content, *GOOD]), rng)
+        content = (
+            hostile_text(rng) if rng.random() < 0.3 else harmed(rng.choice([content, *GOOD]), rng)
+        )
     check(tmp_path_factory.getbasetemp() / "edges.csv", content, **_readers(options(rng)))
 
 

@@ -12,9 +12,18 @@ def dense(graph):
 
 
 def town():
-    """Both directions of a street, parallel streets, a loop, a dead end; x and a table as OSMnx has them."""
+    """Both directions of a street, parallel streets, a loop, a dead end; x and a table as OSMnx has
+    them.
+    """
     graph = nx.MultiDiGraph(crs="epsg:32610")
-    for u, v, length in [(7, 9, 100.0), (9, 7, 100.0), (9, 4, 300.0), (9, 4, 500.0), (4, 4, 60.0), (4, 2, 40.0)]:
+    for u, v, length in [
+        (7, 9, 100.0),
+        (9, 7, 100.0),
+        (9, 4, 300.0),
+        (9, 4, 500.0),
+        (4, 4, 60.0),
+        (4, 2, 40.0),
+    ]:
         graph.add_edge(u, v, length=length)
     return graph
 
@@ -46,7 +55,9 @@ def test_the_line_graph_is_that_of_networkx(make):
     assert list(made.nodes) == list(graph.edges)
     theirs = nx.line_graph(nx.Graph(graph))
     ours = nx.relabel_nodes(made.to_networkx(), {name: frozenset(name[:2]) for name in made.nodes})
-    assert {frozenset(map(frozenset, pair)) for pair in theirs.edges} == {frozenset(pair) for pair in ours.edges}
+    assert {frozenset(map(frozenset, pair)) for pair in theirs.edges} == {
+        frozenset(pair) for pair in ours.edges
+    }
 
 
 def test_distances_are_those_between_midpoints():
@@ -78,13 +89,18 @@ def test_tables_and_maps_are_named_by_their_index():
     expected = load_graph(graph, on="edges", weight="length", weight_is="distance")
     spots = {7: (0, 0), 9: (1, 0), 4: (2, 5), 2: (3, 5)}
     lines = [shapely.LineString([spots[u], (5, 5), spots[v]]) for u, v, _ in graph.edges]
-    for source in (table, geopandas.GeoDataFrame(table, geometry=lines)):  # as ox.graph_to_gdfs returns it
+    for source in (
+        table,
+        geopandas.GeoDataFrame(table, geometry=lines),
+    ):  # as ox.graph_to_gdfs returns it
         made = load_graph(source, on="edges", weight="length", weight_is="distance")
         assert list(made.nodes) == list(source.index) == NAMES
         np.testing.assert_array_equal(dense(made), dense(expected))
     flat = table.reset_index()
     assert list(load_graph(flat, on="edges").nodes) == list(flat.index)
-    np.testing.assert_array_equal(dense(load_graph(flat.iloc[::-1], on="edges")), np.array(JOINED)[::-1, ::-1])
+    np.testing.assert_array_equal(
+        dense(load_graph(flat.iloc[::-1], on="edges")), np.array(JOINED)[::-1, ::-1]
+    )
     assert load_graph(flat.iloc[::-1], on="edges").nodes == (5, 4, 3, 2, 1, 0)
     bare = geopandas.GeoDataFrame(geometry=lines, index=list("abcdef"))
     assert load_graph(bare, on="edges").nodes == tuple("abcdef")
@@ -96,7 +112,9 @@ def test_a_line_of_several_parts_is_one_edge():
     whole = shapely.MultiLineString([[(0, 0), (3, 4)], [(9, 9), (9, 10)]])
     lines = [shapely.LineString([(3, 4), (3, 5)]), whole, shapely.LineString([(9, 10), (9, 13)])]
     made = load_graph(geopandas.GeoSeries(lines), on="edges", weight="length", weight_is="distance")
-    np.testing.assert_allclose(dense(made), [[0, 4 / 3.5, 0], [4 / 3.5, 0, 4 / 4.5], [0, 4 / 4.5, 0]])
+    np.testing.assert_allclose(
+        dense(made), [[0, 4 / 3.5, 0], [4 / 3.5, 0, 4 / 4.5], [0, 4 / 4.5, 0]]
+    )
 
 
 def test_files_number_their_edges_and_graphs_in_them_name_them(tmp_path):
@@ -107,7 +125,9 @@ def test_files_number_their_edges_and_graphs_in_them_name_them(tmp_path):
     np.testing.assert_array_equal(dense(made), dense(expected))
     assert made.nodes == range(6)
     nx.write_graphml(town(), tmp_path / "roads.graphml")
-    again = load_graph(tmp_path / "roads.graphml", on="edges", weight="length", weight_is="distance")
+    again = load_graph(
+        tmp_path / "roads.graphml", on="edges", weight="length", weight_is="distance"
+    )
     np.testing.assert_array_equal(dense(again), dense(expected))
     assert [name[:2] for name in again.nodes] == [(str(u), str(v)) for u, v, _ in NAMES]
 
@@ -115,7 +135,9 @@ def test_files_number_their_edges_and_graphs_in_them_name_them(tmp_path):
 def test_other_libraries_number_their_edges():
     igraph = pytest.importorskip("igraph")
     other = igraph.Graph([(0, 1), (1, 2), (3, 4)])
-    np.testing.assert_array_equal(dense(load_graph(other, on="edges")), [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(
+        dense(load_graph(other, on="edges")), [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    )
 
 
 def test_edges_that_meet_no_other_are_said():
@@ -136,7 +158,9 @@ def test_weights_of_edges_are_checked_as_those_of_nodes_are():
         load_graph(weighted, on="edges")
     broken = town()
     broken.add_edge(2, 1, length=0.0)
-    with pytest.raises(ValueError, match=r"edge \(2, 1, 0\): weights must be finite distances above 0; got 0"):
+    with pytest.raises(
+        ValueError, match=r"edge \(2, 1, 0\): weights must be finite distances above 0; got 0"
+    ):
         load_graph(broken, on="edges", weight="length", weight_is="distance")
     with pytest.raises(ValueError, match="no 'lanes'; the edges have 'length'"):
         load_graph(town(), on="edges", weight="lanes")
@@ -154,10 +178,14 @@ def test_what_has_no_edges_to_be_nodes_is_refused(tmp_path):
         load_graph(geopandas.GeoSeries([shapely.box(0, 0, 1, 1)]), on="edges")
     with pytest.raises(ValueError, match="`directed` must not be True with on='edges'"):
         load_graph(town(), on="edges", directed=True)
-    with pytest.raises(ValueError, match="`on` must be one of 'nodes', 'edges', got 'edge'; did you mean"):
+    with pytest.raises(
+        ValueError, match="`on` must be one of 'nodes', 'edges', got 'edge'; did you mean"
+    ):
         load_graph(town(), on="edge")
     table = pandas.DataFrame({"u": [0, 1], "v": [1, 2]}, index=["a", "a"])
-    with pytest.raises(ValueError, match=r"must have an index without repetitions, .* got 'a' more than once"):
+    with pytest.raises(
+        ValueError, match=r"must have an index without repetitions, .* got 'a' more than once"
+    ):
         load_graph(table, on="edges")
     unnamed = pandas.DataFrame({"lanes": [1, 2], "speed": [3, 4]}, index=[[7, 8], [8, 9]])
     with pytest.raises(ValueError, match="must say which columns or levels hold the ends"):
@@ -168,5 +196,7 @@ def test_what_has_no_edges_to_be_nodes_is_refused(tmp_path):
 
 
 def test_a_node_with_too_many_edges_is_refused_before_its_pairs_are_made():
-    with pytest.raises(MemoryError, match="the graph of 100000 edges, of which 100000 meet at one node"):
+    with pytest.raises(
+        MemoryError, match="the graph of 100000 edges, of which 100000 meet at one node"
+    ):
         load_graph(nx.star_graph(100_000), on="edges")

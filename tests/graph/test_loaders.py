@@ -1,4 +1,6 @@
-"""Every way into a graph: edges, points, networkx, matrices, PyG Data and files, and what is refused."""
+"""Every way into a graph: edges, points, networkx, matrices, PyG Data and files, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-# -- from_edges ----------------------------------------------------------------------------------------
+# -- from_edges ------------------------------------------------------------------------------------
 
 
 def test_edges_between_positions_keep_isolated_nodes_and_self_loops():
@@ -49,7 +51,9 @@ def test_edges_between_positions_keep_isolated_nodes_and_self_loops():
 def test_weights_add_over_parallel_edges_and_both_directions_count_once():
     # 0-1 in both directions with one weight; 1-2 twice in one direction; 2-0 heavier backwards.
     src, dst, weight = [0, 1, 1, 1, 2, 0], [1, 0, 2, 2, 0, 2], [3.0, 3.0, 1.0, 4.0, 1.0, 7.0]
-    np.testing.assert_array_equal(dense(from_edges(src, dst, weight)), [[0, 3, 7], [3, 0, 5], [7, 5, 0]])
+    np.testing.assert_array_equal(
+        dense(from_edges(src, dst, weight)), [[0, 3, 7], [3, 0, 5], [7, 5, 0]]
+    )
     np.testing.assert_array_equal(
         dense(from_edges(src, dst, weight, directed=True)), [[0, 3, 7], [3, 0, 5], [1, 0, 0]]
     )
@@ -89,7 +93,9 @@ def test_random_weighted_edges_agree_with_a_loop():
     total = np.zeros((6, 6))
     for s, d, w in zip(src, dst, weight, strict=True):
         total[s, d] += w
-    np.testing.assert_allclose(dense(from_edges(src, dst, weight, n_nodes=6)), np.maximum(total, total.T))
+    np.testing.assert_allclose(
+        dense(from_edges(src, dst, weight, n_nodes=6)), np.maximum(total, total.T)
+    )
     np.testing.assert_allclose(dense(from_edges(src, dst, weight, n_nodes=6, directed=True)), total)
 
 
@@ -97,21 +103,36 @@ def test_random_weighted_edges_agree_with_a_loop():
     ("arguments", "options", "error", "message"),
     [
         (([0, 1], [1]), {}, ValueError, "equally long, got 2 and 1"),
-        (([0, -1], [1, 0]), {}, ValueError, "`src` must hold positions at least 0, got -1 at edge 1"),
-        (([0], [5]), {"n_nodes": 3}, ValueError, r"`dst` must hold positions in \[0, 2\], got 5 at edge 0"),
-        (([0.5], [1.0]), {}, TypeError, "`src` must hold integer positions or names, got float 0.5"),
-        ((np.array([0.5]), np.array([1.0])), {}, TypeError, r"got dtype float64; convert whole numbers"),
+        (
+            ([0, -1], [1, 0]),
+            {},
+            ValueError,
+            "`src` must hold positions at least 0, got -1 at edge 1",
+        ),
+        (
+            ([0], [5]),
+            {"n_nodes": 3},
+            ValueError,
+            r"`dst` must hold positions in \[0, 2\], got 5 at edge 0",
+        ),
+        (
+            ([0.5], [1.0]),
+            {},
+            TypeError,
+            "`src` must hold integer positions or names, got float 0.5",
+        ),
+        (
+            (np.array([0.5]), np.array([1.0])),
+            {},
+            TypeError,
+            r"got dtype float64; convert whole numbers",
+        ),
         ((np.array([True]), np.array([False])), {}, TypeError, "dtype bool"),
         (([0], [1], [1.0, 2.0]), {}, ValueError, r"`weight` must have shape \(1,\)"),
         (([0], [1], ["heavy"]), {}, TypeError, "`weight` must hold numbers"),
         (([0, 1], [1, 2], [1.0, np.nan]), {}, ValueError, "edge 1: weights must be finite"),
         (([0], [1], [-1.0]), {}, ValueError, "at least 0; got -1"),
-        (
-            ([0], [1], [0.0]),
-            {"weight_is": "distance"},
-            ValueError,
-            "edge 0: .* above 0; got 0",
-        ),
+        (([0], [1], [0.0]), {"weight_is": "distance"}, ValueError, "edge 0: .* above 0; got 0"),
         (([0], [1], [1e-320]), {"weight_is": "distance"}, ValueError, "finite inverses"),
         (([0], [1], [1.0]), {"weight_is": "length"}, ValueError, "`weight_is` must be one of"),
         (([], []), {}, ValueError, "at least one edge"),
@@ -133,7 +154,7 @@ def test_bad_edges_are_refused(arguments, options, error, message):
         from_edges(*arguments, **options)
 
 
-# -- from_points ---------------------------------------------------------------------------------------
+# -- from_points -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weights", ["unit", "gaussian", "inverse_length"])
@@ -151,7 +172,9 @@ def test_nearest_neighbours_agree_with_a_dense_search(weights):
             "inverse_length": lengths.mean() / d,
         }[weights]
     expected = np.where(near | near.T, value, 0)
-    np.testing.assert_allclose(dense(from_points(x, n_neighbors=4, weights=weights)), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        dense(from_points(x, n_neighbors=4, weights=weights)), expected, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("weights", ["unit", "gaussian", "inverse_length"])
@@ -178,7 +201,9 @@ def test_bad_points_are_refused():
 
 @pytest.mark.parametrize("with_sklearn", [True, False])
 def test_neighbours_in_many_columns_are_those_of_all_distances(monkeypatch, with_sklearn):
-    """Two clusters so far apart that squared distances within them are lost in rounding; and points twice."""
+    """Two clusters so far apart that squared distances within them are lost in rounding; and points
+    twice.
+    """
     if with_sklearn:
         pytest.importorskip("sklearn")
     else:
@@ -204,7 +229,7 @@ def test_many_columns_are_compared_without_a_tree(monkeypatch):
     assert from_points(np.random.default_rng(0).normal(size=(60, 11)), n_neighbors=4).n_nodes == 60
 
 
-# -- other libraries -----------------------------------------------------------------------------------
+# -- other libraries -------------------------------------------------------------------------------
 
 
 def test_a_graph_is_returned_as_it_is():
@@ -226,7 +251,9 @@ def test_distances_must_be_named(tmp_path):
     graph = nx.path_graph(2)
     data = types.SimpleNamespace(edge_index=np.array([[0, 1], [1, 0]]))
     for source in (graph, data, write(tmp_path, "e.csv", "0,1,2\n")):
-        with pytest.raises(ValueError, match="`weight` must name the attribute or column of the distances"):
+        with pytest.raises(
+            ValueError, match="`weight` must name the attribute or column of the distances"
+        ):
             load_graph(source, weight_is="distance")
     with pytest.raises(ValueError, match="`weight` must hold the distances"):
         from_edges([0], [1], weight_is="distance")
@@ -235,7 +262,9 @@ def test_distances_must_be_named(tmp_path):
 
 
 def osmnx_like() -> nx.MultiDiGraph:
-    """Two-way road 10-20 (100 m), one-way 20-30 (200 m), two parallel two-way roads 30-40 (300, 600 m)."""
+    """Two-way road 10-20 (100 m), one-way 20-30 (200 m), two parallel two-way roads 30-40 (300, 600
+    m).
+    """
     roads = nx.MultiDiGraph(crs="epsg:4326")
     for node in (10, 20, 30, 40, 50):
         roads.add_node(node, x=float(node), y=0.0)
@@ -259,7 +288,9 @@ def test_an_osmnx_graph_becomes_an_undirected_graph_of_conductances():
     assert directed.adjacency[1, 2] > 0 == directed.adjacency[2, 1]
 
 
-def test_roads_from_graphml_have_numbers_as_text_and_without_parallel_ones_no_directions_either(tmp_path):
+def test_roads_from_graphml_have_numbers_as_text_and_without_parallel_ones_no_directions_either(
+    tmp_path,
+):
     roads = osmnx_like()
     expected = load_graph(roads, weight="length", weight_is="distance")
     for _, _, data in roads.edges(data=True):
@@ -288,7 +319,9 @@ def test_digraphs_keep_their_direction_and_graphs_are_unweighted_without_a_name(
     graph = load_graph(network, weight=False)
     assert graph.directed
     np.testing.assert_array_equal(dense(graph), [[0, 1], [0, 0]])
-    np.testing.assert_array_equal(dense(load_graph(network, weight="weight", directed=False)), [[0, 5], [5, 0]])
+    np.testing.assert_array_equal(
+        dense(load_graph(network, weight="weight", directed=False)), [[0, 5], [5, 0]]
+    )
     assert load_graph(nx.path_graph(3), directed=True).directed
 
 
@@ -313,7 +346,8 @@ def test_matrices_hold_weights_or_distances(wrap):
     matrix = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 0.0]])
     np.testing.assert_array_equal(dense(load_graph(wrap(matrix))), matrix)
     np.testing.assert_allclose(
-        dense(load_graph(wrap(matrix), weight_is="distance")), [[0, 2, 0], [2, 0, 2 / 3], [0, 2 / 3, 0]]
+        dense(load_graph(wrap(matrix), weight_is="distance")),
+        [[0, 2, 0], [2, 0, 2 / 3], [0, 2 / 3, 0]],
     )
 
 
@@ -321,7 +355,9 @@ def test_matrices_must_be_symmetric_unless_directed():
     with pytest.raises(ValueError, match=r"symmetric.*directed=True"):
         load_graph(np.array([[0, 1], [0, 0]]))
     assert load_graph(np.array([[0, 1], [0, 0]]), directed=True).n_edges == 1
-    with pytest.raises(ValueError, match="`weight` and `weight_is` belong to edges with attributes"):
+    with pytest.raises(
+        ValueError, match="`weight` and `weight_is` belong to edges with attributes"
+    ):
         load_graph(np.eye(2), weight="w")
     with pytest.raises(ValueError, match=r"entry \[0, 1\]: weights must be finite"):
         load_graph(sp.csr_array(([0.0], ([0], [1])), shape=(2, 2)), weight_is="distance")
@@ -329,7 +365,9 @@ def test_matrices_must_be_symmetric_unless_directed():
 
 def test_pyg_data_is_read_by_its_attributes():
     edge_index = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-    data = types.SimpleNamespace(edge_index=edge_index, num_nodes=4, edge_weight=np.array([2.0, 2, 3, 3]))
+    data = types.SimpleNamespace(
+        edge_index=edge_index, num_nodes=4, edge_weight=np.array([2.0, 2, 3, 3])
+    )
     assert load_graph(data, weight=False).n_nodes == 4
     assert dense(load_graph(data, weight="edge_weight"))[1, 2] == 3
     data.edge_attr = data.edge_weight[:, None]
@@ -337,7 +375,9 @@ def test_pyg_data_is_read_by_its_attributes():
     with pytest.raises(ValueError, match="has no 'length'"):
         load_graph(data, weight="length")
     one_way = types.SimpleNamespace(edge_index=edge_index[:, :3], num_nodes=3)
-    with pytest.raises(ValueError, match="directed=True to keep directions, directed=False to drop"):
+    with pytest.raises(
+        ValueError, match="directed=True to keep directions, directed=False to drop"
+    ):
         load_graph(one_way)
     assert load_graph(one_way, directed=True).n_edges == 3
     assert load_graph(one_way, directed=False).n_edges == 2
@@ -348,12 +388,14 @@ def test_pyg_data_is_read_by_its_attributes():
 def test_torch_tensors_are_accepted():
     torch = pytest.importorskip("torch")
     edge_index = torch.tensor([[0, 1], [1, 0]])
-    data = types.SimpleNamespace(edge_index=edge_index, edge_weight=torch.tensor([2.0, 2.0], requires_grad=True))
+    data = types.SimpleNamespace(
+        edge_index=edge_index, edge_weight=torch.tensor([2.0, 2.0], requires_grad=True)
+    )
     assert dense(load_graph(data, weight="edge_weight"))[0, 1] == 2
     assert from_edges(edge_index[0], edge_index[1]).n_edges == 1
 
 
-# -- files: round trips --------------------------------------------------------------------------------
+# -- files: round trips ----------------------------------------------------------------------------
 
 WEIGHTED = np.array([[0.0, 2.0, 0.5], [2.0, 0.0, 0.0], [0.5, 0.0, 1.5]])
 
@@ -386,7 +428,10 @@ def test_gml_without_labels_or_with_repeated_ones_is_named_by_ids(tmp_path):
     text = "graph [ node [ id 5 %s ] node [ id 7 %s ] edge [ source 5 target 7 ] ]"
     assert load_graph(write(tmp_path, "a.gml", text % ("", ""))).nodes == (5, 7)
     assert load_graph(write(tmp_path, "b.gml", text % ('label "x"', 'label "x"'))).nodes == (5, 7)
-    assert load_graph(write(tmp_path, "c.gml", text % ('label "x"', 'label "y"'))).nodes == ("x", "y")
+    assert load_graph(write(tmp_path, "c.gml", text % ('label "x"', 'label "y"'))).nodes == (
+        "x",
+        "y",
+    )
 
 
 @pytest.mark.parametrize("zipped", ["", ".gz"])
@@ -413,7 +458,9 @@ def test_npz_round_trips(tmp_path, make):
 EDGES = [("0", "1", 2.0), ("1", "2", 0.25), ("2", "2", 7.0)]
 
 
-@pytest.mark.parametrize("name", ["e.csv", "e.tsv", "e.txt", "e.edges", "e.cites", "e.edgelist", "e.csv.gz"])
+@pytest.mark.parametrize(
+    "name", ["e.csv", "e.tsv", "e.txt", "e.edges", "e.cites", "e.edgelist", "e.csv.gz"]
+)
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", " ", "   "])
 @pytest.mark.parametrize("header", [False, True])
 def test_edge_lists_round_trip(tmp_path, name, delimiter, header):
@@ -425,7 +472,9 @@ def test_edge_lists_round_trip(tmp_path, name, delimiter, header):
     np.testing.assert_array_equal(dense(load_graph(path)), expected > 0)
     np.testing.assert_array_equal(dense(load_graph(path, weight=2)), expected)
     if header:
-        np.testing.assert_array_equal(dense(load_graph(path, weight="w", columns=("one", "two"))), expected)
+        np.testing.assert_array_equal(
+            dense(load_graph(path, weight="w", columns=("one", "two"))), expected
+        )
 
 
 def test_columns_choose_the_ends_and_the_direction(tmp_path):
@@ -494,7 +543,10 @@ def test_a_line_that_may_be_a_header_or_an_edge_is_refused(tmp_path, text):
     [
         (",source,target,weight\n0,a,b,1.0\n1,b,c,2.0\n", r"columns=\('source', 'target'\)"),
         ("id,From,to,length\n1,a,b,1.0\n2,b,c,2.0\n", r"columns=\('From', 'to'\)"),
-        (",friend,other,weight\n0,a,b,1.0\n", "first column has no title, like the index that pandas writes"),
+        (
+            ",friend,other,weight\n0,a,b,1.0\n",
+            "first column has no title, like the index that pandas writes",
+        ),
         ("0,1,1\n1,0,1\n1,1,0\n", "adjacency matrix"),
         (",a,b,c\na,0,1,1\nb,1,0,1\nc,1,1,0\n", "if the line has titles, pass header=True"),
         ("0 1 2 3\n1 0 2 3\n2 0 1 3\n3 0 1 2\n", "neighbours of each node"),
@@ -538,7 +590,9 @@ def test_comments_take_little_of_the_memory_limit(tmp_path):
 def test_decimal_commas_between_semicolons(tmp_path):
     path = write(tmp_path, "e.csv", "a;b;1,5\nb;c;2,5\n")
     assert load_graph(path).nodes == ("a", "b", "c")
-    with pytest.raises(ValueError, match=r"line 1: the weight must be a number, got '1,5'; .* point for decimals"):
+    with pytest.raises(
+        ValueError, match=r"line 1: the weight must be a number, got '1,5'; .* point for decimals"
+    ):
         load_graph(path, weight=2)
 
 
@@ -556,7 +610,9 @@ def test_lines_with_zero_bytes_are_no_headers_and_no_edges(tmp_path):
     for text, line in (("a\0,b\n1,2\n", 1), ("a,b,\0\nb,c,2\n", 1), ("1,2\n\n2,\0\n", 3)):
         with pytest.raises(ValueError, match=rf"e\.csv, line {line}: a byte is zero"):
             load_graph(write(tmp_path, "e.csv", text))
-    with pytest.raises(ValueError, match="line 1: a byte is zero, which no text contains; convert the file"):
+    with pytest.raises(
+        ValueError, match="line 1: a byte is zero, which no text contains; convert the file"
+    ):
         load_graph(write(tmp_path, "e.csv", "1,2\n".encode("utf-16-le")))
 
 
@@ -565,7 +621,9 @@ def test_what_is_compressed_otherwise_than_its_name_says_is_told_so(tmp_path):
     for suffix in ("csv", "mtx", "gml"):
         with pytest.raises(ValueError, match=r"is compressed by gzip twice; decompress it once"):
             load_graph(write(tmp_path, f"e.{suffix}.gz", once))
-        with pytest.raises(ValueError, match=r"is compressed by gzip; give it a name that ends in .gz"):
+        with pytest.raises(
+            ValueError, match=r"is compressed by gzip; give it a name that ends in .gz"
+        ):
             load_graph(write(tmp_path, f"e.{suffix}", once))
 
 
@@ -592,7 +650,7 @@ def test_a_byte_order_mark_and_accents_are_read(tmp_path):
     assert graph.nodes == ("é", "ü")
 
 
-# -- files: what is refused ----------------------------------------------------------------------------
+# -- files: what is refused ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -617,15 +675,35 @@ def test_a_byte_order_mark_and_accents_are_read(tmp_path):
         ("e.foo", "0 1\n", {}, "no known format; wanted .gml"),
         ("noending", "0 1\n", {}, "no known format"),
         ("g.gml", "graph [ node [ id 0", {}, "not a readable GML file"),
-        ("g.gml", "graph [ node [ id 0 ] edge [ source 0 target 9 ] ]", {}, "g.gml is not a readable GML"),
+        (
+            "g.gml",
+            "graph [ node [ id 0 ] edge [ source 0 target 9 ] ]",
+            {},
+            "g.gml is not a readable GML",
+        ),
         ("g.gml", "graph [ ]", {}, "g.gml: .*at least one node"),
         ("g.gml", "[ " * 5000, {}, "not a readable GML"),
         ("g.gml", "graph [ node [ id 0 ] ]", {"columns": (1, 0)}, "belong to edge lists"),
         ("g.graphml", "<graphml><graph", {}, "not a readable GraphML"),
         ("g.graphml", "<graphml></graphml>", {}, "not a readable GraphML"),
-        ("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 5\n1 1 1.0\n", {}, "not a readable Matrix"),
-        ("m.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 3 1.0\n", {}, "m.mtx: .*square"),
-        ("m.mtx", "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1.0 2.0\n", {}, "real one"),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate real general\n2 2 5\n1 1 1.0\n",
+            {},
+            "not a readable Matrix",
+        ),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 3 1.0\n",
+            {},
+            "m.mtx: .*square",
+        ),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate complex general\n1 1 1\n1 1 1.0 2.0\n",
+            {},
+            "real one",
+        ),
         (
             "m.mtx",
             "%%MatrixMarket matrix coordinate real general\n4000000000 4000000000 1\n1 1 1\n",
@@ -696,7 +774,14 @@ def test_an_npz_file_with_a_pickle_is_not_unpickled(tmp_path):
 
 
 def test_an_npz_file_with_indices_outside_the_matrix_is_refused(tmp_path):
-    np.savez(tmp_path / "m.npz", format="csr", shape=[2, 2], data=[1.0], indices=[10**6], indptr=[0, 1, 1])
+    np.savez(
+        tmp_path / "m.npz",
+        format="csr",
+        shape=[2, 2],
+        data=[1.0],
+        indices=[10**6],
+        indptr=[0, 1, 1],
+    )
     with pytest.raises(ValueError, match="not a readable"):
         load_graph(tmp_path / "m.npz")
     with zipfile.ZipFile(tmp_path / "n.npz", "w") as archive:
@@ -705,7 +790,7 @@ def test_an_npz_file_with_indices_outside_the_matrix_is_refused(tmp_path):
         load_graph(tmp_path / "n.npz")
 
 
-# -- files: bounds, and what once went wrong -----------------------------------------------------------
+# -- files: bounds, and what once went wrong -------------------------------------------------------
 
 
 def test_files_beyond_the_limit_are_refused_unread(tmp_path):
@@ -728,7 +813,8 @@ def test_a_forged_table_of_contents_is_refused_before_the_archive_is_read(tmp_pa
         file.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, 500_000_000, 100, 0))
     tracemalloc.start()
     with pytest.raises(
-        ValueError, match=r"bomb\.npz is not a readable scipy.sparse npz file: its table of contents"
+        ValueError,
+        match=r"bomb\.npz is not a readable scipy.sparse npz file: its table of contents",
     ):
         load_graph(path)
     peak = tracemalloc.get_traced_memory()[1]
@@ -780,7 +866,9 @@ def test_pipes_and_devices_are_refused_unopened(tmp_path):
             load_graph(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", ["a\0b.csv", "long" * 100 + ".csv", "a/" * 3000 + "b.csv", "0,1\n" * 5000])
+@pytest.mark.parametrize(
+    "name", ["a\0b.csv", "long" * 100 + ".csv", "a/" * 3000 + "b.csv", "0,1\n" * 5000]
+)
 def test_names_that_no_file_can_have_are_names_of_no_file(name):
     with pytest.raises(FileNotFoundError, match="no such file") as caught:
         load_graph(name)
@@ -828,7 +916,9 @@ def test_weights_at_the_ends_of_float64_are_sound_or_refused(tmp_path):
     with pytest.raises(ValueError, match=r"e.csv: .*finite inverses"):
         weights("0,1,1e-310\n", weight_is="distance")
     matrix = sp.csr_array(([1e308] * 4, ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(3, 3))
-    np.testing.assert_allclose(load_graph(matrix, weight_is="distance").adjacency.data, np.ones(4), rtol=1e-14)
+    np.testing.assert_allclose(
+        load_graph(matrix, weight_is="distance").adjacency.data, np.ones(4), rtol=1e-14
+    )
 
 
 def test_integers_too_large_for_int64_are_names(tmp_path):
@@ -854,7 +944,7 @@ def test_the_unit_of_points_and_meshes_does_not_matter(scale, weights):
         )
 
 
-# -- files: MatrixMarket -------------------------------------------------------------------------------
+# -- files: MatrixMarket ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("integers", [False, True])
@@ -862,7 +952,11 @@ def test_the_unit_of_points_and_meshes_does_not_matter(scale, weights):
 @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
 def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, symmetry, dense_form, integers):
     matrix = np.random.default_rng(3).integers(1, 100, (7, 7)) * (1 if integers else 0.37)
-    matrix = {"general": matrix, "symmetric": matrix + matrix.T, "skew-symmetric": matrix - matrix.T}[symmetry]
+    matrix = {
+        "general": matrix,
+        "symmetric": matrix + matrix.T,
+        "skew-symmetric": matrix - matrix.T,
+    }[symmetry]
     buffer = io.BytesIO()
     scipy.io.mmwrite(buffer, matrix if dense_form else sp.coo_array(matrix), symmetry=symmetry)
     found = read_matrix_market(write(tmp_path, "m.mtx", buffer.getvalue()))
@@ -875,31 +969,83 @@ def test_matrix_market_is_read_as_scipy_reads_it(tmp_path, symmetry, dense_form,
     [
         # the first two end a process that leaves them to scipy 1.17
         ("array real general", "0 0\n", r"its shape is \(0, 0\)"),
-        ("array real general", "3 3\n0\n2\n5E\0\n1\n0\n0\n0\n0\n1\n", "line 6: '5E.x00' is not a number"),
+        (
+            "array real general",
+            "3 3\n0\n2\n5E\0\n1\n0\n0\n0\n0\n1\n",
+            "line 6: '5E.x00' is not a number",
+        ),
         ("array real skew-symmetric", "1000000 1000000\n1\n", "declares 499,999,500,000 entries"),
-        ("coordinate real general", f"2 2 {10**17}\n1 1 1\n", "declares 100,000,.* entries and holds 1"),
+        (
+            "coordinate real general",
+            f"2 2 {10**17}\n1 1 1\n",
+            "declares 100,000,.* entries and holds 1",
+        ),
         ("coordinate real general", f"{10**18} 2 1\n1 1 1\n", "its size must be whole numbers"),
         ("coordinate real general", "2 2 -1\n1 1 1\n", "its size must be whole numbers"),
-        ("coordinate real general", "2 2 1\n1 1 1\n2 2 2\n", "line 5: it declares 1 entries, and this is one"),
-        ("coordinate real general", "2 2 2\n1 1 1\n2 2 \n", "line 5: 2 numbers where 3 were wanted"),
+        (
+            "coordinate real general",
+            "2 2 1\n1 1 1\n2 2 2\n",
+            "line 5: it declares 1 entries, and this is one",
+        ),
+        (
+            "coordinate real general",
+            "2 2 2\n1 1 1\n2 2 \n",
+            "line 5: 2 numbers where 3 were wanted",
+        ),
         ("coordinate real general", "2 2 1\n0 1 1\n", r"line 4: .* in \[1, 2\], got '0'"),
         ("coordinate real general", "2 2 1\n1 1 abc\n", "line 4: 'abc' is not a number"),
         # the numbers of these are as many as declared, but their lines say something else
-        ("coordinate pattern symmetric", "5 5 3\n2 1 5\n3 1 5\n", "line 4: 3 numbers where 2 were wanted"),
-        ("coordinate real general", "2 2 2\n1 1 1 2 2 2\n", "line 4: 6 numbers where 3 were wanted"),
-        ("coordinate real general", "2 2 2\n1 1\n1 2 2 2\n", "line 4: 2 numbers where 3 were wanted"),
+        (
+            "coordinate pattern symmetric",
+            "5 5 3\n2 1 5\n3 1 5\n",
+            "line 4: 3 numbers where 2 were wanted",
+        ),
+        (
+            "coordinate real general",
+            "2 2 2\n1 1 1 2 2 2\n",
+            "line 4: 6 numbers where 3 were wanted",
+        ),
+        (
+            "coordinate real general",
+            "2 2 2\n1 1\n1 2 2 2\n",
+            "line 4: 2 numbers where 3 were wanted",
+        ),
         ("coordinate pattern general", "2 2 2\n\n1 1\n\n", "declares 2 entries and holds 1"),
         ("array real general", "2 2\n1 2\n3 4\n", "line 4: 2 numbers where 1 were wanted"),
-        ("array real general", "2 2\n1\n2\n3\n4\n5\n", "line 8: it declares 4 entries, and this is one more"),
-        ("coordinate real general", "2 2 2\n1 1 1\n2 2 1.0D+00\n", r"line 5: '1.0D\+00' is not a number"),
-        ("coordinate real general", "2 2 2\n1 1 1\n2 2-1\n", "line 5: .* a whole number, got '2-1'"),
+        (
+            "array real general",
+            "2 2\n1\n2\n3\n4\n5\n",
+            "line 8: it declares 4 entries, and this is one more",
+        ),
+        (
+            "coordinate real general",
+            "2 2 2\n1 1 1\n2 2 1.0D+00\n",
+            r"line 5: '1.0D\+00' is not a number",
+        ),
+        (
+            "coordinate real general",
+            "2 2 2\n1 1 1\n2 2-1\n",
+            "line 5: .* a whole number, got '2-1'",
+        ),
         ("coordinate real general", "2 2 1\n1.0 1 1\n", "line 4: .* a whole number, got '1.0'"),
         ("coordinate real general", "2 2 1\n1 +1 1\n", "line 4: .* a whole number, got '[+]1'"),
-        ("coordinate real symmetric", "2 2 2\n2 1 3\n1 2 3\n", "entries on both sides of its diagonal"),
-        ("coordinate real general", "2 2 1\n1 1 1\n% end\n", "line 5: comments stand before the size"),
+        (
+            "coordinate real symmetric",
+            "2 2 2\n2 1 3\n1 2 3\n",
+            "entries on both sides of its diagonal",
+        ),
+        (
+            "coordinate real general",
+            "2 2 1\n1 1 1\n% end\n",
+            "line 5: comments stand before the size",
+        ),
         ("coordinate real general", "% only\n%\n", "ends before its size"),
         ("coordinate real symmetric", "2 3 1\n1 1 1\n", r"its shape is \(2, 3\)"),
-        ("coordinate complex hermitian", "1 1 1\n1 1 1 0\n", "complex numbers; a real one was wanted"),
+        (
+            "coordinate complex hermitian",
+            "1 1 1\n1 1 1 0\n",
+            "complex numbers; a real one was wanted",
+        ),
         ("array pattern general", "1 1\n1\n", "no matrices of the kind"),
         ("coordinate real", "1 1 1\n1 1 1\n", "its first line must be"),
         ("coordinate real general", "2 2 1\n1 2 nan\n", "1 NaN entries"),
@@ -915,15 +1061,23 @@ def test_damaged_matrix_market_is_refused(tmp_path, kind, body, message):
 def test_matrix_market_numbers_at_the_ends_of_their_range(tmp_path):
     """What scipy's parser refuses is left to NumPy's."""
     path = write(
-        tmp_path, "m.mtx",
-        "%%MatrixMarket matrix coordinate real symmetric\n3 3 4\n2 1 5e-324\n3 1 +2.5\n3 2 .5\n3 3 1e-400\n"
-    )  # fmt: skip
+        tmp_path,
+        "m.mtx",
+        "%%MatrixMarket matrix coordinate real symmetric\n"
+        "3 3 4\n"
+        "2 1 5e-324\n"
+        "3 1 +2.5\n"
+        "3 2 .5\n"
+        "3 3 1e-400\n",
+    )
     found = dense(load_graph(path))
     np.testing.assert_array_equal(found, [[0, 5e-324, 2.5], [5e-324, 0, 0.5], [2.5, 0.5, 0]])
 
 
 def test_a_fault_at_the_end_of_a_large_matrix_market_file_is_found_quickly(tmp_path, monkeypatch):
-    """In Python only the lines near it are looked at: all of them take a minute for a file of 60 KB."""
+    """In Python only the lines near it are looked at: all of them take a minute for a file of 60
+    KB.
+    """
     lines = 200_000
     text = f"%%MatrixMarket matrix coordinate pattern general\n2 2 {lines - 1}\n" + "1 2\n" * lines
     path = write(tmp_path, "m.mtx.gz", text)
@@ -947,7 +1101,9 @@ def test_words_that_only_begin_with_the_banner_are_none(tmp_path):
 
 
 def test_blank_lines_and_line_ends_of_matrix_market_do_not_matter(tmp_path):
-    text = "%%MatrixMarket matrix coordinate real general\n%\n\n2 2 2\n\n1 2 1\n \t\n 2\t1  .5E+1 \n\n"
+    text = (
+        "%%MatrixMarket matrix coordinate real general\n%\n\n2 2 2\n\n1 2 1\n \t\n 2\t1  .5E+1 \n\n"
+    )
     for content in (text, text.rstrip(), text.replace("\n", "\r\n")):
         graph = load_graph(write(tmp_path, "m.mtx", content), directed=True)
         np.testing.assert_array_equal(dense(graph), [[0, 1], [5, 0]])
@@ -960,9 +1116,13 @@ def test_a_matrix_with_many_rows_is_read_where_a_memory_limit_allows_it(tmp_path
     with path.open("wb") as file:
         entry = sp.coo_array(([1.0], ([0], [0])), shape=(n, n))
         scipy.io.mmwrite(file, entry) if name == "m.mtx" else sp.save_npz(file, entry)
-    with pytest.raises(ValueError, match=r"it is taken for damaged; if it is not, pass a `memory_limit`"):
+    with pytest.raises(
+        ValueError, match=r"it is taken for damaged; if it is not, pass a `memory_limit`"
+    ):
         load_graph(path)
-    with pytest.raises(MemoryError, match=r"about 0.0447 GiB, but `memory_limit` is 0.0186 GiB; pass a larger"):
+    with pytest.raises(
+        MemoryError, match=r"about 0.0447 GiB, but `memory_limit` is 0.0186 GiB; pass a larger"
+    ):
         load_graph(path, memory_limit=20_000_000)
     assert load_graph(path, memory_limit=49_000_000).n_nodes == n
 
@@ -986,7 +1146,10 @@ def test_what_is_wrong_with_a_file_is_said_once(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: load_graph(np.eye(2), directed="no"), "`directed` must be True or False, got str 'no'"),
+        (
+            lambda: load_graph(np.eye(2), directed="no"),
+            "`directed` must be True or False, got str 'no'",
+        ),
         (lambda: load_graph("e.csv", header=1), "`header` must be True or False, got int 1"),
         (lambda: from_edges([0], [1], directed=0), "`directed` must be True or False, got int 0"),
         (lambda: from_mesh((np.eye(3), [[0, 1, 2]]), weld="yes"), "`weld` must be True or False"),

@@ -1,4 +1,6 @@
-"""Graphs on disk: what is opened is what was saved, bit for bit, and whatever is not whole does not open."""
+"""Graphs on disk: what is opened is what was saved, bit for bit, and whatever is not whole does not
+open.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from tests.graph.on_disk import arrays_folder, arrays_of, names_in, same
 
 FILES = ("indptr.npy", "indices.npy", "weights.npy", "degrees.npy", "names.json", "graph.json")
 NAMED = grf.Graph(
-    [[0, 2, 0, 0], [2, 0, 0.5, 0], [0, 0.5, 1, 0], [0, 0, 0, 0]], nodes=["a", (1, ("b", 2.5)), None, 7]
+    [[0, 2, 0, 0], [2, 0, 0.5, 0], [0, 0.5, 1, 0], [0, 0, 0, 0]],
+    nodes=["a", (1, ("b", 2.5)), None, 7],
 )
 GRAPHS = {
     "named": NAMED,
@@ -51,7 +54,7 @@ def _flip(file, position):
     file.write_bytes(data)
 
 
-# -- saved and opened ----------------------------------------------------------------------------------------
+# -- saved and opened ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -131,7 +134,9 @@ def test_an_opened_graph_is_pickled_as_its_path(tmp_path, monkeypatch):
     assert same(again, graph)
     assert _is_mapped(again.adjacency.data)
     GRAPHS["level"].save(tmp_path / "line")
-    with pytest.raises(ValueError, match=r"must be the one that was pickled, got another one; write different"):
+    with pytest.raises(
+        ValueError, match=r"must be the one that was pickled, got another one; write different"
+    ):
         pickle.loads(pickled)
     # The old maps outlive their files' names.
     assert same(graph, grf.from_edges(np.arange(5000), np.arange(5000) + 1))
@@ -141,7 +146,7 @@ def test_a_graph_in_memory_is_pickled_whole():
     assert same(pickle.loads(pickle.dumps(NAMED)), NAMED)
 
 
-# -- what is not whole ---------------------------------------------------------------------------------------
+# -- what is not whole -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -153,7 +158,8 @@ def test_a_missing_truncated_lengthened_or_changed_file_is_named(tmp_path, file)
         shutil.copytree(tmp_path / "graph", tmp_path / "broken")
         change(_file(tmp_path / "broken", file))
         with pytest.raises(
-            error, match=rf"`folder` must hold a whole graph, but .*{file}.*{match}.*write the graph"
+            error,
+            match=rf"`folder` must hold a whole graph, but .*{file}.*{match}.*write the graph",
         ):
             grf.open_graph(tmp_path / "broken", verify=verify)
 
@@ -178,7 +184,9 @@ def test_without_verify_changed_values_go_unseen(tmp_path):
 def test_what_is_no_graph_folder_is_said_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"written by Graph\.save, got none at"):
         grf.open_graph(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"must hold a whole graph, but there is no .*graph\.json; write"):
+    with pytest.raises(
+        FileNotFoundError, match=r"must hold a whole graph, but there is no .*graph\.json; write"
+    ):
         grf.open_graph(tmp_path)
     (tmp_path / "graph.json").write_text(json.dumps({"format": "graphrf graph 99", "checksum": ""}))
     with pytest.raises(ValueError, match="is of another format, 'graphrf graph 99'"):
@@ -203,8 +211,11 @@ def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
 @pytest.mark.parametrize("before", ["old", "none"])
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.more)])
-def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, monkeypatch, before, every):
-    # What a killed process wrote stays: only a machine that loses its power needs the waiting for the disk.
+def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(
+    tmp_path, monkeypatch, before, every
+):
+    # What a killed process wrote stays: only a machine that loses its power needs the waiting for
+    # the disk.
     monkeypatch.setattr(os, "fsync", lambda _: None)
     graphs = {
         "old": grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"]),
@@ -217,7 +228,10 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, mo
             graphs["old"].save(target)
 
         def write(pipe, target=target):
-            os.write(pipe, str(at_step(every * len(found) + 1, lambda: graphs["new"].save(target))).encode())
+            os.write(
+                pipe,
+                str(at_step(every * len(found) + 1, lambda: graphs["new"].save(target))).encode(),
+            )
 
         n_steps = in_child(write)
         try:
@@ -232,18 +246,22 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(tmp_path, mo
         assert same(grf.open_graph(target), graphs["new"])
         assert names_in(target) == set(FILES)
     assert len(found) > 50 // every
-    assert [stage for stage, last in zip(found, [None, *found], strict=False) if stage != last] == [before, "new"]
+    assert [stage for stage, last in zip(found, [None, *found], strict=False) if stage != last] == [
+        before,
+        "new",
+    ]
 
 
 def _random_edges(n_nodes, n_edges, seed=0):
     rng = np.random.default_rng(seed)
-    # A quarter of the ends is one of three hubs; weights are quarters, so that sums are exact; some are zero.
+    # A quarter of the ends is one of three hubs; weights are quarters, so that sums are exact; some
+    # are zero.
     ends = rng.integers(0, n_nodes, (2, n_edges))
     ends[rng.random((2, n_edges)) < 0.25] %= 3
     return ends[0], ends[1], rng.integers(0, 9, n_edges) / 4
 
 
-# -- memory and digests --------------------------------------------------------------------------------------
+# -- memory and digests ----------------------------------------------------------------------------
 
 
 def _peak(function):
@@ -269,7 +287,8 @@ def test_a_graph_is_opened_saved_and_walked_in_chunks(tmp_path, monkeypatch):
         assert _peak(lambda name=name: getattr(again, name)) < 1_000_000
         assert getattr(again, name) == getattr(graph, name)
     assert _peak(lambda: graph.save(tmp_path / "again")) < 1_000_000
-    # The shares of unequal weights are one array of the size of the weights, and equal ones need none.
+    # The shares of unequal weights are one array of the size of the weights, and equal ones need
+    # none.
     row_cumsum(np.ones(1), np.array([0, 1], np.int32))
     walk_arrays.transitions(NAMED.adjacency)
     assert _peak(lambda: walk_arrays.transitions(adjacency)) < adjacency.data.nbytes + 1_000_000
@@ -278,7 +297,9 @@ def test_a_graph_is_opened_saved_and_walked_in_chunks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
-def test_the_digest_of_a_graph_is_that_of_files_written_before(weighted_graph, plain_graph, monkeypatch, chunk):
+def test_the_digest_of_a_graph_is_that_of_files_written_before(
+    weighted_graph, plain_graph, monkeypatch, chunk
+):
     monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
     known = {
         weighted_graph: "0ff5736fcb286308431119bd71dedf7f1dff342db644a6efa02857a4555a7945",
@@ -323,7 +344,7 @@ def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(monk
     assert 70 < n_level < 190
 
 
-# -- sizes that no test can have -----------------------------------------------------------------------------
+# -- sizes that no test can have -------------------------------------------------------------------
 
 
 def test_indices_are_wide_where_entries_or_nodes_ask_for_it():
@@ -343,6 +364,7 @@ def test_a_folder_with_wide_indices_opens_as_it_is_and_is_walked_alike(tmp_path,
     assert _is_mapped(wide.adjacency.indices)
     assert wide.digest == narrow.digest
     one, other = (
-        grf.sample_features(g, grf.RandomWalks(8), seed=0).matrix(grf.Diffusion(1.0)) for g in (wide, narrow)
+        grf.sample_features(g, grf.RandomWalks(8), seed=0).matrix(grf.Diffusion(1.0))
+        for g in (wide, narrow)
     )
     assert (one != other).nnz == 0

@@ -1,4 +1,6 @@
-"""Maps of geopandas: tolerances, weights of lines of several parts, degrees, names, and what is told."""
+"""Maps of geopandas: tolerances, weights of lines of several parts, degrees, names, and what is
+told.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def streets(moved=0.0, size=100.0, seed=0, n=4):
     """The 24 streets of a grid of 16 junctions, each end moved by itself."""
     rng = np.random.default_rng(seed)
     junctions = list(np.ndindex(n, n))
-    pairs = [((x, y), end) for x, y in junctions for end in ((x + 1, y), (x, y + 1)) if end in junctions]
+    pairs = [
+        ((x, y), end) for x, y in junctions for end in ((x + 1, y), (x, y + 1)) if end in junctions
+    ]
     lines = [size * np.array(pair) + moved * rng.uniform(-1, 1, (2, 2)) for pair in pairs]
     return geopandas.GeoSeries([shapely.LineString(line) for line in lines])
 
@@ -26,10 +30,12 @@ def districts(moved=0.0, apart=0.0):
     rng = np.random.default_rng(0)
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
     made = [1000 * corners + (1000 + apart) * np.array(at) for at in np.ndindex(4, 4)]
-    return geopandas.GeoSeries([shapely.Polygon(area + moved * rng.uniform(-1, 1, (4, 2))) for area in made])
+    return geopandas.GeoSeries(
+        [shapely.Polygon(area + moved * rng.uniform(-1, 1, (4, 2))) for area in made]
+    )
 
 
-# -- areas ---------------------------------------------------------------------------------------------
+# -- areas -----------------------------------------------------------------------------------------
 
 
 def test_districts_whose_corners_differ_are_neighbours_without_a_word():
@@ -45,7 +51,9 @@ def test_a_map_without_borders_is_told_with_the_way_out():
     assert load_graph(gaps, tolerance=60).n_edges == 24
     with pytest.warns(UserWarning, match="16 of the 16 areas"):
         load_graph(districts(1e-6), tolerance=0)
-    with pytest.raises(ValueError, match=r"a quarter of the median length of the outlines, which is 4e\+03 here"):
+    with pytest.raises(
+        ValueError, match=r"a quarter of the median length of the outlines, which is 4e\+03 here"
+    ):
         load_graph(gaps, tolerance=1000)
 
 
@@ -67,7 +75,9 @@ def test_a_few_islands_are_not_told():
 
 
 def test_overlaps_are_told():
-    with pytest.warns(UserWarning, match="18 of the 42 pairs of neighbours overlap by more than tolerance=0.4"):
+    with pytest.warns(
+        UserWarning, match="18 of the 42 pairs of neighbours overlap by more than tolerance=0.4"
+    ):
         load_graph(districts().buffer(20, join_style="mitre"))
     assert load_graph(districts().buffer(20, join_style="mitre"), tolerance=50).n_edges == 24
 
@@ -85,25 +95,29 @@ def test_areas_in_degrees_are_neighbours_without_a_warning_of_geopandas():
     assert load_graph(areas).n_edges == 1
 
 
-# -- lines ---------------------------------------------------------------------------------------------
+# -- lines -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moved", [1e-9, 1e-6, 1e-3])
 def test_ends_that_miss_each_other_a_little_are_one_junction_which_is_told(moved):
-    message = r"\d+ ends of lines were joined with others .* but within 0.01, 0.0001 of the median length"
+    message = (
+        r"\d+ ends of lines were joined with others .* but within 0.01, 0.0001 of the median length"
+    )
     with pytest.warns(UserWarning, match=message):
         graph = load_graph(streets(moved))
     assert (graph.n_nodes, graph.n_edges) == (16, 24)
     assert graph.nodes[0] == streets(moved)[0].coords[0]  # the place of the first end there
     assert load_graph(streets(moved), tolerance=0.01).n_edges == 24  # warnings are errors
     np.testing.assert_array_equal(
-        load_graph(streets(moved), tolerance=0.01).adjacency.toarray(), load_graph(streets()).adjacency.toarray()
+        load_graph(streets(moved), tolerance=0.01).adjacency.toarray(),
+        load_graph(streets()).adjacency.toarray(),
     )
 
 
 def test_roads_in_many_parts_are_told():
     with pytest.warns(
-        UserWarning, match=r"the largest of the 2\d parts .* here within 0.01: pass tolerance= if ends"
+        UserWarning,
+        match=r"the largest of the 2\d parts .* here within 0.01: pass tolerance= if ends",
     ):
         assert load_graph(streets(0.5)).n_nodes > 40
     assert load_graph(streets(0.5), tolerance=2.0).n_nodes == 16
@@ -112,8 +126,13 @@ def test_roads_in_many_parts_are_told():
 def test_short_streets_are_kept():
     """Forty streets of half a metre in a row, beside others of 300 m, with a tolerance of 2 m."""
     row = [shapely.LineString([(x / 2, 0), (x / 2 + 0.5, 0)]) for x in range(40)]
-    spokes = [shapely.LineString([(300 * np.cos(a), 300 * np.sin(a)), (0, 1e-9)]) for a in np.linspace(0.1, 3, 60)]
-    with pytest.warns(UserWarning, match="ends of lines stay apart although others are within tolerance=2: lines"):
+    spokes = [
+        shapely.LineString([(300 * np.cos(a), 300 * np.sin(a)), (0, 1e-9)])
+        for a in np.linspace(0.1, 3, 60)
+    ]
+    with pytest.warns(
+        UserWarning, match="ends of lines stay apart although others are within tolerance=2: lines"
+    ):
         graph = load_graph(geopandas.GeoSeries(row + spokes), tolerance=2.0)
     assert (graph.n_nodes, graph.n_edges) == (41 + 60, 100)
     assert graph.adjacency.diagonal().sum() == 0
@@ -130,12 +149,15 @@ def test_times_are_shared_among_the_parts_of_a_line_and_speeds_are_not():
     graph = load_graph(roads, weight="minutes", weight_is="distance")
     mean = (3 + 6 + 6) / 3
     weights = graph.adjacency.toarray()
-    np.testing.assert_allclose([weights[0, 1], weights[1, 2], weights[2, 3]], [mean / 3, mean / 6, mean / 6])
+    np.testing.assert_allclose(
+        [weights[0, 1], weights[1, 2], weights[2, 3]], [mean / 3, mean / 6, mean / 6]
+    )
     with pytest.warns(UserWarning, match="'minutes' are taken as similarities"):
         weights = load_graph(roads, weight="minutes").adjacency.toarray()
     np.testing.assert_allclose([weights[0, 1], weights[1, 2], weights[2, 3]], [3, 6, 6])
     with pytest.warns(
-        UserWarning, match=r"MultiLineString \(1 of the 2 lines\) has the whole line's 'speed': weight_"
+        UserWarning,
+        match=r"MultiLineString \(1 of the 2 lines\) has the whole line's 'speed': weight_",
     ):
         weights = load_graph(roads, weight="speed").adjacency.toarray()
     np.testing.assert_allclose([weights[0, 1], weights[1, 2], weights[2, 3]], [50, 50, 30])
@@ -162,13 +184,17 @@ def test_lengths_that_seem_to_be_in_degrees_are_told(places, warned):
         warnings.simplefilter("always")
         load_graph(lines, weight="length", weight_is="distance")
         load_graph(lines)  # hops have no unit
-    assert [("'length' seems to be in degrees" in str(one.message)) for one in caught] == [True] * warned
+    assert [("'length' seems to be in degrees" in str(one.message)) for one in caught] == [
+        True
+    ] * warned
 
 
 def test_a_tolerance_is_refused_where_there_are_no_coordinates(tmp_path):
     table = geopandas.GeoDataFrame({"source": [0], "target": [1]}, geometry=[shapely.Point(0, 0)])
     for source in (np.eye(2), table):
-        with pytest.raises(ValueError, match=r"`tolerance` belongs to maps and meshes, got 1.0 for a "):
+        with pytest.raises(
+            ValueError, match=r"`tolerance` belongs to maps and meshes, got 1.0 for a "
+        ):
             load_graph(source, tolerance=1.0)
     (tmp_path / "edges.csv").write_text("0,1\n")
     with pytest.raises(ValueError, match=r"belongs to maps and meshes, got 0 for .*edges\.csv"):

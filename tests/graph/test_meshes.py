@@ -54,14 +54,17 @@ def test_inverse_length_is_mean_over_distance_of_centroids_or_vertices():
 
 
 def test_cotangent_weights_are_the_stiffness_matrix_of_linear_elements():
-    vertices = np.array([[0, 0, 0], [1, 0.1, 0.3], [0.9, 1.2, 0.1], [0.1, 0.8, -0.2], [0.5, 0.55, 0.6]])
+    vertices = np.array(
+        [[0, 0, 0], [1, 0.1, 0.3], [0.9, 1.2, 0.1], [0.1, 0.8, -0.2], [0.5, 0.55, 0.6]]
+    )
     faces = np.array([[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]])
     stiffness = np.zeros((5, 5))
     for face in faces:
         corners = vertices[face]
         normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
         area = np.linalg.norm(normal) / 2
-        # Gradient of the hat function of a corner: the opposite side turned by a quarter, over twice the area.
+        # Gradient of the hat function of a corner: the opposite side turned by a quarter, over
+        # twice the area.
         hats = [
             np.cross(normal / (2 * area), corners[(i + 2) % 3] - corners[(i + 1) % 3]) / (2 * area)
             for i in range(3)
@@ -105,7 +108,9 @@ def test_repeated_and_degenerate_faces_are_legal():
             assert graph.adjacency.diagonal().sum() == 0
     plain = from_mesh((CORNERS, HALVES), on="vertices", weights="cotangent")
     np.testing.assert_allclose(
-        dense(from_mesh((CORNERS, faces), on="vertices", weights="cotangent")), dense(plain), atol=1e-15
+        dense(from_mesh((CORNERS, faces), on="vertices", weights="cotangent")),
+        dense(plain),
+        atol=1e-15,
     )
     needle = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0]], dtype=float)
     assert from_mesh((needle, [[0, 1, 2]]), on="vertices", weights="cotangent").n_edges == 0
@@ -116,7 +121,9 @@ def test_a_repeated_face_takes_edges_away_with_a_warning(recwarn):
     faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
     assert from_mesh((vertices, faces)).n_edges == 6
     assert not recwarn
-    with pytest.warns(UserWarning, match="1 faces repeat others, and both and their neighbours lose edges"):
+    with pytest.warns(
+        UserWarning, match="1 faces repeat others, and both and their neighbours lose edges"
+    ):
         assert from_mesh((vertices, [*faces, [3, 1, 2]])).n_edges == 3
     several = [[0, 1, 2, 3], [0, 1, 2], [3, 2, 1, 0], [2, 1, 0], [1, 0, 2]]
     assert Faces.of_rows(several).n_repeated() == 3
@@ -138,12 +145,19 @@ def test_welding_joins_vertices_at_one_place_and_keeps_the_first_as_name():
     split = CORNERS[[3, 0, 1, 2, 0, 2]]  # the diagonal's ends twice
     split[4] = -0.0  # the same place as 0.0
     faces = np.array([[1, 2, 3], [4, 5, 0]])
-    with pytest.warns(UserWarning, match="2 of the 2 faces have no edge.* pass weld=True if vertices repeat"):
+    with pytest.warns(
+        UserWarning, match="2 of the 2 faces have no edge.* pass weld=True if vertices repeat"
+    ):
         assert from_mesh((split, faces), weld=False).n_edges == 0
     assert from_mesh((split, faces)).n_edges == 1
     graph = from_mesh((split, faces), on="vertices")
     assert list(graph.nodes) == [0, 1, 2, 3]
-    assert from_mesh((split[[0, 1, 2, 4, 3, 5]], [[1, 2, 4], [3, 5, 0]]), on="vertices").nodes == (0, 1, 2, 4)
+    assert from_mesh((split[[0, 1, 2, 4, 3, 5]], [[1, 2, 4], [3, 5, 0]]), on="vertices").nodes == (
+        0,
+        1,
+        2,
+        4,
+    )
     assert from_mesh((split, faces), on="vertices", weld=False).n_nodes == 6
 
 
@@ -180,10 +194,18 @@ def test_vertices_without_faces_are_isolated_nodes():
     [
         (3, TypeError, "`mesh` must be a path, a trimesh.Trimesh or a pair"),
         ((CORNERS[:, :2], HALVES), ValueError, r"vertices of shape \(V, 3\)"),
-        ((CORNERS, np.array([[0, 1]])), ValueError, r"integers of shape \(F, 3\), or \(F, k\) for polygons"),
+        (
+            (CORNERS, np.array([[0, 1]])),
+            ValueError,
+            r"integers of shape \(F, 3\), or \(F, k\) for polygons",
+        ),
         ((CORNERS, HALVES.astype(float)), ValueError, r"integers of shape \(F, 3\)"),
         ((CORNERS, [[0, 1, 2, 3], [0, 1]]), ValueError, "three or more integers, got .* as face 1"),
-        ((CORNERS, [[0, 1, 2, 3], [0, 1, 2.5]]), ValueError, "three or more integers, got .* as face 1"),
+        (
+            (CORNERS, [[0, 1, 2, 3], [0, 1, 2.5]]),
+            ValueError,
+            "three or more integers, got .* as face 1",
+        ),
         ((CORNERS, np.zeros((0, 3), dtype=int)), ValueError, "at least one face"),
         ((CORNERS, np.array([[0, 1, 4]])), ValueError, r"vertices in \[0, 3\], got vertex 4"),
         ((CORNERS, np.array([[0, 1, -1]])), ValueError, "got vertex -1"),
@@ -210,7 +232,7 @@ def test_anything_with_vertices_and_faces_is_a_mesh():
         load_graph(mesh, weight="w")
 
 
-# -- with trimesh --------------------------------------------------------------------------------------
+# -- with trimesh ----------------------------------------------------------------------------------
 
 
 def test_face_graphs_are_those_of_trimesh():
@@ -239,7 +261,9 @@ def test_mesh_files_round_trip(tmp_path, suffix, zipped):
 
 
 @pytest.mark.parametrize("suffix", [".stl", ".ply", ".off", ".obj"])
-@pytest.mark.parametrize("content", [b"", b"garbage", b"ply\nformat ascii 1.0\nend_header\n", b"\x00" * 100])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"ply\nformat ascii 1.0\nend_header\n", b"\x00" * 100]
+)
 def test_broken_mesh_files_are_refused_with_their_name(tmp_path, suffix, content):
     pytest.importorskip("trimesh")
     path = tmp_path / f"mesh{suffix}"
@@ -261,7 +285,9 @@ def test_mesh_files_that_end_early_are_refused(tmp_path, kind):
     path.write_bytes(content)
     assert from_mesh(path).n_nodes == 80
     path.write_bytes(content[: int(0.9 * len(content))])
-    with pytest.raises(ValueError, match=rf"sphere.{suffix} is not a (whole|readable) {suffix.upper()} mesh"):
+    with pytest.raises(
+        ValueError, match=rf"sphere.{suffix} is not a (whole|readable) {suffix.upper()} mesh"
+    ):
         from_mesh(path)
 
 
@@ -274,14 +300,22 @@ def obj(tmp_path, text):
 def test_relative_corners_of_obj_count_from_the_last_vertex_so_far(tmp_path):
     """Exporters that write one object after the other refer to its vertices like that."""
     squares = "".join(
-        f"o part{s}\nv {s} 0 0\nv {s + 1} 0 0\nv {s + 1} 1 0\nv {s} 1 0\nf -4 -3 -2\nf -4/1/1 -2//1 -1\n"
+        f"o part{s}\n"
+        f"v {s} 0 0\n"
+        f"v {s + 1} 0 0\n"
+        f"v {s + 1} 1 0\n"
+        f"v {s} 1 0\n"
+        "f -4 -3 -2\n"
+        "f -4/1/1 -2//1 -1\n"
         for s in range(4)
     )
     absolute = re.sub(r"(-\d)((?:/\S*)?)", "{}\\2", squares).format(
         *(4 * s + 5 + c for s in range(4) for c in (-4, -3, -2, -4, -2, -1))
     )
     graphs = [
-        from_mesh(obj(tmp_path, text), on=on) for on in ("faces", "vertices") for text in (squares, absolute)
+        from_mesh(obj(tmp_path, text), on=on)
+        for on in ("faces", "vertices")
+        for text in (squares, absolute)
     ]
     assert [graph.n_edges for graph in graphs] == [7, 7, 17, 17]
     np.testing.assert_array_equal(dense(graphs[0]), dense(graphs[1]))
@@ -290,8 +324,19 @@ def test_relative_corners_of_obj_count_from_the_last_vertex_so_far(tmp_path):
 
 def test_obj_polygons_colours_comments_and_continued_lines(tmp_path):
     text = (
-        "mtllib none.mtl\n  v 0 0 0 1 0 0 # red\nv 2 0 0 1.0\nv 2 1 0\nv \\\n0 1 0\nvn 0 0 1\nvt 0 0\nusemtl x\n"
-        "f 1/1/1 2/1/1 3/1/1 4/1/1 # a_square\nl 1 2\nf 1 2 5\nv 1 -1 0\n"
+        "mtllib none.mtl\n"
+        "  v 0 0 0 1 0 0 # red\n"
+        "v 2 0 0 1.0\n"
+        "v 2 1 0\n"
+        "v \\\n"
+        "0 1 0\n"
+        "vn 0 0 1\n"
+        "vt 0 0\n"
+        "usemtl x\n"
+        "f 1/1/1 2/1/1 3/1/1 4/1/1 # a_square\n"
+        "l 1 2\n"
+        "f 1 2 5\n"
+        "v 1 -1 0\n"
     )
     graph = from_mesh(obj(tmp_path, text))
     np.testing.assert_array_equal(dense(graph), [[0, 1], [1, 0]])
@@ -321,7 +366,9 @@ def test_damaged_obj_is_refused_with_its_line(tmp_path, line, message):
 def test_materials_and_solids_take_linear_time(tmp_path, kind):
     """trimesh takes about a minute for each of these two, a mesh for a material or a solid."""
     pytest.importorskip("trimesh")
-    text = "v 0 0 0\nv 1 0 0\nv 0 1 0\n" + "".join(f"usemtl m{at}\nf 1 2 3\n" for at in range(20_000))
+    text = "v 0 0 0\nv 1 0 0\nv 0 1 0\n" + "".join(
+        f"usemtl m{at}\nf 1 2 3\n" for at in range(20_000)
+    )
     if kind == "stl":
         loop = "facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
         text = "".join(f"solid s{at}\n{loop}endsolid s{at}\n" for at in range(40_000))
@@ -356,7 +403,10 @@ def test_a_missing_mesh_is_a_missing_file(tmp_path):
 
 def test_many_faces_without_a_neighbour_are_told():
     corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    apart = np.concatenate([corners + [3 * k, 0, 0] for k in range(120)]), np.arange(360).reshape(-1, 3)
+    apart = (
+        np.concatenate([corners + [3 * k, 0, 0] for k in range(120)]),
+        np.arange(360).reshape(-1, 3),
+    )
     with pytest.warns(UserWarning, match="120 of the 120 faces have no edge.* pass tolerance="):
         from_mesh(apart)
     with pytest.warns(UserWarning, match="pass weld=True"):
@@ -366,7 +416,7 @@ def test_many_faces_without_a_neighbour_are_told():
     from_mesh((np.vstack([CORNERS, 9 + corners]), few))  # one of three faces may be apart
 
 
-# -- polygons ------------------------------------------------------------------------------------------
+# -- polygons --------------------------------------------------------------------------------------
 
 CUBE = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=float)
 SQUARES = [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]]
@@ -403,10 +453,14 @@ def test_polygons_of_a_mesh_are_its_nodes_in_the_order_of_the_file(tmp_path, kin
         mesh = tmp_path / f"cube.{kind[-3:]}"
         mesh.write_bytes(content_of(kind, faces))
     if kind == "binary ply" and faces is MIXED:
-        with pytest.raises(ValueError, match=r"faces of several sizes in binary form.* export it as text"):
+        with pytest.raises(
+            ValueError, match=r"faces of several sizes in binary form.* export it as text"
+        ):
             from_mesh(mesh)
         return
-    sides = [{frozenset(pair) for pair in zip(face, [*face[1:], face[0]], strict=True)} for face in faces]
+    sides = [
+        {frozenset(pair) for pair in zip(face, [*face[1:], face[0]], strict=True)} for face in faces
+    ]
     expected = [[float(one is not other and bool(one & other)) for other in sides] for one in sides]
     np.testing.assert_array_equal(dense(from_mesh(mesh)), expected)
     vertices = from_mesh(mesh, on="vertices")
@@ -415,8 +469,12 @@ def test_polygons_of_a_mesh_are_its_nodes_in_the_order_of_the_file(tmp_path, kin
 
 
 def test_centres_and_cotangents_of_polygons():
-    """Along a strip of two squares and a pentagon; on a flat square grid all cotangents are those of squares."""
-    corners = np.array([[x, y, 0] for x in (0, 1, 3) for y in (0, 1)] + [[5, 0, 0], [6, 0.5, 0], [5, 1, 0]], float)
+    """Along a strip of two squares and a pentagon; on a flat square grid all cotangents are those
+    of squares.
+    """
+    corners = np.array(
+        [[x, y, 0] for x in (0, 1, 3) for y in (0, 1)] + [[5, 0, 0], [6, 0.5, 0], [5, 1, 0]], float
+    )
     faces = [[0, 2, 3, 1], [2, 4, 5, 3], [4, 6, 7, 8, 5]]
     centres = np.array([corners[face].mean(axis=0) for face in faces])
     lengths = np.linalg.norm(np.diff(centres, axis=0), axis=1)
@@ -424,12 +482,16 @@ def test_centres_and_cotangents_of_polygons():
     np.testing.assert_allclose([weights[0, 1], weights[1, 2]], lengths.mean() / lengths)
     square = CORNERS / [2, 1, 1], np.array([[0, 1, 2, 3]])
     expected = [[0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0]]
-    np.testing.assert_allclose(dense(from_mesh(square, on="vertices", weights="cotangent")), expected, atol=1e-15)
+    np.testing.assert_allclose(
+        dense(from_mesh(square, on="vertices", weights="cotangent")), expected, atol=1e-15
+    )
 
 
 def test_quadrilaterals_that_trimesh_has_split_are_told():
     trimesh = pytest.importorskip("trimesh")
-    with pytest.warns(UserWarning, match=r"split 6 quadrilaterals: triangles k and k \+ 6 .*, for k from 0 to 5"):
+    with pytest.warns(
+        UserWarning, match=r"split 6 quadrilaterals: triangles k and k \+ 6 .*, for k from 0 to 5"
+    ):
         assert from_mesh(trimesh.Trimesh(CUBE, SQUARES, process=False)).n_nodes == 12
     mixed = trimesh.load_mesh(io.BytesIO(content_of("off", MIXED)), file_type="off", process=False)
     with pytest.warns(UserWarning, match="split 5 quadrilaterals: .* k from 2 to 6"):
@@ -437,7 +499,7 @@ def test_quadrilaterals_that_trimesh_has_split_are_told():
     from_mesh(trimesh.creation.box())  # warnings are errors
 
 
-# -- tolerance -----------------------------------------------------------------------------------------
+# -- tolerance -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moved", [0.0, 1e-9, 1e-7, 1e-6])
@@ -461,7 +523,9 @@ def test_the_tolerance_of_a_mesh_is_in_its_unit_and_joins_the_rims_of_pieces_onl
     for unit in (1e-30, 1.0, 1e30):
         assert from_mesh((gap * unit, faces)).n_edges == 2
         assert from_mesh((gap * unit, faces), tolerance=0.02 * unit).n_edges == 3
-    with pytest.raises(ValueError, match="below a quarter of the median length of the sides, which is 2 here"):
+    with pytest.raises(
+        ValueError, match="below a quarter of the median length of the sides, which is 2 here"
+    ):
         from_mesh((gap, faces), tolerance=1.0)
     with pytest.raises(ValueError, match="`tolerance` belongs to weld=True"):
         from_mesh((gap, faces), tolerance=0.01, weld=False)
@@ -475,11 +539,16 @@ def test_the_tolerance_of_a_mesh_is_in_its_unit_and_joins_the_rims_of_pieces_onl
 
 def test_numbers_of_vertices_that_may_be_positions_are_refused():
     """Vertex 4 of this file is at the place of vertex 0, so that vertex 5 is node 4."""
-    split = np.vstack([CORNERS, CORNERS[0], [[0, -1, 0]]]), np.array([[0, 1, 2], [0, 2, 3], [4, 5, 1]])
+    split = (
+        np.vstack([CORNERS, CORNERS[0], [[0, -1, 0]]]),
+        np.array([[0, 1, 2], [0, 2, 3], [4, 5, 1]]),
+    )
     graph = from_mesh(split, on="vertices")
     assert graph.nodes == (0, 1, 2, 3, 5)
     for numbers in (np.arange(6), np.arange(5), [1, 4]):
-        with pytest.raises(ValueError, match=r"must say whether integers are names|must be positions in"):
+        with pytest.raises(
+            ValueError, match=r"must say whether integers are names|must be positions in"
+        ):
             given_nodes(graph, numbers)
     np.testing.assert_array_equal(given_nodes(graph, [5, 0]), [4, 0])  # 5 can only be a name
 

@@ -1,4 +1,6 @@
-"""Nodes of any names in any container; what is unknown or ambiguous is refused with the labels of both sides."""
+"""Nodes of any names in any container; what is unknown or ambiguous is refused with the labels of
+both sides.
+"""
 
 import datetime
 import re
@@ -16,7 +18,12 @@ torch = pytest.importorskip("torch")
 
 TEXT = ["Leith", "Dalry", "Gorgie", "Morningside"]
 OSM = [656001893, 25485930, 8131024318, 2**40]
-EDGES = [(656001893, 25485930, 0), (25485930, 656001893, 0), (25485930, 8131024318, 0), (25485930, 8131024318, 1)]
+EDGES = [
+    (656001893, 25485930, 0),
+    (25485930, 656001893, 0),
+    (25485930, 8131024318, 0),
+    (25485930, 8131024318, 1),
+]
 PAIRS = [("Leith", 1), ("Leith", 2), ("Dalry", 1), ("Gorgie", 7)]
 POINTS = [(0.5, 1.25), (0.5, 2.25), (1.5, 1.25), (3.0, 1.0)]
 MIXED = ["Leith", 656001893, (3, 4), datetime.date(2026, 1, 1)]
@@ -58,7 +65,9 @@ def test_names_of_any_kind_are_found_in_any_container(names, hold):
     graph = graph_of(names)
     asked = hold([names[place] for place in ORDER])
     np.testing.assert_array_equal(given_nodes(graph, asked), ORDER)
-    np.testing.assert_array_equal(graph.positions(asked) if names not in (OSM, LARGE) else ORDER, ORDER)
+    np.testing.assert_array_equal(
+        graph.positions(asked) if names not in (OSM, LARGE) else ORDER, ORDER
+    )
     if not isinstance(asked, tuple):  # which is one name there
         np.testing.assert_array_equal(graph.index(asked), ORDER)
 
@@ -74,19 +83,34 @@ def test_rows_of_several_cells_are_names_that_are_tuples(names, hold):
 
 def test_arrays_and_other_containers():
     graph = graph_of(TEXT)
-    for asked in (np.array(TEXT)[ORDER], pandas.Categorical(TEXT)[ORDER], np.array(TEXT)[ORDER][:, None]):
+    for asked in (
+        np.array(TEXT)[ORDER],
+        pandas.Categorical(TEXT)[ORDER],
+        np.array(TEXT)[ORDER][:, None],
+    ):
         np.testing.assert_array_equal(given_nodes(graph, asked), ORDER)
     np.testing.assert_array_equal(given_nodes(graph_of(EDGES), np.array(EDGES)[ORDER]), ORDER)
     np.testing.assert_array_equal(given_nodes(graph_of(POINTS), np.array(POINTS)[ORDER]), ORDER)
-    for asked in (np.array(OSM)[ORDER], torch.tensor(OSM)[ORDER], pandas.Series(OSM, dtype="Int64")[ORDER]):
+    for asked in (
+        np.array(OSM)[ORDER],
+        torch.tensor(OSM)[ORDER],
+        pandas.Series(OSM, dtype="Int64")[ORDER],
+    ):
         np.testing.assert_array_equal(given_nodes(graph_of(OSM), asked), ORDER)
-    for asked in ([torch.tensor(2), torch.tensor(0)], [np.array([2]), np.array([0])], objects([2, 0]), (2, 0)):
+    for asked in (
+        [torch.tensor(2), torch.tensor(0)],
+        [np.array([2]), np.array([0])],
+        objects([2, 0]),
+        (2, 0),
+    ):
         np.testing.assert_array_equal(given_nodes(graph, asked), [2, 0])
     grid = nx.grid_2d_graph(2, 2)
     np.testing.assert_array_equal(given_nodes(grf.load_graph(grid), grid.nodes), np.arange(4))
     days = pandas.date_range("2026-01-01", periods=4)
     np.testing.assert_array_equal(given_nodes(graph_of(days), days[ORDER]), ORDER)
-    np.testing.assert_array_equal(given_nodes(graph_of([0.5, 1.5, 2.5, 4.5]), np.array([2.5, 0.5])), [2, 0])
+    np.testing.assert_array_equal(
+        given_nodes(graph_of([0.5, 1.5, 2.5, 4.5]), np.array([2.5, 0.5])), [2, 0]
+    )
     np.testing.assert_array_equal(given_nodes(graph_of([(1,), (0,), (2,), (3,)]), [(0,)]), [1])
 
 
@@ -107,9 +131,16 @@ def test_frames_of_polars_are_those_of_pandas():
 
 @pytest.mark.parametrize(
     ("names", "one"),
-    [(TEXT, "Dalry"), (OSM, 25485930), (EDGES, EDGES[1]), (PAIRS, ("Leith", 2)), (POINTS, (0.5, 2.25)),
-     (LARGE, 2**63), ([None, frozenset("ab"), 1.5, b"x"], frozenset("ab"))],
-)  # fmt: skip
+    [
+        (TEXT, "Dalry"),
+        (OSM, 25485930),
+        (EDGES, EDGES[1]),
+        (PAIRS, ("Leith", 2)),
+        (POINTS, (0.5, 2.25)),
+        (LARGE, 2**63),
+        ([None, frozenset("ab"), 1.5, b"x"], frozenset("ab")),
+    ],
+)
 def test_one_name_is_one_node(names, one):
     graph = graph_of(names)
     np.testing.assert_array_equal(given_nodes(graph, one), [1])
@@ -124,7 +155,8 @@ def test_one_name_is_one_source_of_pagerank():
     several = local_pagerank(streets, EDGES[1:2], seed=0)
     assert one.top(4) == several.top(4)[0]
     with pytest.raises(
-        ValueError, match=r"`sources` must say what \(1, 2\) is.*pass \[\(1, 2\)\] for the one, \[1, 2\]"
+        ValueError,
+        match=r"`sources` must say what \(1, 2\) is.*pass \[\(1, 2\)\] for the one, \[1, 2\]",
     ):
         local_pagerank(graph, (1, 2), seed=0)
     np.testing.assert_array_equal(graph.positions((1, 2)), [1, 2])
@@ -147,24 +179,52 @@ def test_identifiers_that_are_no_positions_are_names():
 
 
 REFUSED = [
-    (["1", "2", "3", "40"], [40], "got 40; its nodes are named by text such as '40', and not by integers"),
-    (OSM, ["25485930"], "got '25485930'; its nodes are named by integers such as 25485930, and not by text"),
+    (
+        ["1", "2", "3", "40"],
+        [40],
+        "got 40; its nodes are named by text such as '40', and not by integers",
+    ),
+    (
+        OSM,
+        ["25485930"],
+        "got '25485930'; its nodes are named by integers such as 25485930, and not by text",
+    ),
     (None, ["3"], "got '3'; it has no names, so that its nodes are the positions 0 to 3"),
-    (None, [1, 2, 3, 4], r"\[0, 3\], got 4; positions here run from 0 to 3: are yours numbered from 1"),
+    (
+        None,
+        [1, 2, 3, 4],
+        r"\[0, 3\], got 4; positions here run from 0 to 3: are yours numbered from 1",
+    ),
     (None, [0, 4], r"\[0, 3\], got 4$"),
-    (OSM, [656001893, 3], r"\[0, 3\] or names of nodes, got 656001893 beside 3, which is no name; names here"),
+    (
+        OSM,
+        [656001893, 3],
+        r"\[0, 3\] or names of nodes, got 656001893 beside 3, which is no name; names here",
+    ),
     (OSM, [7], r"got 7; names here look like 656001893, 25485930, 8131024318"),
-    (EDGES, [(25485930, 656001893)], r"got \(25485930, 656001893\); names here look like \(656001893, 25"),
+    (
+        EDGES,
+        [(25485930, 656001893)],
+        r"got \(25485930, 656001893\); names here look like \(656001893, 25",
+    ),
     (TEXT, EDGES, r"shape \(n,\) or \(n, 1\), got \(4, 3\); names here look like 'Leith', 'Dalry'"),
     (TEXT, [(1, 2), (1, 2, 3)], "got rows of 2 to 3; names here look like"),
-    (TEXT, np.full((300, 3), 0.5), r"got \(300, 3\); these look like coordinates: .*scipy.spatial.cKDTree"),
-    (POINTS, [(0.5, 1.26)], r"got \(0.5, 1.26\); names here look like .*; these look like coordinates"),
+    (
+        TEXT,
+        np.full((300, 3), 0.5),
+        r"got \(300, 3\); these look like coordinates: .*scipy.spatial.cKDTree",
+    ),
+    (
+        POINTS,
+        [(0.5, 1.26)],
+        r"got \(0.5, 1.26\); names here look like .*; these look like coordinates",
+    ),
     (TEXT, ["Leith", None], "got None at position 1; names here look like 'Leith'"),
     (TEXT, ["Leith", float("nan")], "got nan at position 1"),
     (TEXT, ["Lieth"], r"got 'Lieth'; did you mean 'Leith'\?"),
     (TEXT, ["Leith", 1], "got 1; names here look like 'Leith'"),
     (TEXT, np.zeros((2, 2, 2)), r"must have shape \(n,\) or \(n, 1\), got \(2, 2, 2\)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("names", "nodes", "message"), REFUSED)
@@ -176,7 +236,8 @@ def test_unknown_nodes_are_refused_with_labels_of_both_sides(names, nodes, messa
 
 def test_labels_that_count_from_another_number_are_asked_about():
     with pytest.raises(
-        ValueError, match=re.escape("`y` must be nodes of the graph, got 0; names here run from 1 to 4: ")
+        ValueError,
+        match=re.escape("`y` must be nodes of the graph, got 0; names here run from 1 to 4: "),
     ):
         graph_of([1, 2, 3, 4]).index(pandas.RangeIndex(4), argument="y")
     with pytest.raises(ValueError, match=r"numbered from 1\? Then subtract 1"):
@@ -187,10 +248,18 @@ def test_labels_that_count_from_another_number_are_asked_about():
 
 @pytest.mark.parametrize(
     ("nodes", "message"),
-    [({"Leith", "Dalry"}, "in an order.* got a set"), ({"Leith": 1}, "got a dict"), (iter(TEXT), "iterator"),
-     ([True, False], "np.flatnonzero"), (np.array([1.5]), "the float 1.5"), (np.array([2.0**24]), "below 2"),
-     ([[["Leith"]]], "hashable|shape"), ([-1], r"positions in \[0, 3\] or names"), ([np.nan], "the float nan")],
-)  # fmt: skip
+    [
+        ({"Leith", "Dalry"}, "in an order.* got a set"),
+        ({"Leith": 1}, "got a dict"),
+        (iter(TEXT), "iterator"),
+        ([True, False], "np.flatnonzero"),
+        (np.array([1.5]), "the float 1.5"),
+        (np.array([2.0**24]), "below 2"),
+        ([[["Leith"]]], "hashable|shape"),
+        ([-1], r"positions in \[0, 3\] or names"),
+        ([np.nan], "the float nan"),
+    ],
+)
 def test_what_holds_no_nodes_is_refused(nodes, message):
     with pytest.raises((TypeError, ValueError), match=message):
         given_nodes(graph_of(TEXT), nodes)

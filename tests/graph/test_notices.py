@@ -26,14 +26,15 @@ def weighted(kind=nx.Graph, **attributes):
     return network
 
 
-# -- weights that nobody asked for -------------------------------------------------------------------------
+# -- weights that nobody asked for -----------------------------------------------------------------
 
 
 def test_a_weight_that_is_left_aside_is_told_with_both_ways_out(tmp_path):
     network = weighted(weight=2.0, colour="red", length=3.0)
     text = said(grf.load_graph, network)
     assert (
-        "the graph is unweighted, but its edges have 'weight' (attributes: 'weight', 'colour', 'length')" in text
+        "the graph is unweighted, but its edges have 'weight' (attributes: 'weight', 'colour', "
+        "'length')" in text
     )
     assert "pass weight='weight' to use it, or weight=False for an unweighted graph" in text
     assert not grf.load_graph(network, weight=False).is_weighted  # warnings are errors
@@ -45,7 +46,9 @@ def test_a_weight_that_is_left_aside_is_told_with_both_ways_out(tmp_path):
         assert f"pass weight='{attribute}' to use it" in said(grf.load_graph, tmp_path / name)
         grf.load_graph(tmp_path / name, weight=False)
         assert grf.load_graph(tmp_path / name, weight=attribute).adjacency.max() == 2.0
-    data = types.SimpleNamespace(edge_index=np.array([[0, 1], [1, 0]]), edge_weight=np.array([2.0, 2.0]))
+    data = types.SimpleNamespace(
+        edge_index=np.array([[0, 1], [1, 0]]), edge_weight=np.array([2.0, 2.0])
+    )
     assert "pass weight='edge_weight' to use it" in said(grf.load_graph, data)
     assert grf.load_graph(data, weight=False).adjacency.max() == 1.0
 
@@ -61,25 +64,35 @@ def test_what_loses_nothing_or_is_no_weight_by_name_is_left_aside_in_silence(tmp
 
 def test_weight_is_a_name_or_false():
     for wrong in (True, 1.5, ["weight"]):
-        with pytest.raises(TypeError, match="`weight` must be the name of an attribute or column, or False"):
+        with pytest.raises(
+            TypeError, match="`weight` must be the name of an attribute or column, or False"
+        ):
             grf.load_graph(weighted(weight=2.0), weight=wrong)
-    with pytest.raises(ValueError, match="`weight` must name the attribute or column of the distances"):
+    with pytest.raises(
+        ValueError, match="`weight` must name the attribute or column of the distances"
+    ):
         grf.load_graph(weighted(weight=2.0), weight=False, weight_is="distance")
-    with pytest.raises(ValueError, match="got weight=False for a matrix, whose entries are the weights"):
+    with pytest.raises(
+        ValueError, match="got weight=False for a matrix, whose entries are the weights"
+    ):
         grf.load_graph(np.eye(2), weight=False)
 
 
 def test_an_attribute_that_is_missing_is_answered_with_those_that_are_there():
-    with pytest.raises(ValueError, match=r"edge \('a', 'b'\) has no 'weight'; the edges have 'length', 'name'$"):
+    with pytest.raises(
+        ValueError, match=r"edge \('a', 'b'\) has no 'weight'; the edges have 'length', 'name'$"
+    ):
         grf.load_graph(weighted(length=1.0, name="x"), weight="weight")
     with pytest.raises(ValueError, match="has no 'weight'; the edges have no attributes"):
         grf.load_graph(weighted(), weight="weight")
 
 
-# -- distances ---------------------------------------------------------------------------------------------
+# -- distances -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["length", "distance", "travel_time", "time", "cost", "roadLength", "KM"])
+@pytest.mark.parametrize(
+    "name", ["length", "distance", "travel_time", "time", "cost", "roadLength", "KM"]
+)
 def test_distances_that_are_taken_as_similarities_are_told(name, tmp_path):
     network = weighted(nx.MultiDiGraph, **{name: 2.0})
     network.graph["crs"] = "epsg:4326"
@@ -91,7 +104,9 @@ def test_distances_that_are_taken_as_similarities_are_told(name, tmp_path):
     (tmp_path / "g.csv").write_text(f"from,to,{name}\na,b,1\nb,c,2\n")
     assert said(grf.load_graph, tmp_path / "g.csv", weight=name) == text
     assert said(grf.load_graph, tmp_path / "g.csv", weight=2) == text
-    data = types.SimpleNamespace(edge_index=np.array([[0, 1], [1, 0]]), **{name: np.array([2.0, 2.0])})
+    data = types.SimpleNamespace(
+        edge_index=np.array([[0, 1], [1, 0]]), **{name: np.array([2.0, 2.0])}
+    )
     assert said(grf.load_graph, data, weight=name) == text
 
 
@@ -100,14 +115,16 @@ def test_other_weights_are_similarities_without_a_word():
         grf.load_graph(weighted(**{name: 2.0}), weight=name)
 
 
-# -- parallel edges and directions -------------------------------------------------------------------------
+# -- parallel edges and directions -----------------------------------------------------------------
 
 
 def parallel(kind=nx.MultiDiGraph):
     return kind([(0, 1), (0, 1), (0, 2), (1, 0)])
 
 
-def test_parallel_arcs_that_count_once_are_told_and_with_the_weight_1_they_count_as_in_networkx(tmp_path):
+def test_parallel_arcs_that_count_once_are_told_and_with_the_weight_1_they_count_as_in_networkx(
+    tmp_path,
+):
     network = parallel()
     text = said(grf.load_graph, network, directed=True)
     assert "1 of the 4 edges listed repeat an earlier one" in text
@@ -119,7 +136,9 @@ def test_parallel_arcs_that_count_once_are_told_and_with_the_weight_1_they_count
     counted = grf.load_graph(network, directed=True, weight="n")
     expected = list(nx.pagerank(parallel(), tol=1e-12).values())
     np.testing.assert_allclose(grf.pagerank(counted).scores, expected, atol=1e-10)
-    assert list(nx.pagerank(parallel(), backend="graphrf").values()) == pytest.approx(expected, abs=1e-5)
+    assert list(nx.pagerank(parallel(), backend="graphrf").values()) == pytest.approx(
+        expected, abs=1e-5
+    )
 
     src, dst = [0, 0, 0, 1], [1, 1, 2, 0]
     assert said(grf.from_edges, src, dst, directed=True) == text
@@ -127,7 +146,8 @@ def test_parallel_arcs_that_count_once_are_told_and_with_the_weight_1_they_count
         grf.from_edges(src, dst, False, directed=True).adjacency.toarray(), once.adjacency.toarray()
     )
     np.testing.assert_array_equal(
-        grf.from_edges(src, dst, np.ones(4), directed=True).adjacency.toarray(), counted.adjacency.toarray()
+        grf.from_edges(src, dst, np.ones(4), directed=True).adjacency.toarray(),
+        counted.adjacency.toarray(),
     )
     (tmp_path / "g.csv").write_text("0,1\n0,1\n0,2\n1,0\n")
     assert said(grf.load_graph, tmp_path / "g.csv", directed=True) == text
@@ -137,7 +157,9 @@ def test_parallel_arcs_that_count_once_are_told_and_with_the_weight_1_they_count
     grf.load_graph(data, directed=True, weight=False)
 
 
-def test_undirected_parallel_edges_are_told_in_multigraphs_and_lists_in_both_directions_nowhere(tmp_path):
+def test_undirected_parallel_edges_are_told_in_multigraphs_and_lists_in_both_directions_nowhere(
+    tmp_path,
+):
     assert "parallel edges count once" in said(grf.load_graph, parallel(nx.MultiGraph))
     grf.load_graph(parallel(nx.MultiGraph), weight=False)
     grf.from_edges([0, 1, 0], [1, 0, 1])
@@ -154,7 +176,10 @@ def test_road_graphs_are_read_as_before_and_other_multidigraphs_do_not_lose_thei
     grf.load_graph(roads)
     assert "parallel edges count once" in said(grf.load_graph, roads, directed=True)
     text = said(grf.load_graph, nx.MultiDiGraph([(0, 1), (1, 2)]))
-    assert "without the directions of its edges: pass directed=True to keep them, or directed=False" in text
+    assert (
+        "without the directions of its edges: pass directed=True to keep them, or directed=False"
+        in text
+    )
     grf.load_graph(nx.MultiDiGraph([(0, 1), (1, 2)]), directed=False)
     grf.load_graph(nx.MultiDiGraph([(0, 1), (1, 2)]), directed=True)
     grf.load_graph(nx.MultiDiGraph([(0, 1), (1, 0)]))
@@ -162,7 +187,7 @@ def test_road_graphs_are_read_as_before_and_other_multidigraphs_do_not_lose_thei
     assert "without the directions" in said(grf.load_graph, uneven, weight="w")
 
 
-# -- identifiers -------------------------------------------------------------------------------------------
+# -- identifiers -----------------------------------------------------------------------------------
 
 
 def test_identifiers_taken_as_positions_are_told(tmp_path):
@@ -170,17 +195,23 @@ def test_identifiers_taken_as_positions_are_told(tmp_path):
     text = said(grf.from_edges, src, dst)
     assert "2 edges make a graph of 4,567,893 nodes" in text
     assert "name the nodes by them: nodes=np.unique([src, dst])" in text
-    assert grf.from_edges(src, dst, nodes=np.unique([src, dst])).nodes == (4567890, 4567891, 4567892)
+    assert grf.from_edges(src, dst, nodes=np.unique([src, dst])).nodes == (
+        4567890,
+        4567891,
+        4567892,
+    )
     assert grf.from_edges([0], [5000], n_nodes=5001).n_nodes == 5001
     assert grf.from_edges([0], [1099]).n_nodes == 1100
     assert "make a graph of 1,102 nodes" in said(grf.from_edges, [0], [1101])
 
 
-# -- few edges ---------------------------------------------------------------------------------------------
+# -- few edges -------------------------------------------------------------------------------------
 
 
 def test_positions_that_are_numbered_from_1_are_told():
-    with pytest.warns(UserWarning, match=r"edges at 1 to 3, and none at 0: are the nodes numbered from 1\?"):
+    with pytest.warns(
+        UserWarning, match=r"edges at 1 to 3, and none at 0: are the nodes numbered from 1\?"
+    ):
         assert grf.from_edges([1, 2], [2, 3]).n_nodes == 4
     for src, dst, options in (
         ([1, 2], [2, 3], {"n_nodes": 4}),
@@ -195,7 +226,13 @@ def test_values_of_nodes_are_no_edges():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"district": ["A", "B", "C"], "cases": [3, 0, 2]})
     for source, message in (
-        (table, "text in column '?district'? and numbers in column '?cases'?, which name no node in common"),
+        (
+            table,
+            (
+                "text in column '?district'? and numbers in column '?cases'?, which name no node in "
+                "common"
+            ),
+        ),
         (table[["cases", "district"]], "text in column '?district'? and numbers in column"),
         (
             list(zip(table["district"], table["cases"], strict=True)),
@@ -211,11 +248,11 @@ def test_values_of_nodes_are_no_edges():
 
 def test_graphs_of_which_most_nodes_have_no_edge_are_told():
     pair = grf.from_edges([0], [1], n_nodes=5)
-    text = (
-        "3 of the 5 areas have no edge, and the largest of the 4 parts of the graph has 2 of the 5 areas; values"
-    )
+    text = "3 of the 5 areas have no edge, and the largest of the 4 parts of the graph has 2 of the 5 areas; values"
     assert of_few_edges("areas", pair).startswith(text)
-    assert of_few_edges("areas", pair, "draw them").endswith("no information on the others: draw them")
+    assert of_few_edges("areas", pair, "draw them").endswith(
+        "no information on the others: draw them"
+    )
     assert of_few_edges("areas", grf.from_edges([0], [1], n_nodes=4)) == ""
     loops = grf.from_edges([0, 1, 2, 3], [0, 1, 2, 0])
     assert of_few_edges("nodes", loops) == ""
@@ -225,11 +262,15 @@ def test_graphs_of_which_most_nodes_have_no_edge_are_told():
     assert of_few_edges("nodes", grf.Graph(np.zeros((1, 1)))) == ""
     thirds = grf.from_edges([0, 2, 4], [1, 3, 5])
     assert of_few_edges("nodes", thirds) == ""
-    assert of_few_edges("nodes", thirds, together=0.5).startswith("the largest of the 3 parts of the graph has 2")
-    assert "1 of the 3 faces" in of_few_edges("faces", grf.from_edges([0], [1], n_nodes=3), alone=0.3)
+    assert of_few_edges("nodes", thirds, together=0.5).startswith(
+        "the largest of the 3 parts of the graph has 2"
+    )
+    assert "1 of the 3 faces" in of_few_edges(
+        "faces", grf.from_edges([0], [1], n_nodes=3), alone=0.3
+    )
 
 
-# -- degrees -----------------------------------------------------------------------------------------------
+# -- degrees ---------------------------------------------------------------------------------------
 
 
 def test_lengths_between_longitudes_and_latitudes_of_nodes_are_told():
@@ -248,7 +289,7 @@ def test_lengths_between_longitudes_and_latitudes_of_nodes_are_told():
     assert said(grf.load_graph, network, weight="length", weight_is="distance") == ""
 
 
-# -- formats of others -------------------------------------------------------------------------------------
+# -- formats of others -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,7 +301,10 @@ def test_lengths_between_longitudes_and_latitudes_of_nodes_are_told():
         ("net.gexf", "networkx.read_gexf reads"),
         ("net.net", "networkx.read_pajek reads"),
         ("net.graph", "networkit.readGraph(path, networkit.Format.METIS) reads"),
-        ("net.gal", "libpysal.io.open reads this format: load_graph(libpysal.io.open(path).read())"),
+        (
+            "net.gal",
+            "libpysal.io.open reads this format: load_graph(libpysal.io.open(path).read())",
+        ),
         ("part.glb", "trimesh.load_mesh reads this format: from_mesh(trimesh.load_mesh(path))"),
     ],
 )

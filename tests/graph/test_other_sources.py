@@ -47,7 +47,9 @@ def test_a_data_frame_is_what_its_csv_file_is(tmp_path, kind):
     data = {"u": IDS, "v": [*IDS[1:], IDS[0]], "length": [1.0, 2.0, 4.0, 5.0]}
     table = frame_of(kind, data)
     path = tmp_path / "e.csv"
-    path.write_text("u,v,length\n" + "".join(f"{u},{v},{w}\n" for u, v, w in zip(*data.values(), strict=True)))
+    path.write_text(
+        "u,v,length\n" + "".join(f"{u},{v},{w}\n" for u, v, w in zip(*data.values(), strict=True))
+    )
     for options in (
         {},
         {"weight": "length", "weight_is": "distance"},
@@ -64,24 +66,44 @@ def test_a_data_frame_is_what_its_csv_file_is(tmp_path, kind):
 @pytest.mark.parametrize(
     ("data", "options", "error", "message"),
     [
-        ({"id": [1], "source": ["a"], "target": ["b"]}, {}, ValueError, r"pass columns=\('source', 'target'\)"),
-        ({"a": [1, 2], "b": [2, 3]}, {"weight": "w"}, ValueError, "a column 'w', but its columns are 'a', 'b'"),
-        ({"a": [1, 2], "b": [2, 3]}, {"columns": ("a", "c")}, ValueError, "a column 'c', but its columns"),
         (
-            {"a": [1.0, np.nan], "b": [2, 3]},
+            {"id": [1], "source": ["a"], "target": ["b"]},
+            {},
+            ValueError,
+            r"pass columns=\('source', 'target'\)",
+        ),
+        (
+            {"a": [1, 2], "b": [2, 3]},
+            {"weight": "w"},
+            ValueError,
+            "a column 'w', but its columns are 'a', 'b'",
+        ),
+        (
+            {"a": [1, 2], "b": [2, 3]},
+            {"columns": ("a", "c")},
+            ValueError,
+            "a column 'c', but its columns",
+        ),
+        ({"a": [1.0, np.nan], "b": [2, 3]}, {}, ValueError, "got none in row 1 of column 'a'"),
+        ({"a": ["x", ""], "b": ["y", "z"]}, {}, ValueError, "got none in row 1 of column 'a'"),
+        (
+            {"a": np.array(["x", None]), "b": ["y", "z"]},
             {},
             ValueError,
             "got none in row 1 of column 'a'",
         ),
         (
-            {"a": ["x", ""], "b": ["y", "z"]},
-            {},
-            ValueError,
-            "got none in row 1 of column 'a'",
+            {"a": [1, 2], "b": [2, 3], "w": ["1", "x"]},
+            {"weight": "w"},
+            TypeError,
+            "a column of numbers, got 'w'",
         ),
-        ({"a": np.array(["x", None]), "b": ["y", "z"]}, {}, ValueError, "got none in row 1 of column 'a'"),
-        ({"a": [1, 2], "b": [2, 3], "w": ["1", "x"]}, {"weight": "w"}, TypeError, "a column of numbers, got 'w'"),
-        ({"a": [1, 2], "b": [2, 3], "w": [1.0, -1]}, {"weight": "w"}, ValueError, "row 1: weights must be finite"),
+        (
+            {"a": [1, 2], "b": [2, 3], "w": [1.0, -1]},
+            {"weight": "w"},
+            ValueError,
+            "row 1: weights must be finite",
+        ),
         ({"a": []}, {}, ValueError, "two columns of nodes and a row for each edge"),
         ({"a": [1], "b": [2]}, {"header": True}, ValueError, "`header` belong to files"),
     ],
@@ -123,7 +145,9 @@ ARCS = [(0, 1, 2.0), (1, 2, 0.5), (2, 3, 1.0), (3, 3, 3.0)]
 @pytest.mark.parametrize("directed", [False, True])
 def test_igraph(directed):
     igraph = pytest.importorskip("igraph")
-    graph = igraph.Graph(n=4, edges=[edge[:2] for edge in (ARCS if directed else EDGES)], directed=directed)
+    graph = igraph.Graph(
+        n=4, edges=[edge[:2] for edge in (ARCS if directed else EDGES)], directed=directed
+    )
     graph.es["weight"] = [edge[2] for edge in EDGES]
     check_weighted(graph, directed)
     graph.vs["name"] = ["a", "b", "c", "d"]
@@ -158,7 +182,9 @@ def test_networkit(directed):
 def test_dgl_by_its_methods():
     """A stand-in with the methods of dgl.DGLGraph that are called."""
     src, dst, weight = map(np.array, zip(*ARCS, strict=True))
-    graph = types.SimpleNamespace(edges=lambda: (src, dst), num_nodes=lambda: 4, edata={"weight": weight})
+    graph = types.SimpleNamespace(
+        edges=lambda: (src, dst), num_nodes=lambda: 4, edata={"weight": weight}
+    )
     check_weighted(graph, directed=True)
 
 
@@ -202,7 +228,8 @@ def test_tensors_of_torch(layout):
 def test_what_is_no_graph_is_refused_with_what_could_be():
     for source in (None, 3, 1.5, object(), types.SimpleNamespace(columns=["a"])):
         with pytest.raises(
-            TypeError, match=r"must be a path, a data frame, a dictionary .*, a graph of networkx, igraph"
+            TypeError,
+            match=r"must be a path, a data frame, a dictionary .*, a graph of networkx, igraph",
         ):
             load_graph(source)
 
@@ -229,7 +256,9 @@ def test_graphs_go_to_networkx_and_back(directed, weighted):
 def test_lines_of_a_map_join_their_ends():
     geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
     lines = [[(0, 0), (0, 1), (0, 2)], [(0, 2), (3, 2)], [(9, 9), (0.0, -0.0)]]
-    roads = geopandas.GeoDataFrame({"speed": [30, 50, 50]}, geometry=[shapely.LineString(line) for line in lines])
+    roads = geopandas.GeoDataFrame(
+        {"speed": [30, 50, 50]}, geometry=[shapely.LineString(line) for line in lines]
+    )
     with pytest.warns(UserWarning, match="the weights in 'length' are taken as similarities"):
         graph = load_graph(roads, weight="length")
     assert graph.nodes == ((0.0, 0.0), (0.0, 2.0), (3.0, 2.0), (9.0, 9.0))
@@ -238,14 +267,18 @@ def test_lines_of_a_map_join_their_ends():
     np.testing.assert_allclose(
         dense(load_graph(roads, weight="length", weight_is="similarity")), wanted + wanted.T
     )
-    np.testing.assert_array_equal(dense(load_graph(roads, weight="speed")) > 0, wanted + wanted.T > 0)
+    np.testing.assert_array_equal(
+        dense(load_graph(roads, weight="speed")) > 0, wanted + wanted.T > 0
+    )
     assert load_graph(roads.geometry).n_edges == 3
     joined = geopandas.GeoSeries([shapely.MultiLineString(lines)])
     np.testing.assert_array_equal(dense(load_graph(joined)), wanted + wanted.T > 0)
     assert load_graph(roads, directed=True).adjacency[3, 0] == 1
     with pytest.raises(ValueError, match="is in degrees here; project the map first"):
         load_graph(roads.set_crs("EPSG:4326"), weight="length")
-    with pytest.raises(ValueError, match=r"must be a column \('speed', 'geometry'\) or 'length', got 'lanes'"):
+    with pytest.raises(
+        ValueError, match=r"must be a column \('speed', 'geometry'\) or 'length', got 'lanes'"
+    ):
         load_graph(roads, weight="lanes")
     named = roads.assign(u=["a", "b", "c"], v=["b", "c", "a"])
     assert load_graph(named, columns=("u", "v")).nodes == ("a", "b", "c")
@@ -258,11 +291,15 @@ def test_polygons_of_a_map_are_joined_along_borders():
     areas = geopandas.GeoDataFrame(geometry=boxes, index=["a", "b", "c", "d"])
     graph = load_graph(areas)
     assert graph.nodes == ("a", "b", "c", "d")
-    np.testing.assert_array_equal(dense(graph), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    np.testing.assert_array_equal(
+        dense(graph), [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
+    )
     with pytest.raises(ValueError, match="belongs to lines"):
         load_graph(areas, weight="length")
     mixed = geopandas.GeoSeries([boxes[0], shapely.Point(0, 0)])
-    with pytest.raises(ValueError, match=r"must have lines only, .* or polygons only, got 'Point', 'Polygon'"):
+    with pytest.raises(
+        ValueError, match=r"must have lines only, .* or polygons only, got 'Point', 'Polygon'"
+    ):
         load_graph(mixed)
     with pytest.raises(ValueError, match="must have a geometry in each row"):
         load_graph(geopandas.GeoSeries([boxes[0], None]))

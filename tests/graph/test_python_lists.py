@@ -26,7 +26,9 @@ def test_dictionaries_of_neighbours():
 
 def test_a_neighbour_listed_on_one_side_is_joined_to_both_unless_directed():
     np.testing.assert_array_equal(dense(load_graph({"a": ["b"], "b": []})), [[0, 1], [1, 0]])
-    np.testing.assert_array_equal(dense(load_graph({"a": ["b"], "b": []}, directed=True)), [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(
+        dense(load_graph({"a": ["b"], "b": []}, directed=True)), [[0, 1], [0, 0]]
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,9 @@ def test_lists_of_pairs():
     assert load_graph(zip("ab", "bc", strict=True)).n_edges == 2
     assert load_graph([((0, 0), (0, 1)), ((0, 1), (1, 1))]).nodes == ((0, 0), (0, 1), (1, 1))
     triples = [("a", "b", 2.0), ("b", "c", 0.5)]
-    np.testing.assert_array_equal(dense(load_graph(triples, weight=2)), [[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]])
+    np.testing.assert_array_equal(
+        dense(load_graph(triples, weight=2)), [[0, 2, 0], [2, 0, 0.5], [0, 0.5, 0]]
+    )
     assert load_graph(triples, weight=False).is_weighted is False
     assert load_graph([("Paris", "in", "France")], columns=(0, 2)).nodes == ("Paris", "France")
     far = load_graph([("a", "b", 1.0), ("b", "c", 3.0)], weight=2, weight_is="distance")
@@ -71,10 +75,18 @@ def test_lists_of_pairs():
             {"weight": "w"},
             r"number for every edge, got NoneType None for \('a', 'c'\)",
         ),
-        ({"a": {"b": float("nan")}}, {"weight": "weight"}, r"edge \('a', 'b'\): weights must be finite"),
+        (
+            {"a": {"b": float("nan")}},
+            {"weight": "weight"},
+            r"edge \('a', 'b'\): weights must be finite",
+        ),
         (nx.to_dict_of_dicts(nx.MultiGraph([(0, 1)])), {}, "at least|multigraph"),
         ({"a": ["b"]}, {"columns": (0, 1)}, "`columns` belong to lists of pairs"),
-        ([("a", "b", 2.0)], {}, "weight=2 if the third are weights, weight=False to leave them out"),
+        (
+            [("a", "b", 2.0)],
+            {},
+            "weight=2 if the third are weights, weight=False to leave them out",
+        ),
         ([("a", "b", "x")], {"weight": 2}, r"number for every edge, got str 'x' for \('a', 'b'\)"),
         ([("a", "b"), ("b", "c", 3)], {}, r"such as \('a', 'b'\) and \('b', 'c', 3\) \(entry 1\)"),
         ([("a", None)], {}, "must name all nodes, got None"),

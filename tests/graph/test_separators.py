@@ -1,4 +1,6 @@
-"""Comments, separators, quotation marks and tuples of edge lists: read right, or refused with the lines shown."""
+"""Comments, separators, quotation marks and tuples of edge lists: read right, or refused with the
+lines shown.
+"""
 
 import networkx as nx
 import numpy as np
@@ -50,7 +52,7 @@ READ = [
     # decimal commas
     ("a;b;1,5\nb;c;2,5\n", "a~b | b~c"),
     ("a b 1,5\nb c 2\n", "a~b | b~c"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "wanted"), READ)
@@ -59,23 +61,47 @@ def test_one_separator_serves_the_whole_file(tmp_path, text, wanted):
 
 
 REFUSED = [
-    ("a b\n#note\nb c\n", "line 2: 1 columns .*'#note' after 'a b'; if it is a comment, write a space after"),
+    (
+        "a b\n#note\nb c\n",
+        "line 2: 1 columns .*'#note' after 'a b'; if it is a comment, write a space after",
+    ),
     ("1 2\n#5 6\n2 3\n", "line 2: '#5 6' may be a comment or an edge"),
     ("a b\nb c\n#a c\n", "line 3: '#a c' may be a comment or an edge"),
     ("#beach,fish\nfish,sun\n", "line 1: '#beach,fish' may be a comment or an edge"),
-    ("#beach,ann\n#sun,bob\n", "where names begin with # or %, titles such as source,target are needed above"),
-    ("a,b\nb,c\nc;d\n", "line 3: 1 columns where the lines above have 2, parted by commas: 'c;d' after 'b,c'"),
-    ("a b\nb c\nc,d\n", "line 3: 1 columns where the lines above have 2, parted by white space: 'c,d' after"),
+    (
+        "#beach,ann\n#sun,bob\n",
+        "where names begin with # or %, titles such as source,target are needed above",
+    ),
+    (
+        "a,b\nb,c\nc;d\n",
+        "line 3: 1 columns where the lines above have 2, parted by commas: 'c;d' after 'b,c'",
+    ),
+    (
+        "a b\nb c\nc,d\n",
+        "line 3: 1 columns where the lines above have 2, parted by white space: 'c,d' after",
+    ),
     ("a\nb,c\n", "line 1: one column, where line 2 has 2: 'a' and 'b,c'"),
-    ("New York,Boston\nSan Jose,Dallas\n", r"line 1: .* may be \['New York', 'Boston'\] \(commas\) or \['New',"),
-    ("New York,Boston,3\nSan Jose,Dallas\n", r"line 2: 2 columns .* \(white space would part all lines"),
+    (
+        "New York,Boston\nSan Jose,Dallas\n",
+        r"line 1: .* may be \['New York', 'Boston'\] \(commas\) or \['New',",
+    ),
+    (
+        "New York,Boston,3\nSan Jose,Dallas\n",
+        r"line 2: 2 columns .* \(white space would part all lines",
+    ),
     ("a b 1,5\nb c 2,5\n", "line 1: 'a b 1,5' may have decimal commas between white space"),
     ('a,b\n"b,c\n', "line 2: quotation marks do not match"),
     ("(a, b) (c, d)\n(c, d) (e, f)\n", r"line 1: '\(a, b\) \(c, d\)'"),
     ("x (a b)\ny (c d)\n", r"line 1: 'x \(a b\)' has names in brackets, which are cut in parts"),
-    ("1 2 {}\n2 3 {'w': 1}\n", r"line 2: it ends with attributes in braces.*networkx\.read_edgelist"),
-    ("0 1 3\n1 2\n2 3\n3\n", "line 2: 2 columns.*lists a node and its neighbours.*networkx.read_adjlist"),
-]  # fmt: skip
+    (
+        "1 2 {}\n2 3 {'w': 1}\n",
+        r"line 2: it ends with attributes in braces.*networkx\.read_edgelist",
+    ),
+    (
+        "0 1 3\n1 2\n2 3\n3\n",
+        "line 2: 2 columns.*lists a node and its neighbours.*networkx.read_adjlist",
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
@@ -89,7 +115,9 @@ def test_commas_part_the_cells_of_a_csv_file_where_spaces_might_too(tmp_path):
     assert edges(graph) == pairs("New York~Boston | San Jose~Dallas")
 
 
-@pytest.mark.parametrize("text", ["{} {}\n", "{} {} {{}}\n", "{},{}\n", "{}\t{}\t0.5\n", "{} {} 0.5\n"])
+@pytest.mark.parametrize(
+    "text", ["{} {}\n", "{} {} {{}}\n", "{},{}\n", "{}\t{}\t0.5\n", "{} {} 0.5\n"]
+)
 @pytest.mark.parametrize(
     "names", [None, lambda node: ("a", node[0], -0.5 * node[1]), lambda node: (f"x y{node}", 1)]
 )
@@ -105,7 +133,9 @@ def test_tuples_are_names(tmp_path, text, names):
     graph = load_graph(path)
     assert (graph.n_nodes, graph.n_edges) == (9, 12)
     assert edges(graph) == {frozenset(edge) for edge in lattice.edges}
-    np.testing.assert_array_equal(graph.index(list(lattice)), [graph.nodes.index(node) for node in lattice])
+    np.testing.assert_array_equal(
+        graph.index(list(lattice)), [graph.nodes.index(node) for node in lattice]
+    )
 
 
 def test_text_in_parentheses_stays_text(tmp_path):

@@ -1,4 +1,6 @@
-"""Files of other formats in the guise of edge lists are refused with the name of what reads them."""
+"""Files of other formats in the guise of edge lists are refused with the name of what
+reads them.
+"""
 
 import networkx as nx
 import pandas
@@ -24,7 +26,10 @@ def written(function, graph, **options):
 FORMATS = {
     "DIMACS with weights": ("c x\np sp 4 3\na 1 2 3\na 2 3 4\na 3 4 1\n", "DIMACS.*columns="),
     "DIMACS without": ("p edge 4 3\ne 1 2\ne 2 3\ne 3 4\n", "DIMACS"),
-    "arcs of DIMACS": ("a 1 2\na 2 3\na 3 4\n", r"DIMACS.*if it is a list of edges, pass columns=\(0, 1\)"),
+    "arcs of DIMACS": (
+        "a 1 2\na 2 3\na 3 4\n",
+        r"DIMACS.*if it is a list of edges, pass columns=\(0, 1\)",
+    ),
     "METIS": ("% c\n4 3\n2\n1 3\n2 4\n3\n", "METIS.*networkit"),
     "METIS of equal rows": ("4 4\n2 4\n1 3\n2 4\n1 3\n", "METIS"),
     "METIS with an isolated node": ("3 1\n2\n1\n\n", "METIS"),
@@ -38,8 +43,14 @@ FORMATS = {
     "KONECT, bipartite": ("% bip unweighted\n1 2\n2 3\n", "KONECT"),
     "adjacency list": (written(nx.write_adjlist, RING), r"networkx\.read_adjlist"),
     "adjacency list of equal rows": (written(nx.write_adjlist, TWICE), r"networkx\.read_adjlist"),
-    "adjacency list with commas": (written(nx.write_adjlist, TWICE, delimiter=","), r"networkx\.read_adjlist"),
-    "adjacency list by lines": (written(nx.write_multiline_adjlist, RING), r"networkx\.read_multiline_adjlist"),
+    "adjacency list with commas": (
+        written(nx.write_adjlist, TWICE, delimiter=","),
+        r"networkx\.read_adjlist",
+    ),
+    "adjacency list by lines": (
+        written(nx.write_multiline_adjlist, RING),
+        r"networkx\.read_multiline_adjlist",
+    ),
     "attributes": (written(nx.write_edgelist, nx.karate_club_graph()), r"networkx\.read_edgelist"),
     "LEDA": ("LEDA.GRAPH\nstring\nint\n-1\n2\n", r"networkx\.read_leda"),
     "GraphML": (written(nx.write_graphml, RING), r"name that ends in \.graphml"),
@@ -50,7 +61,10 @@ FORMATS = {
     "JSON": ('{"nodes": [], "links": []}', "networkx.node_link_graph"),
     "JSON of rows": ('[\n{"source": 1, "target": 2}\n]', "json.load"),
     "trivial": ("1 A\n2 B\n#\n1 2\n", "Trivial Graph Format"),
-    "MatrixMarket": ("%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 1\n", r"ends in \.mtx"),
+    "MatrixMarket": (
+        "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 2 1\n",
+        r"ends in \.mtx",
+    ),
     "UCINET": ("dl n = 3\nformat = edgelist1\ndata:\n1 2\n", "Read_DL"),
 }
 
@@ -86,6 +100,11 @@ def test_lists_of_edges_that_only_resemble_another_format_are_read(tmp_path, tex
 
 def test_the_way_out_of_dimacs_works(tmp_path):
     path = write(tmp_path, "e.txt", "c x\np sp 4 3\na 1 2 3\na 2 3 4\na 3 4 1\n")
-    frame = pandas.DataFrame([line.split() for line in path.read_text().split("\n") if line[:2] in ("a ", "e ")])
+    frame = pandas.DataFrame(
+        [line.split() for line in path.read_text().split("\n") if line[:2] in ("a ", "e ")]
+    )
     graph = load_graph(frame, columns=(1, 2), weight=3)
-    assert (graph.nodes, graph.adjacency.data.tolist()) == (("1", "2", "3", "4"), [3, 3, 4, 4, 1, 1])
+    assert (graph.nodes, graph.adjacency.data.tolist()) == (
+        ("1", "2", "3", "4"),
+        [3, 3, 4, 4, 1, 1],
+    )

@@ -1,4 +1,6 @@
-"""The two directions of a street that leads back to its own junction, in every loader that joins directions."""
+"""The two directions of a street that leads back to its own junction, in every loader that joins
+directions.
+"""
 
 import networkx as nx
 import numpy as np
@@ -22,7 +24,9 @@ def _roads(*loops, kind=nx.MultiDiGraph):
 
 
 def _adjacency(source, **options):
-    return grf.load_graph(source, weight="length", weight_is="distance", **options).adjacency.toarray()
+    return grf.load_graph(
+        source, weight="length", weight_is="distance", **options
+    ).adjacency.toarray()
 
 
 ONE = _adjacency(_roads({"length": 500.0}, kind=nx.MultiGraph))
@@ -72,9 +76,17 @@ def test_lists_of_both_directions_have_each_loop_once(tmp_path):
     frame.to_csv(tmp_path / "roads.csv", index=False)
     nx.write_graphml(_roads({"length": 500.0}, {"length": 500.0}), tmp_path / "roads.graphml")
     rows = [(u, v, {"length": length}) for u, v, length in zip(SRC, DST, LENGTH, strict=True)]
-    for source in (frame, frame.set_index(["u", "v"]), rows, tmp_path / "roads.csv", tmp_path / "roads.graphml"):
+    for source in (
+        frame,
+        frame.set_index(["u", "v"]),
+        rows,
+        tmp_path / "roads.csv",
+        tmp_path / "roads.graphml",
+    ):
         np.testing.assert_allclose(_adjacency(source), ONE)
-    np.testing.assert_allclose(grf.from_edges(SRC, DST, LENGTH, weight_is="distance").adjacency.toarray(), ONE)
+    np.testing.assert_allclose(
+        grf.from_edges(SRC, DST, LENGTH, weight_is="distance").adjacency.toarray(), ONE
+    )
 
 
 def test_a_directed_graph_keeps_both_loops():
@@ -90,7 +102,9 @@ def test_the_second_name_of_a_loop_leads_backwards(tmp_path):
     fitted.save(tmp_path / "fit.npz")
     loaded = MetricGraphGPRegressor.load(tmp_path / "fit.npz")
     assert loaded.graph.edge_names == roads.edge_names
-    np.testing.assert_array_equal(loaded.predict([(1, 1, 1, 120.0)]), fitted.predict([(1, 1, 0, 380.0)]))
+    np.testing.assert_array_equal(
+        loaded.predict([(1, 1, 1, 120.0)]), fitted.predict([(1, 1, 0, 380.0)])
+    )
 
 
 def test_a_carriageway_for_each_direction_is_two_roads():
@@ -106,5 +120,7 @@ def test_arrays_with_both_directions_of_most_roads_are_warned_of(recwarn):
     MetricGraph([0, 1, 2], [1, 2, 0], [1.0, 1.0, 1.0])
     MetricGraph([0, 1], [1, 0], [1.0, 1.0])  # a circle
     assert not recwarn
-    with pytest.warns(UserWarning, match="4 of the 4 edges lead back along another of the same length"):
+    with pytest.warns(
+        UserWarning, match="4 of the 4 edges lead back along another of the same length"
+    ):
         MetricGraph([0, 1, 1, 2], [1, 0, 2, 1], [1.0, 1.0, 2.0, 2.0])

@@ -16,7 +16,13 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.coefficients import root
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.kernels.named import (
+    Diffusion,
+    InverseCosine,
+    Matern,
+    PStepRandomWalk,
+    RegularizedLaplacian,
+)
 
 LAPLACIANS = ["normalized", "combinatorial"]
 
@@ -47,8 +53,14 @@ def _cases() -> list:
                 Matern(1.5, 2.0, laplacian=name),
                 scipy.linalg.fractional_matrix_power(0.75 * identity + lap, -1.5).real,
             ),
-            (PStepRandomWalk(2.1 * s, 4, laplacian=name), np.linalg.matrix_power(2.1 * s * identity - lap, 4)),
-            (PStepRandomWalk(2.3 * s, 3, laplacian=name), np.linalg.matrix_power(2.3 * s * identity - lap, 3)),
+            (
+                PStepRandomWalk(2.1 * s, 4, laplacian=name),
+                np.linalg.matrix_power(2.1 * s * identity - lap, 4),
+            ),
+            (
+                PStepRandomWalk(2.3 * s, 3, laplacian=name),
+                np.linalg.matrix_power(2.3 * s * identity - lap, 3),
+            ),
             (
                 PowerSeries(taylor=[1.0, 0.3, 0.2], laplacian=name),
                 identity + 0.3 * walk + 0.2 * walk @ walk,
@@ -81,7 +93,8 @@ def test_dense_series_and_root_give_the_kernel(kernel: Kernel, expected: np.ndar
     n = 4000
     assert np.abs(_of_walk(kernel, kernel.taylor(n, scale)) - expected).max() < 1e-11 * size
     series_root = _of_walk(kernel, kernel.modulation(n, scale))
-    # the cosine's root converges slowly: what is cut at 4,000 terms is 1e-6 at the ends of the spectrum
+    # the cosine's root converges slowly: what is cut at 4,000 terms is 1e-6 at the ends of the
+    # spectrum
     tol = 1e-5 if isinstance(kernel, InverseCosine) else 1e-10
     assert np.abs(series_root @ series_root - expected).max() < tol * size
     assert np.abs(series_root - root).max() < tol * np.abs(root).max()
@@ -119,9 +132,13 @@ def test_jacobian_is_the_derivative_of_the_modulation(kernel: Kernel, expected: 
     assert jacobian.shape == (30, len(kernel.hyperparameters))
     for column, (name, value) in enumerate(kernel.hyperparameters.items()):
         step = 1e-5 * abs(value)
-        up, down = (kernel.replace(**{name: value + h}).modulation(30, scale) for h in (step, -step))
+        up, down = (
+            kernel.replace(**{name: value + h}).modulation(30, scale) for h in (step, -step)
+        )
         numeric = (up - down) / (2 * step)
-        assert np.abs(jacobian[:, column] - numeric).max() < 1e-7 * np.abs(jacobian[:, column]).max()
+        assert (
+            np.abs(jacobian[:, column] - numeric).max() < 1e-7 * np.abs(jacobian[:, column]).max()
+        )
     assert list(kernel.hyperparameter_bounds(scale)) == list(kernel.hyperparameters)
 
 
@@ -141,7 +158,9 @@ def test_truncation_lengths(kernel: Kernel, tol: float, length: int) -> None:
     assert kernel.truncation_length(tol) == length
 
 
-@pytest.mark.parametrize("kernel", [InverseCosine(), PStepRandomWalk(2.0, 1), PStepRandomWalk(2.0 + 1e-7, 1)])
+@pytest.mark.parametrize(
+    "kernel", [InverseCosine(), PStepRandomWalk(2.0, 1), PStepRandomWalk(2.0 + 1e-7, 1)]
+)
 def test_slow_tails_agree_with_partial_sums(kernel: Kernel) -> None:
     size = np.abs(kernel.modulation(100_001))
     for length in (3, 171, 1_000, 50_000):
@@ -195,7 +214,9 @@ def test_power_series_root_of_a_boundary_zero_has_the_right_tail() -> None:
     closed = PStepRandomWalk(2.0, 1)
     assert np.abs(kernel.modulation(6_000) - closed.modulation(6_000)).max() < 1e-14
     for length in (-1, 10, 1_000, 50_000):
-        assert kernel.modulation_tail(length) == pytest.approx(closed.modulation_tail(length), rel=1e-2)
+        assert kernel.modulation_tail(length) == pytest.approx(
+            closed.modulation_tail(length), rel=1e-2
+        )
 
 
 def test_power_series_keeps_exact_numbers_and_round_trips() -> None:
@@ -279,10 +300,22 @@ def _rooted() -> list:
         s = GRAPH.laplacian_scale(name)
         cases += [
             (Diffusion(1.3, laplacian=name), Diffusion(1.3 / 3**0.5, laplacian=name), 3),
-            (RegularizedLaplacian(0.7, 2.0, laplacian=name), RegularizedLaplacian(0.7, 0.4, laplacian=name), 5),
+            (
+                RegularizedLaplacian(0.7, 2.0, laplacian=name),
+                RegularizedLaplacian(0.7, 0.4, laplacian=name),
+                5,
+            ),
             (Matern(1.5, 2.0, laplacian=name), Matern(0.75, 2**0.5, laplacian=name), 2),
-            (PStepRandomWalk(2.1 * s, 6, laplacian=name), PStepRandomWalk(2.1 * s, 2, laplacian=name), 3),
-            (PStepRandomWalk(2.1 * s, 4, laplacian=name), PStepRandomWalk(2.1 * s, 1, laplacian=name), 4),
+            (
+                PStepRandomWalk(2.1 * s, 6, laplacian=name),
+                PStepRandomWalk(2.1 * s, 2, laplacian=name),
+                3,
+            ),
+            (
+                PStepRandomWalk(2.1 * s, 4, laplacian=name),
+                PStepRandomWalk(2.1 * s, 1, laplacian=name),
+                4,
+            ),
         ]
     return [pytest.param(*case, id=f"{case[0]!r}, {case[2]}") for case in cases]
 
@@ -294,7 +327,10 @@ def test_the_power_of_a_root_is_the_kernel(kernel: Kernel, root: Kernel, n: int)
     assert found.laplacian == kernel.laplacian
     assert found.hyperparameters == pytest.approx(root.hyperparameters, rel=1e-14)
     exact = kernel.dense(GRAPH)
-    for dense, expected in ((found.dense(GRAPH), exact), (found.dense_root(GRAPH), kernel.dense_root(GRAPH))):
+    for dense, expected in (
+        (found.dense(GRAPH), exact),
+        (found.dense_root(GRAPH), kernel.dense_root(GRAPH)),
+    ):
         error = np.abs(np.linalg.matrix_power(dense, n) - expected).max()
         assert error < 1e-10 * np.abs(expected).max()
     # of an isolated node, whose eigenvalue is 0
@@ -304,13 +340,22 @@ def test_the_power_of_a_root_is_the_kernel(kernel: Kernel, root: Kernel, n: int)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: InverseCosine().root(2), r"R\^2 = K in closed form, which InverseCosine\(\) has not"),
-        (lambda: PowerSeries(taylor=[1.0, 0.5]).root(3), "Diffusion, RegularizedLaplacian and Matern"),
+        (
+            lambda: InverseCosine().root(2),
+            r"R\^2 = K in closed form, which InverseCosine\(\) has not",
+        ),
+        (
+            lambda: PowerSeries(taylor=[1.0, 0.5]).root(3),
+            "Diffusion, RegularizedLaplacian and Matern",
+        ),
         (lambda: LearnedModulation(1, [1.0, 0.5]).root(2), "PStepRandomWalk where n divides"),
         (lambda: PStepRandomWalk(3.0, 4).root(3), "`n` must divide the 4 steps .* got 3"),
         (lambda: Diffusion().root(0), "`n` must be at least 1, got 0"),
         # Even steps need alpha >= the largest eigenvalue, odd ones alpha >= 2 c.
-        (lambda: PStepRandomWalk(C, 2, laplacian="combinatorial").root(2).dense(GRAPH), "use even `steps`"),
+        (
+            lambda: PStepRandomWalk(C, 2, laplacian="combinatorial").root(2).dense(GRAPH),
+            "use even `steps`",
+        ),
     ],
 )
 def test_kernels_without_a_root_say_which_have_one(make, message: str) -> None:
@@ -333,4 +378,6 @@ def test_diffusion_whose_first_coefficients_all_underflow_costs_nothing() -> Non
     first = int(np.flatnonzero(Diffusion(100.0).modulation(4000))[0])
     assert first > 100
     for n in (first - 1, first, first + 1, first + 2):
-        np.testing.assert_array_equal(Diffusion(100.0).modulation(n), Diffusion(100.0).modulation(4000)[:n])
+        np.testing.assert_array_equal(
+            Diffusion(100.0).modulation(n), Diffusion(100.0).modulation(4000)[:n]
+        )

@@ -48,7 +48,11 @@ class AveragedHeat(grf.kernels.Kernel):
     ("own", "known", "scale"),
     [
         (PlainDiffusion(3.0), grf.Diffusion(3.0), None),
-        (PlainDiffusion(0.7, laplacian="combinatorial"), grf.Diffusion(0.7, laplacian="combinatorial"), 16.0),
+        (
+            PlainDiffusion(0.7, laplacian="combinatorial"),
+            grf.Diffusion(0.7, laplacian="combinatorial"),
+            16.0,
+        ),
         (PlainMatern(1.5, 4.0), grf.Matern(1.5, 4.0), None),
     ],
     ids=repr,
@@ -57,13 +61,19 @@ def test_the_coefficients_of_the_root_suffice(own, known, scale):
     assert own.hyperparameters == known.hyperparameters
     assert repr(own) == repr(known).replace(type(known).__name__, type(own).__name__)
     for name in ("modulation", "taylor"):
-        np.testing.assert_allclose(getattr(own, name)(40, scale), getattr(known, name)(40, scale), rtol=1e-12)
+        np.testing.assert_allclose(
+            getattr(own, name)(40, scale), getattr(known, name)(40, scale), rtol=1e-12
+        )
     jacobian = known.modulation_jacobian(40, scale)
-    np.testing.assert_allclose(own.modulation_jacobian(40, scale), jacobian, atol=1e-8 * np.abs(jacobian).max())
+    np.testing.assert_allclose(
+        own.modulation_jacobian(40, scale), jacobian, atol=1e-8 * np.abs(jacobian).max()
+    )
     eigenvalues = np.linspace(0.0, 2.0 if scale is None else scale, 60).reshape(3, 20)
     for name in ("spectrum", "root_spectrum"):
         exact = getattr(known, name)(eigenvalues, scale)
-        np.testing.assert_allclose(getattr(own, name)(eigenvalues, scale), exact, atol=1e-12 * exact.max())
+        np.testing.assert_allclose(
+            getattr(own, name)(eigenvalues, scale), exact, atol=1e-12 * exact.max()
+        )
     for length in (-1, 0, 7, 30):
         tail, total = known.modulation_tail(length, scale), known.modulation_tail(-1, scale)
         assert own.modulation_tail(length, scale) == pytest.approx(tail, abs=1e-12 * total)
@@ -73,7 +83,9 @@ def test_the_coefficients_of_the_root_suffice(own, known, scale):
 
 
 def test_what_a_kernel_must_have_is_named():
-    with pytest.raises(NotImplementedError, match=r"must have `modulation_coefficients\(n, scale\)`"):
+    with pytest.raises(
+        NotImplementedError, match=r"must have `modulation_coefficients\(n, scale\)`"
+    ):
         grf.kernels.Kernel().modulation(3)
 
 

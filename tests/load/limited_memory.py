@@ -1,9 +1,10 @@
-"""Public calls at a size of which the memory is seen, under limits below what they take, in a process of its own.
+"""Public calls at a size of which the memory is seen, under limits below what they take, in a
+process of its own.
 
     python -m tests.load.limited_memory "draws"
 
-prints, as JSON, the memory that the call took without a limit, and how it ended at half and at a quarter of that:
-"answer", or the message of the `MemoryError`.
+prints, as JSON, the memory that the call took without a limit, and how it ended at half and at a
+quarter of that: "answer", or the message of the `MemoryError`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.gp import GraphTimeGPRegressor, LatentGaussianModel, MetricGraph, MetricGraphGPRegressor, Nodes
+from graphrf.gp import (
+    GraphTimeGPRegressor,
+    LatentGaussianModel,
+    MetricGraph,
+    MetricGraphGPRegressor,
+    Nodes,
+)
 
 Call = Callable[[], Any]
 SMALL = (30, 100)
@@ -34,7 +41,8 @@ def grid(side: int) -> grf.Graph:
     """A square grid."""
     nodes = np.arange(side * side).reshape(side, side)
     return grf.from_edges(
-        np.r_[nodes[:, :-1].ravel(), nodes[:-1].ravel()], np.r_[nodes[:, 1:].ravel(), nodes[1:].ravel()]
+        np.r_[nodes[:, :-1].ravel(), nodes[:-1].ravel()],
+        np.r_[nodes[:, 1:].ravel(), nodes[1:].ravel()],
     )
 
 
@@ -95,25 +103,46 @@ def _terms(side: int, n: int) -> Call:
 
 # name -> (a small and a large size, the call)
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Callable[..., Call]]] = {
-    "series": (SMALL, (150, 300), lambda side, n: _fit(
-        grid(side), n, method="series", kernel="diffusion", hyperparameters="mode")),
+    "series": (
+        SMALL,
+        (150, 300),
+        lambda side, n: _fit(
+            grid(side), n, method="series", kernel="diffusion", hyperparameters="mode"
+        ),
+    ),
     "series, averaged": (SMALL, (100, 300), lambda side, n: _fit(grid(side), n, method="series")),
-    "series, Cholesky": (SMALL, (60, 2_000), lambda side, n: _fit(
-        grid(side), n, method="series", solver="cholesky", kernel=grf.Diffusion(3.0), **KNOWN)),
-    "series, known": (SMALL, (300, 5_000), lambda side, n: _fit(
-        grid(side), n, method="series", kernel=grf.Diffusion(3.0), **KNOWN)),
+    "series, Cholesky": (
+        SMALL,
+        (60, 2_000),
+        lambda side, n: _fit(
+            grid(side), n, method="series", solver="cholesky", kernel=grf.Diffusion(3.0), **KNOWN
+        ),
+    ),
+    "series, known": (
+        SMALL,
+        (300, 5_000),
+        lambda side, n: _fit(grid(side), n, method="series", kernel=grf.Diffusion(3.0), **KNOWN),
+    ),
     "precision": (SMALL, (100, 1_000), lambda side, n: _fit(grid(side), n, method="precision")),
     "automatic": (SMALL, (120, 1_000), lambda side, n: _fit(grid(side), n)),
-    "random graph": ((900, 100), (8_000, 300), lambda size, n: _fit(
-        random_graph(size), n, kernel="diffusion")),
-    "features": (SMALL, (150, 8_000), lambda side, n: _fit(
-        grid(side), n, method="features", kernel=grf.Diffusion(6.0), **KNOWN)),
+    "random graph": (
+        (900, 100),
+        (8_000, 300),
+        lambda size, n: _fit(random_graph(size), n, kernel="diffusion"),
+    ),
+    "features": (
+        SMALL,
+        (150, 8_000),
+        lambda side, n: _fit(grid(side), n, method="features", kernel=grf.Diffusion(6.0), **KNOWN),
+    ),
     "counts": (SMALL, (60, 1_500), lambda side, n: _counts(grid(side), n)),
     "classes": (SMALL, (70, 1_500), lambda side, n: _classes(grid(side), n)),
-}  # fmt: skip
+}
 
 
-def _predictions(small: tuple[int, int], large: tuple[int, int], call: Callable[..., Any], **options: Any) -> Any:
+def _predictions(
+    small: tuple[int, int], large: tuple[int, int], call: Callable[..., Any], **options: Any
+) -> Any:
     def made(side: int, n: int) -> Call:
         gp = _fitted(grid(side), n, **options)
         return lambda: call(gp)
@@ -141,7 +170,9 @@ CASES |= {
     "deviations, series": _predictions(SMALL, (400, 1_000), _deviations, **SERIES),
     "deviations, precision": _predictions(SMALL, (300, 1_000), _deviations, **PRECISION),
     "deviations, features": _predictions(SMALL, (400, 1_000), _deviations, **FEATURES),
-    "joint covariance": _predictions(SMALL, (65, 400), lambda gp: gp.predict(return_cov=True), **SERIES),
+    "joint covariance": _predictions(
+        SMALL, (65, 400), lambda gp: gp.predict(return_cov=True), **SERIES
+    ),
     "quantiles": _predictions(SMALL, (300, 1_000), _quantiles, **PRECISION),
     "draws, series": _predictions(SMALL, (300, 1_000), _draws, **SERIES),
     "draws, precision": _predictions(SMALL, (300, 1_000), _draws, **PRECISION),
@@ -149,7 +180,9 @@ CASES |= {
     "draws at a few nodes": _predictions(
         SMALL, (300, 1_000), lambda gp: gp.sample([0, 1], n_samples=200), **SERIES
     ),
-    "draws of the average": _predictions(SMALL, (200, 500), _draws, method="series", kernel="diffusion"),
+    "draws of the average": _predictions(
+        SMALL, (200, 500), _draws, method="series", kernel="diffusion"
+    ),
     "prior covariance": _predictions(SMALL, (50, 400), lambda gp: gp.prior_covariance(), **SERIES),
 }
 
@@ -167,7 +200,9 @@ def _metric_draws(side: int, n: int) -> Call:
 
 def _time_fit(n: int, times: int) -> Call:
     graph, readings = _through_time(n, times)
-    return lambda: GraphTimeGPRegressor(graph, max_train=2_000, seed=0).fit(readings, times=range(times))
+    return lambda: GraphTimeGPRegressor(graph, max_train=2_000, seed=0).fit(
+        readings, times=range(times)
+    )
 
 
 def _time_fill(n: int, times: int) -> Call:
@@ -206,19 +241,48 @@ CASES |= {
     "terms": ((10, 50), (170, 3_000), _terms),
     "draws of terms": ((10, 50), (100, 3_000), _terms_draws),
     "kernel matrix": ((30,), (50,), lambda side: _on_grid(side, grf.Diffusion(2.0).dense)),
-    "products": ((30,), (400,), lambda side: _on_grid(side, lambda graph: grf.apply_kernel(
-        graph, grf.Diffusion(3.0), np.ones((graph.n_nodes, 100))))),
-    "walks": ((30,), (200,), lambda side: _on_grid(side, lambda graph: grf.sample_features(
-        graph, grf.RandomWalks(64), seed=0))),
-    "powers": ((30,), (200,), lambda side: _on_grid(side, lambda graph: grf.sample_features(
-        graph, grf.CompressedPowers(64), seed=0))),
-    "feature matrix": ((30,), (200,), lambda side: _of_features(
-        side, 64, lambda features: features.matrix(grf.Diffusion(2.0)))),
-    "gram": ((30,), (80,), lambda side: _of_features(
-        side, 16, lambda features: features.gram(grf.Diffusion(2.0)))),
-    "pagerank": ((30,), (300,), lambda side: _on_grid(side, lambda graph: grf.pagerank(
-        graph, personalization=np.ones((100, graph.n_nodes))))),
-}  # fmt: skip
+    "products": (
+        (30,),
+        (400,),
+        lambda side: _on_grid(
+            side,
+            lambda graph: grf.apply_kernel(
+                graph, grf.Diffusion(3.0), np.ones((graph.n_nodes, 100))
+            ),
+        ),
+    ),
+    "walks": (
+        (30,),
+        (200,),
+        lambda side: _on_grid(
+            side, lambda graph: grf.sample_features(graph, grf.RandomWalks(64), seed=0)
+        ),
+    ),
+    "powers": (
+        (30,),
+        (200,),
+        lambda side: _on_grid(
+            side, lambda graph: grf.sample_features(graph, grf.CompressedPowers(64), seed=0)
+        ),
+    ),
+    "feature matrix": (
+        (30,),
+        (200,),
+        lambda side: _of_features(side, 64, lambda features: features.matrix(grf.Diffusion(2.0))),
+    ),
+    "gram": (
+        (30,),
+        (80,),
+        lambda side: _of_features(side, 16, lambda features: features.gram(grf.Diffusion(2.0))),
+    ),
+    "pagerank": (
+        (30,),
+        (300,),
+        lambda side: _on_grid(
+            side, lambda graph: grf.pagerank(graph, personalization=np.ones((100, graph.n_nodes)))
+        ),
+    ),
+}
 
 
 def _mapped() -> int:

@@ -1,7 +1,8 @@
-"""Measures the memory that samples take, in a process of its own: `python -m tests.load.measured_sampling CASES`.
+"""Measures the memory that samples take, in a process of its own: `python -m
+tests.load.measured_sampling CASES`.
 
-CASES is a list in JSON of (kind of graph, nodes, sampler, nodes to sample or null, threads); the answer one of
-(bytes foreseen, bytes taken at the peak), in the same order.
+CASES is a list in JSON of (kind of graph, nodes, sampler, nodes to sample or null, threads); the
+answer one of (bytes foreseen, bytes taken at the peak), in the same order.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from graphrf.sampling import task
 
 
 def graph_of(kind: str, n_nodes: int) -> grf.Graph:
-    """A square grid, whose walks stay near, or a random graph of mean degree 8, whose walks scatter."""
+    """A square grid, whose walks stay near, or a random graph of mean degree 8, whose walks
+    scatter.
+    """
     if kind == "grid":
         at = np.arange(int(n_nodes**0.5) ** 2).reshape(int(n_nodes**0.5), -1)
         src, dst = (
-            np.concatenate([a.ravel(), b.ravel()]) for a, b in ((at[1:], at[:, 1:]), (at[:-1], at[:, :-1]))
+            np.concatenate([a.ravel(), b.ravel()])
+            for a, b in ((at[1:], at[:, 1:]), (at[:-1], at[:, :-1]))
         )
         return grf.from_edges(src, dst)
     src, dst = np.random.default_rng(0).integers(0, n_nodes, (2, 4 * n_nodes))
@@ -70,7 +74,11 @@ def measured(cases: list[tuple[str, int, str, int | None, int]]) -> list[tuple[i
             compiled.add(type(sampler))
             for tiny in (graph_of("grid", 100), graph_of("random", 100)):
                 grf.sample_features(tiny, sampler, n_threads=threads)
-        nodes = None if n_rows is None else np.random.default_rng(1).choice(graph.n_nodes, n_rows, replace=False)
+        nodes = (
+            None
+            if n_rows is None
+            else np.random.default_rng(1).choice(graph.n_nodes, n_rows, replace=False)
+        )
         foreseen.clear()
         before.clear()
         features = grf.sample_features(graph, sampler, nodes=nodes, seed=0, n_threads=threads)

@@ -1,4 +1,6 @@
-"""Threads, forked workers and several clients at once: no deadlock, the same bits, nothing left behind."""
+"""Threads, forked workers and several clients at once: no deadlock, the same bits, nothing left
+behind.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from graphrf.pagerank import local_pagerank, pagerank
 from tests.support.interleaving import interleaved_results
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted in /proc")
+linux = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="open files are counted in /proc"
+)
 
 # What every thread and every process computes, on objects that they share.
 WORK = """
@@ -63,14 +67,19 @@ def run(code, timeout=300, **variables):
     """What a fresh process prints as JSON; one that hangs shows where its threads are."""
     head = f"import faulthandler\nfaulthandler.dump_traceback_later({timeout - 10}, exit=True)\n"
     made = subprocess.run(
-        [sys.executable, "-c", head + code], env=os.environ | variables, capture_output=True, text=True,
-        timeout=timeout, check=False, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+        [sys.executable, "-c", head + code],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
     assert made.returncode == 0, made.stderr[-3000:]
     return json.loads(made.stdout.splitlines()[-1])
 
 
-# -- threads -----------------------------------------------------------------------------------------
+# -- threads ---------------------------------------------------------------------------------------
 
 
 def test_threads_that_share_all_objects_get_the_bits_of_one_alone():
@@ -156,11 +165,19 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
     from graphrf.gp.posterior.by_rows import Posterior
 
     graph = grf.from_edges(np.arange(9), np.arange(1, 10))
-    options = {"kernel": "diffusion", "method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
+    options = {
+        "kernel": "diffusion",
+        "method": "series",
+        "optimize": False,
+        "output_scale": 1.0,
+        "noise": 0.1,
+    }
     gp = grf.GraphGPRegressor(graph, **options).fit([0, 5], [0.0, 1.0])
     seen, original = [], Posterior.covariances
     monkeypatch.setattr(
-        Posterior, "covariances", lambda self, nodes: seen.append(set(blas_numbers())) or original(self, nodes)
+        Posterior,
+        "covariances",
+        lambda self, nodes: seen.append(set(blas_numbers())) or original(self, nodes),
     )
     with threadpool_limits(2, user_api="blas"):
         gp.predict(return_cov=True)
@@ -268,11 +285,15 @@ def test_threads_that_draw_on_a_device_take_turns_with_settings_and_filters(monk
 
     names = ("cg_tolerance", "max_cg_iterations", "max_lanczos_quadrature_iterations")
     settings = {name: getattr(torch_draws.settings, name) for name in names}
-    monkeypatch.setattr(torch_draws, "settings", SimpleNamespace(fast_computations=watched, **settings))
+    monkeypatch.setattr(
+        torch_draws, "settings", SimpleNamespace(fast_computations=watched, **settings)
+    )
     kernel = grf.gp.GRFKernel(grf.from_edges([0, 1, 2], [1, 2, 3]), grf.Diffusion(1.0))
 
     def draw(_):
-        draws = torch_draws.pathwise_draws(kernel, torch.tensor([0, 3]), torch.ones(2), 0.1, n_samples=2, seed=0)
+        draws = torch_draws.pathwise_draws(
+            kernel, torch.tensor([0, 3]), torch.ones(2), 0.1, n_samples=2, seed=0
+        )
         return draws.coefficients.tolist()
 
     alone = draw(0)  # libraries that are imported on the way add filters of their own
@@ -284,8 +305,12 @@ def test_threads_that_draw_on_a_device_take_turns_with_settings_and_filters(monk
 
 
 def test_files_read_by_several_threads_leave_the_filters_of_warnings_alone(tmp_path):
-    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n")
-    (tmp_path / "b.gml").write_text("graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]")
+    (tmp_path / "a.mtx").write_text(
+        "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 2 0.5\n"
+    )
+    (tmp_path / "b.gml").write_text(
+        "graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]"
+    )
     grf.load_graph(tmp_path / "a.mtx", directed=True)
     before = list(warnings.filters)
     inside = []
@@ -330,13 +355,17 @@ print(json.dumps([each == found[0] for each in found]))
     assert run(code) == [True] * 8
 
 
-# -- processes ---------------------------------------------------------------------------------------
+# -- processes -------------------------------------------------------------------------------------
 
 
 @forks
 @pytest.mark.parametrize(
     "method",
-    ["fork", pytest.param("forkserver", marks=pytest.mark.full), pytest.param("spawn", marks=pytest.mark.full)],
+    [
+        "fork",
+        pytest.param("forkserver", marks=pytest.mark.full),
+        pytest.param("spawn", marks=pytest.mark.full),
+    ],
 )
 def test_children_of_a_process_that_has_used_its_threads_get_its_bits(method, tmp_path):
     pytest.importorskip("torch")
@@ -353,9 +382,13 @@ if __name__ == "__main__":
 """
     (tmp_path / "main.py").write_text(code)
     made = subprocess.run(
-        [sys.executable, str(tmp_path / "main.py")], capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, str(tmp_path / "main.py")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
+    )
     assert made.returncode == 0, made.stderr[-3000:]
     assert json.loads(made.stdout.splitlines()[-1]) == [True, True]
 
@@ -455,7 +488,13 @@ def test_a_grid_search_in_two_processes_finds_what_one_finds():
     from sklearn.model_selection import GridSearchCV
 
     graph = grf.from_points(np.random.default_rng(0).normal(size=(200, 2)), n_neighbors=6)
-    settings = {"kernel": "diffusion", "method": "series", "optimize": False, "output_scale": 1.0, "noise": 0.1}
+    settings = {
+        "kernel": "diffusion",
+        "method": "series",
+        "optimize": False,
+        "output_scale": 1.0,
+        "noise": 0.1,
+    }
     gp = grf.GraphGPRegressor(graph, **settings, seed=0)
     scores = [
         GridSearchCV(gp, {"noise": [0.01, 1.0]}, n_jobs=n_jobs, cv=2)
@@ -484,7 +523,7 @@ print(json.dumps(torch.equal(torch.cat(list(loader)), rows)))
     assert run(code) is True
 
 
-# -- several clients of Dask -------------------------------------------------------------------------
+# -- several clients of Dask -----------------------------------------------------------------------
 
 CLUSTERS = """
 import json, threading, numpy as np, graphrf as grf
@@ -515,7 +554,7 @@ def test_two_clients_at_once_and_threads_that_share_one_get_what_one_process_doe
     assert run(CLUSTERS) == [[True] * 2, [True] * 4]
 
 
-# -- interrupts and what is left behind --------------------------------------------------------------
+# -- interrupts and what is left behind ------------------------------------------------------------
 
 
 @forks
@@ -563,7 +602,9 @@ def test_many_calls_leave_no_threads_files_or_memory_behind(tmp_path):
     def calls():
         features = grf.sample_features(graph, grf.RandomWalks(4), seed=0, n_threads=2)
         features.save(tmp_path / "features.npz")
-        grf.features.load_features(tmp_path / "features.npz").factor(n_threads=2).apply(kernel.modulation(8), x)
+        grf.features.load_features(tmp_path / "features.npz").factor(n_threads=2).apply(
+            kernel.modulation(8), x
+        )
         grf.apply_kernel(grf.open_graph(tmp_path / "graph"), kernel, x, n_threads=2)
         pagerank(graph, personalization=np.ones((9, 3001)), n_threads=2)
         local_pagerank(graph, [0, 1], max_residual=1e-4, n_threads=2)
@@ -572,7 +613,12 @@ def test_many_calls_leave_no_threads_files_or_memory_behind(tmp_path):
     def held():
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         maps = Path("/proc/self/maps").read_text().count(str(tmp_path))
-        return threading.active_count(), len(os.listdir("/proc/self/fd")), maps, pages * os.sysconf("SC_PAGESIZE")
+        return (
+            threading.active_count(),
+            len(os.listdir("/proc/self/fd")),
+            maps,
+            pages * os.sysconf("SC_PAGESIZE"),
+        )
 
     for _ in range(5):
         calls()

@@ -1,4 +1,5 @@
-"""Beyond 2^31 entries and 2^24 nodes: what leaves int32, uint32, uint16 or float32, without its real size.
+"""Beyond 2^31 entries and 2^24 nodes: what leaves int32, uint32, uint16 or float32, without its
+real size.
 
 Files with holes take no room: what is mapped from them and never read costs nothing.
 """
@@ -54,7 +55,12 @@ def wide(features, hole):
         longer[BEYOND:] = array
         return longer
 
-    names = {"indices": np.int64, "visits_per_entry": np.uint16, "steps": np.uint16, "counts": np.uint16}
+    names = {
+        "indices": np.int64,
+        "visits_per_entry": np.uint16,
+        "steps": np.uint16,
+        "counts": np.uint16,
+    }
     arrays = {name: behind(getattr(features.record, name), dtype) for name, dtype in names.items()}
     pointers = {
         name: np.concatenate([[0], BEYOND + getattr(features.record, name).astype(np.int64)])
@@ -68,7 +74,9 @@ def test_rows_behind_2_31_entries_are_taken_as_they_are(features, wide):
     assert wide.nbytes > 2**34
     taken = wide.take([3, 7, 3])
     assert (taken.matrix(KERNEL) != features.take([3, 7, 3]).matrix(KERNEL)).nnz == 0
-    assert (wide.gram(KERNEL, rows=[3, 7], cols=[1]) == features.gram(KERNEL, rows=[3, 7], cols=[1])).all()
+    assert (
+        wide.gram(KERNEL, rows=[3, 7], cols=[1]) == features.gram(KERNEL, rows=[3, 7], cols=[1])
+    ).all()
 
 
 def test_values_and_products_behind_2_31_entries_are_right(features, wide, hole):
@@ -106,7 +114,9 @@ def test_walks_of_the_last_nodes_that_32_bits_can_count_stay_among_them(n_walks,
     indptr = hole(np.int64, n_nodes + 1)
     indptr[-5:] = few.adjacency.indptr
     first = n_nodes - 4
-    prepared = grf.RandomWalks(n_walks, grf.sampling.Truncated(6), directions=directions).prepare(few, 0)
+    prepared = grf.RandomWalks(n_walks, grf.sampling.Truncated(6), directions=directions).prepare(
+        few, 0
+    )
     prepared.transitions = _read_only(indptr, few.adjacency.indices.astype(np.int64) + first)
     block = prepared.sample(np.arange(first, n_nodes))
     nodes = block.indices.astype(np.int64) - first
@@ -124,11 +134,16 @@ def _read_only(indptr, indices):
     return Transitions(indptr, indices, none)
 
 
-@pytest.mark.parametrize("sampler", [
-    grf.RandomWalks(1, grf.sampling.Truncated(65_534)),
-    grf.RandomWalks(1, grf.sampling.Truncated(65_534), directions="independent"),
-    grf.CompressedPowers(3, 65_534), grf.sampling.ExactPowers(65_534),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        grf.RandomWalks(1, grf.sampling.Truncated(65_534)),
+        grf.RandomWalks(1, grf.sampling.Truncated(65_534), directions="independent"),
+        grf.CompressedPowers(3, 65_534),
+        grf.sampling.ExactPowers(65_534),
+    ],
+    ids=repr,
+)
 def test_the_longest_walks_on_one_node_fill_16_bits_and_no_more(sampler):
     features = grf.sample_features(grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2], seed=0)
     assert features.record.visits_per_entry.tolist() == [65_535]
@@ -141,7 +156,9 @@ def test_the_longest_walks_on_one_node_fill_16_bits_and_no_more(sampler):
 @pytest.mark.parametrize("directions", ["independent", "stratified"])
 def test_the_most_walks_on_one_node_fill_16_bits_and_no_more(directions):
     sampler = grf.RandomWalks(65_535, grf.sampling.Truncated(3), directions=directions)
-    features = grf.sample_features(grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2, 0], seed=0)
+    features = grf.sample_features(
+        grf.from_edges([0], [1], n_nodes=3), sampler, nodes=[2, 0], seed=0
+    )
     assert (features.record.counts == 65_535).all()
     assert features.n_steps == 2 * 3 * 65_535
 
@@ -149,13 +166,14 @@ def test_the_most_walks_on_one_node_fill_16_bits_and_no_more(directions):
 def test_index_arrays_are_as_wide_as_they_must_be(path):
     narrow = path.adjacency
     wide = sp.csr_array(
-        (narrow.data, narrow.indices.astype(np.int64), narrow.indptr.astype(np.int64)), shape=narrow.shape
+        (narrow.data, narrow.indices.astype(np.int64), narrow.indptr.astype(np.int64)),
+        shape=narrow.shape,
     )
     adjacency = grf.Graph(wide).adjacency
     assert adjacency.indices.dtype == adjacency.indptr.dtype == np.int32
 
 
-# -- more nodes than float32 counts --------------------------------------------------------------------------
+# -- more nodes than float32 counts ----------------------------------------------------------------
 
 EDGES = np.array([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 5), (5, 6)]).T
 MANY = 2**24 + 100
@@ -225,7 +243,11 @@ def test_a_gaussian_process_beyond_2_24_nodes_is_that_of_the_same_small_graph(sm
         "noise": 0.1,
     }
     y = np.sin(np.arange(8.0))
-    expected = grf.GraphGPRegressor(small, **settings).fit(np.arange(8), y).predict(np.arange(8), return_std=True)
+    expected = (
+        grf.GraphGPRegressor(small, **settings)
+        .fit(np.arange(8), y)
+        .predict(np.arange(8), return_std=True)
+    )
     found = grf.GraphGPRegressor(many, **settings).fit(FAR, y).predict(FAR, return_std=True)
     for new, old in zip(found, expected, strict=True):
         np.testing.assert_allclose(new, old, rtol=1e-6)

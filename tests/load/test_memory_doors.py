@@ -1,4 +1,6 @@
-"""What cannot fit is refused before it is taken: everywhere where memory is a multiple of the graph, or N^2."""
+"""What cannot fit is refused before it is taken: everywhere where memory is a multiple of the
+graph, or N^2.
+"""
 
 import sys
 
@@ -54,14 +56,22 @@ DOORS = {
     "dense kernel": lambda path, features: KERNEL.dense(path),
     "dense root": lambda path, features: KERNEL.dense_root(path),
     "gram": lambda path, features: features.gram(KERNEL),
-    "block of a kernel": lambda path, features: kernel_block(path, KERNEL, range(3_000), range(3_000)),
+    "block of a kernel": lambda path, features: kernel_block(
+        path, KERNEL, range(3_000), range(3_000)
+    ),
     "product": lambda path, features: grf.apply_kernel(path, KERNEL, np.ones((3_000, 1_000))),
     "prior covariance": lambda path, features: _regressor(path).prior_covariance(),
     "covariance of observations": lambda path, features: _regressor(path, every=2),
     "posterior covariance": lambda path, features: _regressor(path).predict(return_cov=True),
-    "covariance of repeated nodes": lambda path, features: _regressor(path).predict([0] * 9_000, return_cov=True),
-    "product of features": lambda path, features: features.factor().apply(F, np.ones((3_000, 1_000))),
-    "transposed product": lambda path, features: features.factor().apply_t(F, np.ones((3_000, 1_000))),
+    "covariance of repeated nodes": lambda path, features: _regressor(path).predict(
+        [0] * 9_000, return_cov=True
+    ),
+    "product of features": lambda path, features: features.factor().apply(
+        F, np.ones((3_000, 1_000))
+    ),
+    "transposed product": lambda path, features: features.factor().apply_t(
+        F, np.ones((3_000, 1_000))
+    ),
     "gram of a product": lambda path, features: _product(features).gram(KERNEL),
     "transposed product of a product": lambda path, features: _product(features).apply_t(
         KERNEL, np.ones((3_000, 1_000))
@@ -69,13 +79,17 @@ DOORS = {
     "draws": lambda path, features: _regressor(path).sample(n_samples=10_000),
     "points": lambda path, features: grf.from_points(np.arange(3_000.0), n_neighbors=500),
     "edges": lambda path, features: grf.from_edges([0], [MILLION]),
-    "several vectors of pagerank": lambda path, features: pagerank(path, personalization=np.ones((1_000, 3_000))),
+    "several vectors of pagerank": lambda path, features: pagerank(
+        path, personalization=np.ones((1_000, 3_000))
+    ),
     "adjacency": lambda path, features: grf.Graph(sp.coo_array((2 * MILLION, 2 * MILLION))),
 }
 
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
-def test_what_does_not_fit_is_refused_with_what_it_needs_and_a_way_out(path, features, door, monkeypatch):
+def test_what_does_not_fit_is_refused_with_what_it_needs_and_a_way_out(
+    path, features, door, monkeypatch
+):
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match=r"GiB of memory, and .* GiB are left; \w+"):
         door(path, features)
@@ -107,14 +121,20 @@ def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(laplacian, monkeypatch):
-    graph = grf.from_edges(np.arange(599_999), np.arange(1, 600_000), n_nodes=600_001)  # one is isolated
+def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(
+    laplacian, monkeypatch
+):
+    graph = grf.from_edges(
+        np.arange(599_999), np.arange(1, 600_000), n_nodes=600_001
+    )  # one is isolated
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match="copy of the adjacency"):
         grf.sample_features(graph, grf.RandomWalks(2, laplacian=laplacian), nodes=[0])
 
 
-def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, tmp_path, monkeypatch):
+def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(
+    path, tmp_path, monkeypatch
+):
     (tmp_path / "edges.txt").write_text("0 1\n")
     monkeypatch.setattr("graphrf.sampling.task.available_memory", lambda: 10)
     monkeypatch.setattr("graphrf._base.files.untrusted.available_memory", lambda: 10)
@@ -129,8 +149,12 @@ def test_a_refusal_says_whether_the_caller_or_the_machine_sets_the_bound(path, t
             call(memory_limit=11)
 
 
-def test_rows_of_a_product_that_are_dense_but_do_not_fit_are_multiplied_as_sparse_ones(path, monkeypatch):
-    product = grf.sampling.sample_product(grf.from_edges(*np.triu_indices(60, 1)), grf.RandomWalks(64), seed=0)
+def test_rows_of_a_product_that_are_dense_but_do_not_fit_are_multiplied_as_sparse_ones(
+    path, monkeypatch
+):
+    product = grf.sampling.sample_product(
+        grf.from_edges(*np.triu_indices(60, 1)), grf.RandomWalks(64), seed=0
+    )
     gram = product.gram(KERNEL)
     monkeypatch.setattr("graphrf.sampling.products.available_memory", lambda: 1)
     assert np.allclose(product.gram(KERNEL), gram, rtol=1e-5)

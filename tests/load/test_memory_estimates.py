@@ -1,4 +1,6 @@
-"""The memory that `sample_features` asks for, against what it takes; and what is refused before it is taken."""
+"""The memory that `sample_features` asks for, against what it takes; and what is refused before it
+is taken.
+"""
 
 import itertools
 import json
@@ -65,17 +67,28 @@ SAMPLERS = [
 
 @linux
 @pytest.mark.full
-@pytest.mark.parametrize(("kind", "n_nodes", "n_rows"), [
-    ("grid", 10_000, None), ("grid", 200_000, None), ("grid", 1_000_000, 50_000),
-    ("random", 10_000, None), ("random", 200_000, 100_000),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "n_nodes", "n_rows"),
+    [
+        ("grid", 10_000, None),
+        ("grid", 200_000, None),
+        ("grid", 1_000_000, 50_000),
+        ("random", 10_000, None),
+        ("random", 200_000, 100_000),
+    ],
+)
 def test_the_memory_foreseen_is_within_1_3_over_a_grid_of_sizes_and_samplers(kind, n_nodes, n_rows):
-    cases = [(kind, n_nodes, sampler, n_rows, threads) for sampler in SAMPLERS for threads in (1, 2)]
+    cases = [
+        (kind, n_nodes, sampler, n_rows, threads) for sampler in SAMPLERS for threads in (1, 2)
+    ]
     wrong = []
     for case in cases:
         # In a process of its own: what earlier cases left to the allocator would be taken for free.
         ((foreseen, taken),) = _measured([case])
-        print(f"{case} foreseen {foreseen / 2**20:.1f} taken {taken / 2**20:.1f} MiB: {foreseen / taken:.2f}")
+        print(
+            f"{case} foreseen {foreseen / 2**20:.1f} taken {taken / 2**20:.1f} MiB: "
+            f"{foreseen / taken:.2f}"
+        )
         if taken > SMALL and _off(foreseen, taken) > BOUND:
             wrong.append((case, foreseen, taken))
     assert not wrong
@@ -88,11 +101,15 @@ def test_more_than_is_foreseen_is_allowed_and_less_is_refused():
         from graphrf.sampling import task
 
         original = task.needed_bytes
-        patch.setattr(task, "needed_bytes", lambda *given: needed.append(original(*given)) or needed[-1])
+        patch.setattr(
+            task, "needed_bytes", lambda *given: needed.append(original(*given)) or needed[-1]
+        )
         grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1)
     grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1, memory_limit=needed[-1])
     with pytest.raises(MemoryError, match="need about"):
-        grf.sample_features(graph, grf.RandomWalks(8), seed=0, n_threads=1, memory_limit=needed[-1] - 1)
+        grf.sample_features(
+            graph, grf.RandomWalks(8), seed=0, n_threads=1, memory_limit=needed[-1] - 1
+        )
 
 
 @linux
@@ -104,7 +121,9 @@ def test_a_record_that_outgrows_its_arrays_touches_no_more_than_it_holds():
         "kept = grown_record(10_000_000)\n"
         "print(resident('VmRSS') - before)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
     # 10 bytes a visit; once, memory for 2.5 times as much was written to.
     assert 0.9 * 100e6 < int(done.stdout) < 1.2 * 100e6
 
@@ -112,7 +131,9 @@ def test_a_record_that_outgrows_its_arrays_touches_no_more_than_it_holds():
 def grown_record(n: int) -> RecordBuilder:
     """A record of one row with n visits, made for fewer."""
     one = np.array([n])
-    block = Block(one, one, *(np.zeros(n, dtype) for dtype in (np.uint32, np.uint16, np.uint16, np.uint16)))
+    block = Block(
+        one, one, *(np.zeros(n, dtype) for dtype in (np.uint32, np.uint16, np.uint16, np.uint16))
+    )
     joined = RecordBuilder(1, n, (1, 1))
     joined.append(block)
     return joined

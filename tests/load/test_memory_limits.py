@@ -1,4 +1,6 @@
-"""Public calls under half and a quarter of the memory that they take: an answer, or a refusal with the way out."""
+"""Public calls under half and a quarter of the memory that they take: an answer, or a refusal with
+the way out.
+"""
 
 import json
 import re
@@ -9,11 +11,22 @@ import pytest
 
 from tests.load.limited_memory import CASES
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bounds on address space are Linux's")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="bounds on address space are Linux's"
+)
 # What is asked for, or how much more than is there; then what to do instead.
-REFUSAL = re.compile(r"(needs? (about|more than) .* GiB|needs more memory|would hold more than).*; \w+", re.DOTALL)
+REFUSAL = re.compile(
+    r"(needs? (about|more than) .* GiB|needs more memory|would hold more than).*; \w+", re.DOTALL
+)
 # One of each kind; the others take a quarter of an hour together.
-FEW = ("series, known", "features", "joint covariance", "quantiles", "draws, series", "prior covariance")
+FEW = (
+    "series, known",
+    "features",
+    "joint covariance",
+    "quantiles",
+    "draws, series",
+    "prior covariance",
+)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Graphs with extreme weights, kernels at extreme parameters, and exact kernel matrices in 60 digits."""
+"""Graphs with extreme weights, kernels at extreme parameters, and exact kernel matrices in 60
+digits.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ DECADES = [10.0**k for k in range(-12, 13)]
 
 
 def graphs():
-    """Names and adjacency matrices: all weights scaled by 1e-12 .. 1e12, and ratios of 1e24 within a graph."""
+    """Names and adjacency matrices: all weights scaled by 1e-12 .. 1e12, and ratios of 1e24 within
+    a graph.
+    """
     rng = np.random.default_rng(0)
     base = np.triu(rng.uniform(0.5, 2.0, (6, 6)) * (rng.random((6, 6)) < 0.5), 1)
     base[np.arange(5), np.arange(1, 6)] = 1.0
@@ -40,13 +44,17 @@ def graphs():
 
 
 def kernels(laplacian, scale):
-    """What makes each kernel at the decades of its parameters; `scale` is the graph's, to which they are put."""
+    """What makes each kernel at the decades of its parameters; `scale` is the graph's, to which
+    they are put.
+    """
     unit = scale**-0.5
     for length in DECADES:
         length = float(length * unit)
         yield lambda length=length: grf.Diffusion(length, laplacian=laplacian)
         for power in (1e-6, 0.5, 2.0, 20.0, 1e6):
-            yield lambda length=length, power=power: grf.RegularizedLaplacian(length, power, laplacian=laplacian)
+            yield lambda length=length, power=power: grf.RegularizedLaplacian(
+                length, power, laplacian=laplacian
+            )
             yield lambda length=length, power=power: grf.Matern(power, length, laplacian=laplacian)
     for alpha in (2.0, 2.0 + 1e-12, 2.5, 1e3, 1e12):
         for steps in (1, 2, 3, 8, 21, 1000):
@@ -55,16 +63,33 @@ def kernels(laplacian, scale):
             )
     if laplacian == "normalized":
         yield grf.kernels.InverseCosine
-    # On the edge of convergence: zeros of K, or of its root, on the unit circle; coefficients that cancel.
-    for taylor in ([1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 0.0, 1.0], [1e-12, 1e-12], [1e12, 1e12], [1e-300, 1e-300]):
+    # On the edge of convergence: zeros of K, or of its root, on the unit circle; coefficients that
+    # cancel.
+    for taylor in (
+        [1.0, 1.0],
+        [1.0, 2.0, 1.0],
+        [1.0, 0.0, 1.0],
+        [1e-12, 1e-12],
+        [1e12, 1e12],
+        [1e-300, 1e-300],
+    ):
         yield lambda taylor=taylor: grf.kernels.PowerSeries(taylor=taylor, laplacian=laplacian)
-    for f in ([1.0, -1.0], [1e-12, 1e12], [1e12, -1e12, 1e-12], [1e200, 1e200], [1e-200, 1e-200], [0.0, 1.0]):
+    for f in (
+        [1.0, -1.0],
+        [1e-12, 1e12],
+        [1e12, -1e12, 1e-12],
+        [1e200, 1e200],
+        [1e-200, 1e-200],
+        [0.0, 1.0],
+    ):
         yield lambda f=f: grf.kernels.PowerSeries(modulation=f, laplacian=laplacian)
         yield lambda f=f: grf.kernels.LearnedModulation(len(f) - 1, f, laplacian=laplacian)
 
 
 class Truth:
-    """The eigendecomposition of a graph's Laplacian in 60 digits, of the adjacency as it is in float64."""
+    """The eigendecomposition of a graph's Laplacian in 60 digits, of the adjacency as it is in
+    float64.
+    """
 
     def __init__(self, adjacency, laplacian):
         with mpmath.workdps(DIGITS):
@@ -77,13 +102,21 @@ class Truth:
                     if laplacian == "combinatorial":
                         matrix[i, j] = (degrees[i] if i == j else 0) - weights[i, j]
                     elif degrees[i] and degrees[j]:
-                        matrix[i, j] = (i == j) - weights[i, j] / mpmath.sqrt(degrees[i] * degrees[j])
+                        matrix[i, j] = (i == j) - weights[i, j] / mpmath.sqrt(
+                            degrees[i] * degrees[j]
+                        )
             values, vectors = mpmath.eigsy(matrix)
             self.values = [max(value, mpmath.mpf(0)) for value in values]
             self.values = (
-                [value if value > mpmath.mpf(10) ** -45 * max(degrees) else mpmath.mpf(0) for value in self.values]
+                [
+                    value if value > mpmath.mpf(10) ** -45 * max(degrees) else mpmath.mpf(0)
+                    for value in self.values
+                ]
                 if laplacian == "combinatorial"
-                else [value if value > mpmath.mpf(10) ** -45 else mpmath.mpf(0) for value in self.values]
+                else [
+                    value if value > mpmath.mpf(10) ** -45 else mpmath.mpf(0)
+                    for value in self.values
+                ]
             )
             self.vectors = np.array(vectors.tolist(), dtype=object)
             self.scale = mpmath.mpf(1)
@@ -93,7 +126,9 @@ class Truth:
     def matrix(self, kernel):
         """K, as float64 of shape (N, N)."""
         with mpmath.workdps(DIGITS):
-            g = np.array([exact_spectrum(kernel, value, self.scale) for value in self.values], dtype=object)
+            g = np.array(
+                [exact_spectrum(kernel, value, self.scale) for value in self.values], dtype=object
+            )
             return ((self.vectors * g) @ self.vectors.T).astype(np.float64)
 
 
@@ -112,6 +147,8 @@ def exact_spectrum(kernel, eigenvalue, scale):
         case grf.kernels.InverseCosine():
             return mpmath.cos(mpmath.pi / 4 * eigenvalue)
     x = 1 - eigenvalue / scale
-    given = kernel.values if isinstance(kernel, grf.kernels.LearnedModulation) else kernel.coefficients
+    given = (
+        kernel.values if isinstance(kernel, grf.kernels.LearnedModulation) else kernel.coefficients
+    )
     value = mpmath.fsum(mp(c) * x**k for k, c in enumerate(given))
     return value if getattr(kernel, "given", "modulation") == "taylor" else value**2

@@ -1,4 +1,6 @@
-"""Gaussian processes at extreme variances, noise, lengthscales and weights: sound, or refused, or warned of."""
+"""Gaussian processes at extreme variances, noise, lengthscales and weights: sound, or refused, or
+warned of.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ SETTINGS = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    "name", ["scaled by 1e-12", "weights from 1e-12 to 1e12", "self-loops of 1e12 on edges of 1e-12"]
+    "name",
+    ["scaled by 1e-12", "weights from 1e-12 to 1e12", "self-loops of 1e12 on edges of 1e-12"],
 )
 def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
     graph = grf.Graph(GRAPHS[name])
@@ -36,7 +39,11 @@ def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
             y = np.sqrt(scale) * np.cos(nodes + np.arange(nodes.size))
             with warnings.catch_warnings(record=True):
                 warnings.simplefilter("always")
-                settings = {"kernel": grf.Diffusion(length), "output_scale": scale, "noise": noise * scale}
+                settings = {
+                    "kernel": grf.Diffusion(length),
+                    "output_scale": scale,
+                    "noise": noise * scale,
+                }
                 try:
                     gp = fitted(way, graph, nodes, y, **settings)
                     mean, std = gp.predict(return_std=True)
@@ -46,7 +53,9 @@ def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
                     if "numerically singular" not in said and "cannot be factored" not in said:
                         raise
                     continue
-            likelihood = 0.0 if way.endswith("-cg") else gp.log_marginal_likelihood_  # which has no determinant
+            likelihood = (
+                0.0 if way.endswith("-cg") else gp.log_marginal_likelihood_
+            )  # which has no determinant
             for part in (mean, std, covariance, likelihood):
                 assert np.isfinite(part).all()
             assert (std >= 0).all()
@@ -57,6 +66,8 @@ def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
     assert sound > 1
 
 
-@pytest.fixture(params=[17, pytest.param(1, marks=pytest.mark.full)], ids=["sparse grid", "whole grid"])
+@pytest.fixture(
+    params=[17, pytest.param(1, marks=pytest.mark.full)], ids=["sparse grid", "whole grid"]
+)
 def share(request):
     return request.param

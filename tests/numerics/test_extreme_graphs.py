@@ -38,14 +38,19 @@ def test_the_normalized_walk_matrix_has_its_digits_or_is_refused(name):
     graph = grf.Graph(a)
     if name == "overflow":
         for compute in (lambda: graph.degrees, graph.walk_matrix, graph.laplacian):
-            with pytest.raises(ValueError, match="overflow float64; divide its weights by a constant"):
+            with pytest.raises(
+                ValueError, match="overflow float64; divide its weights by a constant"
+            ):
                 compute()
         return
     found = graph.walk_matrix().toarray()
     degrees = [mpmath.fsum(row) for row in a.tolist()]
     want = np.array(
         [
-            [float(mpmath.mpf(w) / mpmath.sqrt(degrees[i] * degrees[j])) if w else 0.0 for j, w in enumerate(row)]
+            [
+                float(mpmath.mpf(w) / mpmath.sqrt(degrees[i] * degrees[j])) if w else 0.0
+                for j, w in enumerate(row)
+            ]
             for i, row in enumerate(a.tolist())
         ]
     )
@@ -75,10 +80,15 @@ def test_a_power_of_four_on_all_weights_changes_no_bit(name, exponent):
     np.testing.assert_array_equal(one.walk_matrix().toarray(), other.walk_matrix().toarray())
     combinatorial = [graph.walk_matrix("combinatorial").toarray() for graph in (one, other)]
     np.testing.assert_array_equal(*combinatorial)
-    np.testing.assert_array_equal(graph_transitions(one).cumulative, graph_transitions(other).cumulative)
+    np.testing.assert_array_equal(
+        graph_transitions(one).cumulative, graph_transitions(other).cumulative
+    )
     kernel = grf.Diffusion(1.5)
     np.testing.assert_array_equal(kernel.dense(one), kernel.dense(other))
-    samplers = (grf.RandomWalks(n_walks=16, lengths=grf.sampling.IID(0.2)), grf.sampling.ExactPowers(6))
+    samplers = (
+        grf.RandomWalks(n_walks=16, lengths=grf.sampling.IID(0.2)),
+        grf.sampling.ExactPowers(6),
+    )
     for sampler in samplers:
         grams = [grf.sample_features(graph, sampler, seed=1).gram(kernel) for graph in (one, other)]
         np.testing.assert_allclose(*grams, rtol=1e-6)
@@ -95,7 +105,10 @@ def test_running_shares_end_with_one_and_walks_keep_to_edges(name):
             assert shares[-1] == 1
             assert (np.diff(shares, prepend=0.0) >= 0).all()
     features = grf.sample_features(
-        graph, grf.RandomWalks(n_walks=512, lengths=grf.sampling.Truncated(1)), seed=0, dtype=np.float64
+        graph,
+        grf.RandomWalks(n_walks=512, lengths=grf.sampling.Truncated(1)),
+        seed=0,
+        dtype=np.float64,
     )
     reached = features.matrix(grf.kernels.LearnedModulation(1, [0.0, 1.0])).toarray() > 0
     walk = graph.walk_matrix().toarray()

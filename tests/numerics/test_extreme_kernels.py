@@ -1,4 +1,6 @@
-"""Kernels at extreme parameters, on graphs with extreme weights: sound against 60 digits, or a word about it."""
+"""Kernels at extreme parameters, on graphs with extreme weights: sound against 60 digits, or a word
+about it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LAPLACIANS = ["normalized", "combinatorial"]
 
 
 def outcome(compute, want, size):
-    """The error of an answer relative to the kernel's norm; or the words with which it was refused."""
+    """The error of an answer relative to the kernel's norm; or the words with which it
+    was refused.
+    """
     with warnings.catch_warnings(record=True) as said, np.errstate(all="raise", under="ignore"):
         warnings.simplefilter("always")
         try:
@@ -39,7 +43,9 @@ def outcome(compute, want, size):
 
 
 def _size(kernel, scale, want):
-    """The norm that errors are relative to: where coefficients may cancel, the bound (sum |f_k|)^2."""
+    """The norm that errors are relative to: where coefficients may cancel, the bound
+    (sum |f_k|)^2.
+    """
     if isinstance(kernel, grf.kernels.PowerSeries | grf.kernels.LearnedModulation):
         return kernel.modulation_tail(-1, scale) ** 2
     return np.abs(want).max()
@@ -70,7 +76,10 @@ def _all_ways(graph, kernel, scale):
     every = np.eye(n)
     yield "dense", lambda: kernel.dense(graph)
     yield "dense_root", lambda: kernel.dense_root(graph) @ kernel.dense_root(graph)
-    yield "apply_kernel", lambda: grf.apply_kernel(graph, kernel, every, n_threads=1, max_degree=500)
+    yield (
+        "apply_kernel",
+        lambda: grf.apply_kernel(graph, kernel, every, n_threads=1, max_degree=500),
+    )
     yield "kernel_block", lambda: kernel_block(graph, kernel, n_threads=1, max_degree=500)
     yield "mean_variance", lambda: np.diag(np.full(n, mean_variance(graph, kernel).value))
     yield "gram", lambda: _gram(graph, kernel, scale)
@@ -104,7 +113,9 @@ def test_every_kernel_is_sound_or_says_what_is_lost(name, laplacian, full_grid):
     assert sound > 10
 
 
-@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.full)], ids=["sparse grid", "whole grid"])
+@pytest.fixture(
+    params=[False, pytest.param(True, marks=pytest.mark.full)], ids=["sparse grid", "whole grid"]
+)
 def full_grid(request):
     return request.param
 
@@ -127,7 +138,9 @@ def test_features_in_float32_refuse_what_float32_does_not_hold():
         sampler = grf.sampling.ExactPowers(12)
         single = grf.sample_features(graph, sampler, seed=0)
         for ask in (single.matrix, single.gram, single.truncation_error):
-            with pytest.raises(ValueError, match=r"leave float32: sample with dtype=numpy\.float64"):
+            with pytest.raises(
+                ValueError, match=r"leave float32: sample with dtype=numpy\.float64"
+            ):
                 ask(kernel)
         double = grf.sample_features(graph, sampler, seed=0, dtype=np.float64).gram(kernel)
         np.testing.assert_allclose(double, kernel.dense(graph), rtol=1e-5, atol=1e-6 * double.max())
@@ -136,11 +149,14 @@ def test_features_in_float32_refuse_what_float32_does_not_hold():
 @pytest.mark.parametrize("length", [1e-12, 1e-6, 1.0, 1e6, 1e12])
 @pytest.mark.parametrize("kind", [grf.Diffusion, grf.RegularizedLaplacian, grf.Matern])
 def test_a_constant_on_components_survives_every_lengthscale(kind, length):
-    # Rounding leaves 1e-16 of the eigenvalue 0, which a lengthscale of 1e12 would turn into a kernel of zeros.
+    # Rounding leaves 1e-16 of the eigenvalue 0, which a lengthscale of 1e12 would turn into a
+    # kernel of zeros.
     graph = grf.Graph(GRAPHS["scaled by 1"])
     smoothest = np.sqrt(graph.degrees / graph.degrees.sum())
     kernel = kind(lengthscale=length)
-    np.testing.assert_allclose(smoothest @ kernel.dense(graph) @ smoothest, kernel.spectrum([0.0])[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        smoothest @ kernel.dense(graph) @ smoothest, kernel.spectrum([0.0])[0], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("lengthscale", [1e-170, 1e170, 5e-324])

@@ -64,7 +64,9 @@ def test_iteration_ends_when_changes_are_rounding():
 
 def test_iteration_that_might_need_millions_says_what_it_reached():
     ring = grf.Graph(np.roll(np.eye(7), 1, axis=1), directed=True)
-    with pytest.warns(UserWarning, match=r"reached an error below .* after 100000 iterations, not tol"):
+    with pytest.warns(
+        UserWarning, match=r"reached an error below .* after 100000 iterations, not tol"
+    ):
         result = pagerank(ring, p_halt=1e-6, personalization=np.eye(7)[0])
     assert np.abs(result.scores - 1 / 7).max() <= result.error_bound
 
@@ -75,8 +77,12 @@ def test_iteration_that_might_need_millions_says_what_it_reached():
 def test_walks_on_extreme_weights_end_where_they_should(name, p_halt, coupling):
     a, directed = GRAPHS[name]
     graph = grf.Graph(a, directed=directed)
-    result = grf.pagerank.estimate(graph, p_halt=p_halt, coupling=coupling, n_walks=256, seed=0, n_threads=1)
-    assert (result.scores >= (-0.01 if p_halt < 0.01 else 0.0)).all()  # unbiased and of sum 1: some may be below 0
+    result = grf.pagerank.estimate(
+        graph, p_halt=p_halt, coupling=coupling, n_walks=256, seed=0, n_threads=1
+    )
+    assert (
+        result.scores >= (-0.01 if p_halt < 0.01 else 0.0)
+    ).all()  # unbiased and of sum 1: some may be below 0
     assert abs(result.scores.sum() - 1) < 1e-12
     assert np.abs(result.scores - solved(a, p_halt, np.ones(len(a)))).sum() < 0.25
 
@@ -90,18 +96,23 @@ def test_weights_whose_sums_overflow_are_refused(directed):
 
 
 def test_lost_walks_do_not_drown_small_scores_at_small_p_halt():
-    # From two of three nodes every walk is lost; the control vector put 1 / p_halt times that onto the third.
+    # From two of three nodes every walk is lost; the control vector put 1 / p_halt times that onto
+    # the third.
     a, directed = GRAPHS["directed, 1e12 beside 1e-12"]
     for p_halt in (1e-3, 0.01):
         want = solved(a, p_halt, np.ones(3))
         for coupling in ("pooled", "iid", "stratified"):
             settings = {"p_halt": p_halt, "coupling": coupling, "n_walks": 64, "n_threads": 1}
             for seed in range(4):
-                found = grf.pagerank.estimate(grf.Graph(a, directed=directed), seed=seed, **settings).scores
+                found = grf.pagerank.estimate(
+                    grf.Graph(a, directed=directed), seed=seed, **settings
+                ).scores
                 assert np.abs(found - want).sum() < 0.02
 
 
-@pytest.mark.parametrize(("p_halt", "tol"), [(1e-300, 1e-12), (5e-324, 1e-12), (0.1, 5e-324), (1 - 1e-16, 5e-324)])
+@pytest.mark.parametrize(
+    ("p_halt", "tol"), [(1e-300, 1e-12), (5e-324, 1e-12), (0.1, 5e-324), (1 - 1e-16, 5e-324)]
+)
 def test_iteration_ends_for_every_p_halt_and_tol(p_halt, tol):
     graph = grf.Graph(np.eye(3))
     with warnings.catch_warnings(record=True):
@@ -119,7 +130,9 @@ def test_walks_and_pushes_that_would_never_end_are_refused():
         lambda: local_pagerank(graph, [0], p_halt=1e-9),
         lambda: local_pagerank(graph, [0], p_halt=1e-300, max_residual=1e-4),
     ):
-        with pytest.raises(ValueError, match=r"`p_halt` must be at least 1e-06.*pagerank\(graph\) takes any"):
+        with pytest.raises(
+            ValueError, match=r"`p_halt` must be at least 1e-06.*pagerank\(graph\) takes any"
+        ):
             call()
 
 

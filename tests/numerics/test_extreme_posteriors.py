@@ -1,4 +1,6 @@
-"""Posteriors at the extremes: of their own small variances, of the units of y, weights and covariates."""
+"""Posteriors at the extremes: of their own small variances, of the units of y, weights and
+covariates.
+"""
 
 from __future__ import annotations
 
@@ -38,18 +40,32 @@ def fitted(way, graph, nodes, y, sampler=None, **settings):
 @pytest.mark.parametrize("noise", [1e-14, 1e-10, 1e-6, 1e-2])
 @pytest.mark.parametrize("way", ["series-cholesky", "series-cg", "features-cholesky"])
 def test_covariances_have_no_negative_eigenvalue_but_for_their_own_rounding(way, noise, length):
-    # Of a prior of norm 12 little more than the noise is left: its rounding alone would be a tenth of that.
-    settings = {"kernel": grf.Diffusion(length), "optimize": False, "output_scale": 1.0, "noise": noise}
+    # Of a prior of norm 12 little more than the noise is left: its rounding alone would be a tenth
+    # of that.
+    settings = {
+        "kernel": grf.Diffusion(length),
+        "optimize": False,
+        "output_scale": 1.0,
+        "noise": noise,
+    }
     if way.startswith("features"):
         settings["sampler"] = grf.sampling.ExactPowers(16)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of series that end early
         try:
-            gp = fitted(way, grf.Graph(RING), np.r_[NODES, 1, 3, 5, 0], np.r_[Y, 0.0, 1.0, 2.0, 0.0], **settings)
+            gp = fitted(
+                way,
+                grf.Graph(RING),
+                np.r_[NODES, 1, 3, 5, 0],
+                np.r_[Y, 0.0, 1.0, 2.0, 0.0],
+                **settings,
+            )
             covariance = gp.predict(return_cov=True)[1]
             deviations = gp.predict(return_std=True)[1]
         except ValueError as error:
-            if noise >= 1e-6 or not ("cannot be factored" in str(error) or "numerically singular" in str(error)):
+            if noise >= 1e-6 or not (
+                "cannot be factored" in str(error) or "numerically singular" in str(error)
+            ):
                 raise
             return
     eigenvalues = np.linalg.eigvalsh(covariance)
@@ -70,21 +86,31 @@ def test_a_plain_difference_would_have_negative_eigenvalues():
 @pytest.mark.parametrize("way", ["series", "features"])
 @pytest.mark.parametrize("factor", [1e-12, 1e3])
 def test_training_finds_combinatorial_kernels_in_all_units_of_the_weights(way, factor):
-    # The lengthscale has the unit of 1 / sqrt(weight): a fixed range of it would hold constants or noise only.
+    # The lengthscale has the unit of 1 / sqrt(weight): a fixed range of it would hold constants or
+    # noise only.
     found = []
     for weights in (1.0, factor):
         kernel = grf.Diffusion(float(weights**-0.5), laplacian="combinatorial")
         gp = fitted(way, grf.Graph(weights * LONG), SEEN, WAVE, kernel=kernel)
-        found.append((gp.kernel_.lengthscale * weights**0.5, gp.log_marginal_likelihood_, *gp.predict()))
+        found.append(
+            (gp.kernel_.lengthscale * weights**0.5, gp.log_marginal_likelihood_, *gp.predict())
+        )
     np.testing.assert_allclose(found[1], found[0], rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("way", ["series-cholesky", "series-cg", "features-cholesky", "features-cg"])
+@pytest.mark.parametrize(
+    "way", ["series-cholesky", "series-cg", "features-cholesky", "features-cg"]
+)
 @pytest.mark.parametrize("scale", [1e-12, 1e12, 1e120])
 @pytest.mark.parametrize("name", ["scaled by 1e-12", "weights from 1e-12 to 1e12"])
 def test_draws_scatter_as_the_deviations_say(name, scale, way):
     graph = grf.Graph(GRAPHS[name])
-    settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "output_scale": scale, "noise": 0.01 * scale}
+    settings = {
+        "kernel": grf.Diffusion(1.0),
+        "optimize": False,
+        "output_scale": scale,
+        "noise": 0.01 * scale,
+    }
     if way.startswith("features"):
         settings["sampler"] = grf.sampling.ExactPowers(16)
     gp = fitted(way, graph, [0, 2, 2], np.sqrt(scale) * np.array([1.0, -1.0, 0.5]), **settings)
@@ -93,7 +119,9 @@ def test_draws_scatter_as_the_deviations_say(name, scale, way):
     assert np.isfinite(draws).all()
     # 6 standard errors of a mean of 1000, and 6 of their mean square
     assert np.abs((draws - mean).mean(axis=0) / deviation).max() < 6 / np.sqrt(1000)
-    assert np.abs(np.square((draws - mean) / deviation).mean(axis=0) - 1).max() < 6 * np.sqrt(2 / 1000)
+    assert np.abs(np.square((draws - mean) / deviation).mean(axis=0) - 1).max() < 6 * np.sqrt(
+        2 / 1000
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,8 +135,8 @@ def test_draws_scatter_as_the_deviations_say(name, scale, way):
     ],
 )
 def test_training_is_the_same_in_all_units_of_y(method, solver, unit):
-    # Norms of the covariance's columns are of the size of the variances, whose squares may leave float64: one that
-    # underflowed was taken for solved.
+    # Norms of the covariance's columns are of the size of the variances, whose squares may leave
+    # float64: one that underflowed was taken for solved.
     found = []
     for factor in (1.0, unit):
         gp = fitted(f"{method}-{solver}", grf.Graph(LONG), SEEN, factor * WAVE)
@@ -125,7 +153,9 @@ def test_conjugate_gradients_that_do_not_converge_say_what_they_reached():
     settings = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 1e12, "noise": 1.0}
     for method in ("series", "features"):
         gp = grf.GraphGPRegressor(graph, method=method, numerics=numerics, seed=0, **settings)
-        with pytest.warns(SolverWarning, match=r"stopped after 1 iterations at a relative residual of \d"):
+        with pytest.warns(
+            SolverWarning, match=r"stopped after 1 iterations at a relative residual of \d"
+        ):
             gp.fit([0, 1, 2, 3], [1.0, -1.0, 1.0, 0.0])
         assert not gp.converged_
         assert gp.residual_ > 1e-12
@@ -141,7 +171,10 @@ def test_the_preconditioner_of_a_covariance_that_is_rounding_is_the_noise():
     ("covariate", "message"),
     [
         (np.linspace(0, 1e151, SIZE), r"`mean` must hold covariates of at most 1e\+150 in size"),
-        (np.where(np.arange(SIZE) < 11, 1e-12 * np.arange(SIZE), 1e149), "within 1e\\+150 times their spread"),
+        (
+            np.where(np.arange(SIZE) < 11, 1e-12 * np.arange(SIZE), 1e149),
+            "within 1e\\+150 times their spread",
+        ),
     ],
 )
 def test_covariates_whose_squares_leave_float64_are_refused(covariate, message):
@@ -152,9 +185,16 @@ def test_covariates_whose_squares_leave_float64_are_refused(covariate, message):
 def test_huge_covariates_are_scaled():
     covariate = 1e149 * np.sin(np.arange(SIZE))
     settings = {"kernel": grf.Diffusion(1.0), "optimize": False, "output_scale": 1.0, "noise": 0.1}
-    gp = fitted("series", grf.Graph(RING), NODES, 1e-149 * covariate[NODES] + Y, mean=covariate, **settings)
+    gp = fitted(
+        "series", grf.Graph(RING), NODES, 1e-149 * covariate[NODES] + Y, mean=covariate, **settings
+    )
     small = fitted(
-        "series", grf.Graph(RING), NODES, 1e-149 * covariate[NODES] + Y, mean=1e-149 * covariate, **settings
+        "series",
+        grf.Graph(RING),
+        NODES,
+        1e-149 * covariate[NODES] + Y,
+        mean=1e-149 * covariate,
+        **settings,
     )
     np.testing.assert_allclose(gp.predict(), small.predict(), rtol=1e-9)
 
@@ -172,9 +212,16 @@ def test_classes_have_probabilities_at_all_latent_scales(name, method, predictiv
     for scale in (1e-70, 1.0, 1e70):
         for length in (1e-12, 1.0, 1e2):
             classifier = grf.GraphGPClassifier(
-                graph, kernel=grf.Diffusion(length), method=method, sampler=_powers(method), output_scale=scale,
-                optimize=False, predictive=predictive, seed=0, n_threads=1,
-            )  # fmt: skip
+                graph,
+                kernel=grf.Diffusion(length),
+                method=method,
+                sampler=_powers(method),
+                output_scale=scale,
+                optimize=False,
+                predictive=predictive,
+                seed=0,
+                n_threads=1,
+            )
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 try:
@@ -187,7 +234,9 @@ def test_classes_have_probabilities_at_all_latent_scales(name, method, predictiv
             assert np.isfinite(found).all()
             assert (found >= 0).all()
             np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
-            assert classifier.converged_ or any(issubclass(warning.category, SolverWarning) for warning in said)
+            assert classifier.converged_ or any(
+                issubclass(warning.category, SolverWarning) for warning in said
+            )
 
 
 def _powers(method):

@@ -1,4 +1,6 @@
-"""Cut and compressed powers on extreme weights and lengthscales: finite, and within the bounds that they state."""
+"""Cut and compressed powers on extreme weights and lengthscales: finite, and within the bounds that
+they state.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_powers_are_within_their_stated_error(name, laplacian):
     truth = Truth(GRAPHS[name], laplacian)
     scale = graph.laplacian_scale(laplacian)
     records = [
-        grf.sample_features(graph, sampler(budget, max_length=12, laplacian=laplacian), seed=0, dtype=np.float64)
+        grf.sample_features(
+            graph, sampler(budget, max_length=12, laplacian=laplacian), seed=0, dtype=np.float64
+        )
         for sampler, budget in (
             (grf.sampling.CutPowers, 3),
             (grf.sampling.CutPowers, 64),

@@ -1,4 +1,6 @@
-"""GPyTorch on graph kernels at extreme scales, noise, weights and lengthscales, in both precisions."""
+"""GPyTorch on graph kernels at extreme scales, noise, weights and lengthscales, in both
+precisions.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_kernels_are_positive_and_gradients_finite(name, kind, dtype):
 
 
 def _trained_step(kernel, dtype, scale, noise):
-    """Whether a likelihood, its gradients and posterior variances are there, all finite; else GPyTorch said no."""
+    """Whether a likelihood, its gradients and posterior variances are there, all finite; else
+    GPyTorch said no.
+    """
     nodes = torch.arange(4)
     y = (scale**0.5 * torch.cos(nodes.double())).to(dtype)
     positive = gpytorch.constraints.GreaterThan(0.0)
@@ -97,6 +101,11 @@ def test_products_in_torch_are_those_of_numpy(name):
             # whose parameters begin in float32
             matrix = features.matrix(module.kernel).toarray().astype(np.float64)
             wanted = matrix @ (matrix.T @ x)
-            found = module(torch.arange(graph.n_nodes)).matmul(torch.from_numpy(x).to(dtype)).detach().numpy()
+            found = (
+                module(torch.arange(graph.n_nodes))
+                .matmul(torch.from_numpy(x).to(dtype))
+                .detach()
+                .numpy()
+            )
             size = np.abs(matrix) @ (np.abs(matrix).T @ np.abs(x))
             assert (np.abs(found - wanted) <= 20 * ROUNDING[dtype] * size + 1e-30).all()

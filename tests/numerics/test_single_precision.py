@@ -24,7 +24,9 @@ KERNELS = [
 
 def _pair(name, sampler):
     graph = grf.Graph(GRAPHS[name])
-    return [grf.sample_features(graph, sampler, seed=0, dtype=dtype) for dtype in ("float32", "float64")]
+    return [
+        grf.sample_features(graph, sampler, seed=0, dtype=dtype) for dtype in ("float32", "float64")
+    ]
 
 
 def _within(single, double, size, factor):
@@ -51,7 +53,9 @@ def test_float32_is_float64_rounded(name, sampler):
 def test_apply_kernel_in_float32_is_float64_rounded():
     graph = grf.Graph(GRAPHS["weights from 1e-12 to 1e12"])
     v = np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32)
-    single, double = (grf.apply_kernel(graph, grf.Diffusion(2.0), x) for x in (v, v.astype(np.float64)))
+    single, double = (
+        grf.apply_kernel(graph, grf.Diffusion(2.0), x) for x in (v, v.astype(np.float64))
+    )
     assert single.dtype == np.float32
     assert _within(single, double, np.abs(double), U)
     assert not _within(single.astype(np.float16), double, np.abs(double), U)

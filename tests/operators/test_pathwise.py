@@ -1,4 +1,6 @@
-"""Matheron's rule against the closed form of the posterior, exactly: the draw is linear in its normals."""
+"""Matheron's rule against the closed form of the posterior, exactly: the draw is linear in its
+normals.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from tests.support.dense_gp import dense_posterior, no_mean
 
 
 class UnitNormals:
-    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw zeros.
+    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw
+    zeros.
 
-    Whatever is linear in the normals is then known exactly: its mean from the zeros, and its covariance as the sum
-    of squares of the rest.
+    Whatever is linear in the normals is then known exactly: its mean from the zeros, and its
+    covariance as the sum of squares of the rest.
     """
 
     def __init__(self, n_numbers):
@@ -61,7 +64,9 @@ class Rows:
 
 
 class Case:
-    """Eight inputs with six features, five inputs observed (one twice), two outputs, unequal noise."""
+    """Eight inputs with six features, five inputs observed (one twice), two outputs,
+    unequal noise.
+    """
 
     def __init__(self):
         rng = np.random.default_rng(0)
@@ -81,9 +86,13 @@ class Case:
     def draws(self, noise, n_samples=None, rng=None):
         units = UnitNormals(2 * (6 + 6))
         return posterior_draws(
-            self.rows, noise, self.residual, self.solve,
-            n_samples=n_samples or units.n_draws, rng=rng or units,
-        )  # fmt: skip
+            self.rows,
+            noise,
+            self.residual,
+            self.solve,
+            n_samples=n_samples or units.n_draws,
+            rng=rng or units,
+        )
 
 
 def test_draws_have_exactly_the_posterior_mean_and_covariance():
@@ -116,11 +125,14 @@ def test_draws_do_not_depend_on_how_many_follow_or_on_the_inputs_asked():
 
 
 def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation_at_most():
-    # One row f and noise s: f / (f^2 + s) is largest, 1 / (2 sqrt s), at f = sqrt s: the bound is sharp.
+    # One row f and noise s: f / (f^2 + s) is largest, 1 / (2 sqrt s), at f = sqrt s: the bound is
+    # sharp.
     noise = 0.3
     rows = Rows(np.array([[np.sqrt(noise)]]))
     exact, rough = (
-        condition(rows, lambda b, error=error: Solution(b / 0.6 + error), np.ones((1, 1)), np.ones((1, 1)))[0]
+        condition(
+            rows, lambda b, error=error: Solution(b / 0.6 + error), np.ones((1, 1)), np.ones((1, 1))
+        )[0]
         for error in (0.0, 0.01)
     )
     residual = 0.6 * 0.01
@@ -131,10 +143,14 @@ def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least
         error = np.random.default_rng(trial).standard_normal((6, 1))
         prior, observed = np.ones((6, 1)), np.ones((6, 1))
         exact, _ = condition(case.rows, case.solve, prior, observed)
-        rough, _ = condition(case.rows, lambda b, e=error: Solution(case.solve(b).value + e), prior, observed)
+        rough, _ = condition(
+            case.rows, lambda b, e=error: Solution(case.solve(b).value + e), prior, observed
+        )
         bound = np.linalg.norm(case.a @ error) / (2 * np.sqrt(case.noise.min()))
         assert np.linalg.norm(rough - exact) <= bound
-        assert (np.abs(case.f @ (rough - exact))[:, 0] <= np.linalg.norm(case.f, axis=1) * bound).all()
+        assert (
+            np.abs(case.f @ (rough - exact))[:, 0] <= np.linalg.norm(case.f, axis=1) * bound
+        ).all()
 
 
 @pytest.mark.parametrize(
@@ -173,12 +189,18 @@ def _values(p=2):
     return np.random.default_rng(3).standard_normal((OBSERVED.size, p)) + 1.0
 
 
-@pytest.mark.parametrize(("mean", "solver"), [("zero", "cg"), ("constant", "cholesky"), ("constant", "cg")])
+@pytest.mark.parametrize(
+    ("mean", "solver"), [("zero", "cg"), ("constant", "cholesky"), ("constant", "cg")]
+)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_the_series_posterior_and_its_draws_are_the_dense_ones(weighted_graph, kernel, solver, mean):
+def test_the_series_posterior_and_its_draws_are_the_dense_ones(
+    weighted_graph, kernel, solver, mean
+):
     graph, y = weighted_graph, _values()
     numerics = grf.gp.Numerics(std_method="exact", tol=1e-13, solver=solver)
-    gp = grf.GraphGPRegressor(graph, kernel=kernel, method="series", mean=mean, **FIXED | {"numerics": numerics})
+    gp = grf.GraphGPRegressor(
+        graph, kernel=kernel, method="series", mean=mean, **FIXED | {"numerics": numerics}
+    )
     gp.fit(OBSERVED, y)
     root = kernel.dense_root(graph) * np.sqrt(2.0 / (np.trace(kernel.dense(graph)) / 8))
     basis = no_mean(8) if mean == "zero" else None
@@ -187,7 +209,8 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(weighted_graph, k
     np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance))[:, None] * [1, 1], atol=1e-6)
     np.testing.assert_allclose(gp.predict(return_cov=True)[1], covariance, atol=1e-6)
-    # Three distinct observed nodes, whose repeats act as one observation: normals for them and for every node.
+    # Three distinct observed nodes, whose repeats act as one observation: normals for them and for
+    # every node.
     units = UnitNormals(2 * (8 + 3))
     draws = joint_draws(gp._posterior, np.arange(8), np.arange(8), units.n_draws, units)[0]
     for output in range(2):
@@ -205,8 +228,12 @@ def _plug_in(root, seen, basis):
     return root @ root.T - cross @ np.linalg.solve(a, cross.T) + trend
 
 
-@pytest.mark.parametrize(("mean", "solver"), [("zero", "cg"), ("constant", "cholesky"), ("constant", "cg")])
-def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted_graph, solver, mean):
+@pytest.mark.parametrize(
+    ("mean", "solver"), [("zero", "cg"), ("constant", "cholesky"), ("constant", "cg")]
+)
+def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(
+    weighted_graph, solver, mean
+):
     sampler = grf.RandomWalks(n_walks=8, lengths=grf.sampling.Truncated(12))
     kernel = grf.Diffusion(1.5)
     settings = {
@@ -217,7 +244,11 @@ def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted
     }
     basis = no_mean(8) if mean == "zero" else np.ones((8, 1))
     gp = grf.GraphGPRegressor(weighted_graph, kernel=kernel, **settings).fit(OBSERVED, _values(1))
-    phi = grf.sample_features(weighted_graph, sampler, seed=gp.seed_, dtype="float64").matrix(kernel).toarray()
+    phi = (
+        grf.sample_features(weighted_graph, sampler, seed=gp.seed_, dtype="float64")
+        .matrix(kernel)
+        .toarray()
+    )
     phi *= np.sqrt(2.0 / gp.mean_variance_)
     root = kernel.dense_root(weighted_graph) * np.sqrt(2.0 / gp.mean_variance_)
     y = _values(1)[:, 0]
@@ -227,21 +258,28 @@ def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(weighted
     drawn, spread = moments(draws[:, :, 0])
     np.testing.assert_allclose(drawn, expected, atol=1e-8)
     np.testing.assert_allclose(spread, covariance, atol=1e-8)
-    # and neither those of the exact kernel, from which walks differ, nor those of rows in use without their error
+    # and neither those of the exact kernel, from which walks differ, nor those of rows in use
+    # without their error
     for seen in (root, phi):
         assert np.abs(spread - _plug_in(root, seen, basis)).max() > 1e-4
 
 
 @pytest.mark.parametrize("method", ["series", "features"])
 def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method, monkeypatch):
-    monkeypatch.setattr("graphrf.gp.predictor.LARGEST_JOINT", 10)  # the limit of covariances is none of draws
+    monkeypatch.setattr(
+        "graphrf.gp.predictor.LARGEST_JOINT", 10
+    )  # the limit of covariances is none of draws
     nodes = np.arange(0, 144, 5)
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), method=method, **FIXED)
     gp.fit(nodes, np.sin(nodes / 20))
     everywhere = gp.sample(n_samples=4, seed=7)
     assert everywhere.shape == (4, 144)
-    np.testing.assert_allclose(gp.sample([3], n_samples=4, seed=7)[:, 0], everywhere[:, 3], atol=1e-10)
-    np.testing.assert_allclose(gp.sample([9, 3, 9], seed=7)[0], everywhere[0, [9, 3, 9]], atol=1e-10)
+    np.testing.assert_allclose(
+        gp.sample([3], n_samples=4, seed=7)[:, 0], everywhere[:, 3], atol=1e-10
+    )
+    np.testing.assert_allclose(
+        gp.sample([9, 3, 9], seed=7)[0], everywhere[0, [9, 3, 9]], atol=1e-10
+    )
     np.testing.assert_array_equal(gp.sample(n_samples=4, seed=7), everywhere)
     assert np.abs(gp.sample(n_samples=4, seed=8) - everywhere).max() > 0.1
 
@@ -256,7 +294,10 @@ def test_draws_that_would_not_fit_in_memory_are_refused(grid, monkeypatch):
 
 def test_stopped_solves_of_draws_are_reported(grid):
     nodes = np.arange(0, 144, 2)
-    settings = FIXED | {"noise": 1e-6, "numerics": grf.gp.Numerics(solver="cg", max_iterations=1, tol=1e-13)}
+    settings = FIXED | {
+        "noise": 1e-6,
+        "numerics": grf.gp.Numerics(solver="cg", max_iterations=1, tol=1e-13),
+    }
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), **settings)
     with pytest.warns(SolverWarning, match="the fit"):
         gp.fit(nodes, np.sin(nodes))

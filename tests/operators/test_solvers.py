@@ -1,4 +1,6 @@
-"""Solvers against dense solves: true residuals, honest status, bounds that hold for inexact solutions."""
+"""Solvers against dense solves: true residuals, honest status, bounds that hold for inexact
+solutions.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ def test_running_out_of_steps_is_reported(system):
 
 def test_a_tolerance_beyond_rounding_ends_and_is_reported(system):
     _, _, a, b = system
-    solution = ConjugateGradients(lambda x: a @ x, _plain, tol=1e-17, max_iterations=100_000).solve(b)
+    solution = ConjugateGradients(lambda x: a @ x, _plain, tol=1e-17, max_iterations=100_000).solve(
+        b
+    )
     assert not solution.converged
     assert solution.residual < 1e-10
     assert solution.iterations < 100_000

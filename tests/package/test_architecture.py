@@ -1,4 +1,6 @@
-"""The architecture: packages of few files, each with a sentence, and all of them in CONTRIBUTING.md."""
+"""The architecture: packages of few files, each with a sentence, and all of them in
+CONTRIBUTING.md.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,14 @@ def test_the_package_itself_holds_packages_alone():
     assert files == {"__init__.py", "__main__.py", "py.typed"}
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.relative_to(PACKAGE.parent).as_posix())
+@pytest.mark.parametrize(
+    "folder", FOLDERS, ids=lambda path: path.relative_to(PACKAGE.parent).as_posix()
+)
 def test_a_package_has_few_files_and_a_sentence(folder):
     assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= MOST_FILES
     sentence = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
     assert sentence
-    assert sentence.splitlines()[0].endswith(".")
+    assert sentence.split("\n\n")[0].endswith(".")
 
 
 @pytest.mark.skipif(not CONTRIBUTING.is_file(), reason="there is no checkout here")
@@ -37,5 +41,7 @@ def test_every_package_stands_in_the_architecture():
     top = {path.name for path in FOLDERS if path.parent == PACKAGE}
     assert rows == top
     assert top <= set(re.findall(r"\w+", drawing))
-    below = {path.relative_to(PACKAGE).as_posix() for path in FOLDERS if path.parent.parent == PACKAGE}
+    below = {
+        path.relative_to(PACKAGE).as_posix() for path in FOLDERS if path.parent.parent == PACKAGE
+    }
     assert not {path for path in below if f"`{path.partition('/')[2]}/`" not in text}

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("playwright", reason="the check of pages needs the extra `browser`: make test-browser")
+pytest.importorskip(
+    "playwright", reason="the check of pages needs the extra `browser`: make test-browser"
+)
 
 
 def _load():
@@ -27,8 +29,14 @@ FAULTS = {
     "console": ("<script>console.error('alas')</script>", "console: alas"),
     "script": ("<script>undefined_name()</script>", "script: undefined_name is not defined"),
     "picture": ('<img alt="x" src="gone.png">', "404"),
-    "words": ('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA=">', "picture without words"),
-    "elsewhere": ('<script src="http://192.0.2.1/x.js"></script>', "asks for http://192.0.2.1/x.js"),
+    "words": (
+        '<img src="data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA=">',
+        "picture without words",
+    ),
+    "elsewhere": (
+        '<script src="http://192.0.2.1/x.js"></script>',
+        "asks for http://192.0.2.1/x.js",
+    ),
     "link": ('<a href="gone.txt">x</a>', "leads nowhere"),
     "page": ('<a href="gone.html">x</a>', "404"),
     "anchor": ('<a href="#gone">x</a>', "no such place"),

@@ -1,4 +1,6 @@
-"""Citations: every work that is cited stands in the bibliography, and the paper cites what is there."""
+"""Citations: every work that is cited stands in the bibliography, and the paper cites what is
+there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ ROOT = Path(__file__).parent.parent.parent
 BIBLIOGRAPHY = (ROOT / "docs" / "bibliography.md").read_text(encoding="utf-8")
 PAPER = ROOT / "paper"
 NAME = r"[A-ZÀ-Ž][\w'’-]*[a-zß-ž]"
-CITATION = re.compile(rf"({NAME})(?:(?:, {NAME})*,? and (?:van )?{NAME}| et al\.)?,? \(?((?:18|19|20)\d\d)[ab]?\b")
+CITATION = re.compile(
+    rf"({NAME})(?:(?:, {NAME})*,? and (?:van )?{NAME}| et al\.)?,? \(?((?:18|19|20)\d\d)[ab]?\b"
+)
 # Months, journals, places, vintages of software and of data.
 NO_AUTHORS = re.compile(
     "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -42,7 +46,11 @@ def cited(text: str) -> set[tuple[str, str]]:
 def test_every_cited_work_is_in_the_bibliography():
     listed = [folded(text) for text in entries().values()]
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.name != "bibliography.md"]
-    scripts = [path for folder in ("graphrf", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py")]
+    scripts = [
+        path
+        for folder in ("graphrf", "benchmarks", "examples")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
     missing = {
         (path.name, name, year)
         for path in (*pages, *scripts)
@@ -74,9 +82,14 @@ def body() -> str:
 def test_the_paper_is_short_and_has_the_sections_of_the_journal():
     assert 750 <= len(body().split()) <= 1000
     assert re.findall(r"^# (.*)$", body(), re.M) == [
-        "Summary", "Statement of need", "State of the field", "Software design", "Research impact statement",
-        "AI usage disclosure", "References",
-    ]  # fmt: skip
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Software design",
+        "Research impact statement",
+        "AI usage disclosure",
+        "References",
+    ]
 
 
 def test_the_paper_cites_what_is_in_its_list_and_in_the_bibliography():
@@ -85,8 +98,14 @@ def test_the_paper_cites_what_is_in_its_list_and_in_the_bibliography():
     assert set(listed) <= set(entries())
 
 
-@pytest.mark.parametrize("kind", [r"(?:benchmarks|examples|tests|docs)/[\w/]+\.(?:py|md)", r"\.\./docs/[\w/.]+"])
+@pytest.mark.parametrize(
+    "kind", [r"(?:benchmarks|examples|tests|docs)/[\w/]+\.(?:py|md)", r"\.\./docs/[\w/.]+"]
+)
 def test_what_the_paper_names_is_there(kind):
     named = re.findall(kind, body())
     assert named
-    assert [name for name in named if not (PAPER / name if name.startswith("..") else ROOT / name).is_file()] == []
+    assert [
+        name
+        for name in named
+        if not (PAPER / name if name.startswith("..") else ROOT / name).is_file()
+    ] == []

@@ -15,24 +15,46 @@ import graphrf
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PACKAGES = (
-    "bridges", "couplings", "datasets", "distributed", "euclidean", "features", "gp", "kernels", "pagerank",
-    "plot", "sampling",
-)  # fmt: skip
+    "bridges",
+    "couplings",
+    "datasets",
+    "distributed",
+    "euclidean",
+    "features",
+    "gp",
+    "kernels",
+    "pagerank",
+    "plot",
+    "sampling",
+)
 # Modules, constants, and names that the reference shows elsewhere.
 ELSEWHERE = {
-    "__version__", *PACKAGES, "gp.metrics", "euclidean.theory", "plot.COLOURS", "plot.DEVIATIONS", "plot.VALUES",
-    "datasets.KINDS", "datasets.PAPER_GRAPHS",
-}  # fmt: skip
+    "__version__",
+    *PACKAGES,
+    "gp.metrics",
+    "euclidean.theory",
+    "plot.COLOURS",
+    "plot.DEVIATIONS",
+    "plot.VALUES",
+    "datasets.KINDS",
+    "datasets.PAPER_GRAPHS",
+}
 
 
 def shown() -> list[str]:
     """The dotted names that the pages of the reference take from docstrings."""
     pages = sorted((DOCS / "reference").glob("*.md"))
-    return [name for page in pages for name in re.findall(r"^::: graphrf\.(\S+)", page.read_text(), re.MULTILINE)]
+    return [
+        name
+        for page in pages
+        for name in re.findall(r"^::: graphrf\.(\S+)", page.read_text(), re.MULTILINE)
+    ]
 
 
 def public() -> set[str]:
-    """The dotted names of all that the packages of users list in `__all__`, where their extras are installed."""
+    """The dotted names of all that the packages of users list in `__all__`, where their extras are
+    installed.
+    """
     names = set(graphrf.__all__)
     for package in (
         *PACKAGES,
@@ -47,7 +69,11 @@ def public() -> set[str]:
             module = importlib.import_module(f"graphrf.{package}")
         except ImportError:  # an extra that is not installed
             continue
-        own = [name for name in vars(module) if getattr(vars(module)[name], "__module__", "") == module.__name__]
+        own = [
+            name
+            for name in vars(module)
+            if getattr(vars(module)[name], "__module__", "") == module.__name__
+        ]
         listed = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
         names |= {f"{package}.{name}" for name in listed}
     return names
@@ -71,7 +97,9 @@ def test_nothing_stands_twice_in_the_reference():
 def test_the_arguments_of_the_regressor_are_grouped_once_each():
     page = (DOCS / "reference" / "gaussian_processes.md").read_text()
     table = page[page.index("| purpose |") : page.index("\n\n::: ")]
-    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {"sample_features"}  # deprecated
+    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {
+        "sample_features"
+    }  # deprecated
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(arguments)
 
 
@@ -81,7 +109,8 @@ def test_a_name_that_is_not_shown_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", sorted(str(path.relative_to(ROOT)) for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
+    "page",
+    sorted(str(path.relative_to(ROOT)) for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]),
 )
 def test_scripts_that_a_page_names_are_there(page):
     text = (ROOT / page).read_text()
@@ -91,12 +120,20 @@ def test_scripts_that_a_page_names_are_there(page):
 
 def test_every_picture_in_the_folder_is_shown():
     text = "".join(path.read_text() for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
-    unused = [path.name for path in sorted((DOCS / "figures").iterdir()) if f"figures/{path.name}" not in text]
+    unused = [
+        path.name
+        for path in sorted((DOCS / "figures").iterdir())
+        if f"figures/{path.name}" not in text
+    ]
     assert unused == []
 
 
 def test_pictures_are_light():
-    heavy = {path.name: size for path in (DOCS / "figures").iterdir() if (size := path.stat().st_size) > 250_000}
+    heavy = {
+        path.name: size
+        for path in (DOCS / "figures").iterdir()
+        if (size := path.stat().st_size) > 250_000
+    }
     assert heavy == {}
 
 
@@ -118,7 +155,11 @@ def test_the_notebook_of_a_page_has_its_examples_without_prompts_and_results(not
     page = "---\ntags: [a]\n---\n# Title\n\nWords.\n\n"
     page += "```pycon\n>>> for i in range(2):\n...     i\n0\n1\n\n```\nMore.\n"
     cells = json.loads(notebooks.of_page(page))["cells"]
-    assert [cell["source"] for cell in cells] == ["# Title\n\nWords.", "for i in range(2):\n    i", "More."]
+    assert [cell["source"] for cell in cells] == [
+        "# Title\n\nWords.",
+        "for i in range(2):\n    i",
+        "More.",
+    ]
 
 
 @pytest.mark.parametrize("script", ["examples/mean_and_deviation.py", "examples/overview.py"])
@@ -139,4 +180,7 @@ def test_every_card_of_the_gallery_has_a_page(notebooks):
     assert len(cards) == gallery.count("\n-   [![") > 20
     page = notebooks._page_of(cards[0], ROOT / cards[0]["script"], "road_posterior")
     for name in ("mean_and_deviation", "_figures", "_options"):  # a copy can import what it needs
-        assert f'title="examples/{name}.py"\n{(ROOT / "examples" / name).with_suffix(".py").read_text()}' in page
+        assert (
+            f'title="examples/{name}.py"\n'
+            f"{(ROOT / 'examples' / name).with_suffix('.py').read_text()}" in page
+        )

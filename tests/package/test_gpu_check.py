@@ -1,4 +1,6 @@
-"""checks/gpu.py: no part loses the results of another; `make test-more` rehearses the whole check."""
+"""checks/gpu.py: no part loses the results of another; `make test-more` rehearses the
+whole check.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,14 @@ def test_a_part_that_hangs_is_stopped_with_what_it_has_started(check, tmp_path):
 
 
 def test_the_table_has_every_part_and_every_figure(check):
-    figure = {"name": "F^T Y", "value": 2.0, "low": 1.0, "high": 3.0, "unit": "ms", "gb_per_s": 1500.0}
+    figure = {
+        "name": "F^T Y",
+        "value": 2.0,
+        "low": 1.0,
+        "high": 3.0,
+        "unit": "ms",
+        "gb_per_s": 1500.0,
+    }
     figure |= {"share_of_copy": 0.5, "peak_gib": 3.25}
     outcomes = [
         check.Outcome("machine", "passed", 1.0, "a card"),
@@ -82,19 +91,32 @@ def test_the_table_has_every_part_and_every_figure(check):
     assert text.endswith("1 passed, 1 failed, 26 s\n")
 
 
-def test_parts_are_written_as_they_end_and_a_failure_is_the_exit_status(check, tmp_path, monkeypatch):
-    commands = {"machine": [sys.executable, "-c", "print('a card')"], "tests": [sys.executable, "-c", "1 / 0"]}
+def test_parts_are_written_as_they_end_and_a_failure_is_the_exit_status(
+    check, tmp_path, monkeypatch
+):
+    commands = {
+        "machine": [sys.executable, "-c", "print('a card')"],
+        "tests": [sys.executable, "-c", "1 / 0"],
+    }
     monkeypatch.setattr(check, "commands", lambda device, out: commands)
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="True"):
         check.main()
     before = json.loads((tmp_path / "gpu.json").read_text())
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--parts", "tests"])  # what is not run again is kept
+    monkeypatch.setattr(
+        sys, "argv", [*sys.argv, "--parts", "tests"]
+    )  # what is not run again is kept
     with pytest.raises(SystemExit, match="True"):
         check.main()
     assert json.loads((tmp_path / "gpu.json").read_text())[0] == before[0]
-    assert [part["ended"] for part in json.loads((tmp_path / "gpu.json").read_text())] == ["passed", "failed (1)"]
-    assert "| tests | failed (1) | 0 | ZeroDivisionError: division by zero |" in (tmp_path / "gpu.md").read_text()
+    assert [part["ended"] for part in json.loads((tmp_path / "gpu.json").read_text())] == [
+        "passed",
+        "failed (1)",
+    ]
+    assert (
+        "| tests | failed (1) | 0 | ZeroDivisionError: division by zero |"
+        in (tmp_path / "gpu.md").read_text()
+    )
     assert "== tests: failed (1)" in (tmp_path / "gpu.log").read_text()
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -103,18 +125,25 @@ def test_time_limits_add_up_to_less_than_eight_minutes(check):
     assert sum(check.SECONDS.values()) < 8 * 60
 
 
-def test_every_part_has_a_command_and_all_files_with_marked_tests_are_run(check, benchmark, tmp_path):
+def test_every_part_has_a_command_and_all_files_with_marked_tests_are_run(
+    check, benchmark, tmp_path
+):
     commands = check.commands("cuda", tmp_path)
     assert list(commands) == list(check.SECONDS)
     assert set(commands) - {"machine", "tests"} == set(benchmark.PARTS)
     for folder in ("sampling", "features", "pagerank/walks", "gp/torch"):
-        assert any(name.startswith(str(ROOT / "tests" / folder)) for name in commands["tests"]), folder
+        assert any(name.startswith(str(ROOT / "tests" / folder)) for name in commands["tests"]), (
+            folder
+        )
 
 
 def test_skipped_tests_have_not_passed(check, tmp_path):
     code = "print('== 42 passed, 3 skipped in 1.00s ==')"
     found = check.run("tests", [sys.executable, "-c", code], 30.0, tmp_path, "cpu")
-    assert (found.ended, found.line) == ("failed (tests were skipped)", "42 passed, 3 skipped in 1.00s")
+    assert (found.ended, found.line) == (
+        "failed (tests were skipped)",
+        "42 passed, 3 skipped in 1.00s",
+    )
 
 
 def test_bits_that_differ_fail(benchmark, monkeypatch):
@@ -155,5 +184,8 @@ def test_figures_are_ratios_to_what_was_copied(benchmark, tmp_path):
     assert (first["gb_per_s"], first["share_of_copy"]) == (0.5, 0.25)
     assert (second["value"], second["unit"]) == (500.0, "ms")
     assert first["peak_gib"] == 3.5
-    assert benchmark.together([benchmark.Runs([1.0], 2.0), benchmark.Runs([3.0], 1.0)]) == ([1.0, 3.0], 2.0)
+    assert benchmark.together([benchmark.Runs([1.0], 2.0), benchmark.Runs([3.0], 1.0)]) == (
+        [1.0, 3.0],
+        2.0,
+    )
     assert "share_of_copy" not in second

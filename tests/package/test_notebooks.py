@@ -1,4 +1,6 @@
-"""What a notebook shows of graphs, features and results: tables that are whole, escaped and cost nothing."""
+"""What a notebook shows of graphs, features and results: tables that are whole, escaped and cost
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ import graphrf as grf
 from graphrf._base.html import memory
 from graphrf.pagerank import local_pagerank, pagerank
 
-HOSTILE = ("<script>alert(1)</script>", "a\"b'c&amp;<img src=x onerror=y>", "x" * 5000, ("</table>", 1))
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "a\"b'c&amp;<img src=x onerror=y>",
+    "x" * 5000,
+    ("</table>", 1),
+)
 EMPTY_TAGS = {"br", "hr", "img", "input", "link", "meta"}
 
 
@@ -80,7 +87,7 @@ def shown(karate, tmp_path_factory):
         "local pageranks": local_pagerank(karate, [0, 33], seed=0),
         "pushed pagerank": local_pagerank(karate, [0], max_residual=1e-3),
         "reliability": grf.gp.metrics.reliability([0, 1], [[0.9, 0.1], [0.6, 0.4]]),
-    }  # fmt: skip
+    }
     return seen
 
 
@@ -108,7 +115,11 @@ def test_representations_fit_in_two_lines(shown):
 
 def test_a_graph_says_its_size_and_where_it_is(shown):
     cells = _read(shown["graph"]).cells
-    assert [cells[cells.index(label) + 1] for label in ("nodes", "edges", "kind")] == ["34", "78", "undirected"]
+    assert [cells[cells.index(label) + 1] for label in ("nodes", "edges", "kind")] == [
+        "34",
+        "78",
+        "undirected",
+    ]
     assert "folder" not in cells
     mapped = _read(shown["mapped graph"]).cells
     assert mapped[mapped.index("folder") + 1].endswith("karate")
@@ -143,8 +154,12 @@ def test_local_rankings_list_the_best_nodes_of_each_seed(shown):
 def test_hostile_names_are_escaped_and_cut():
     graph = grf.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
     named = grf.Graph(graph.adjacency, nodes=HOSTILE)
-    coupling = grf.sampling.Coupling(np.array([1, 0]), kernel=HOSTILE[0], graph=HOSTILE[1], solver=HOSTILE[0])
-    data = grf.datasets.Dataset(*HOSTILE[:2], HOSTILE[2], HOSTILE[0], (HOSTILE[1],), named, extra={HOSTILE[0]: 1})
+    coupling = grf.sampling.Coupling(
+        np.array([1, 0]), kernel=HOSTILE[0], graph=HOSTILE[1], solver=HOSTILE[0]
+    )
+    data = grf.datasets.Dataset(
+        *HOSTILE[:2], HOSTILE[2], HOSTILE[0], (HOSTILE[1],), named, extra={HOSTILE[0]: 1}
+    )
     results = [
         named,
         coupling,
@@ -175,10 +190,14 @@ def test_a_huge_mapped_graph_is_not_read():
     adjacency = sp.csr_array((3, 3))
     adjacency._shape = (n, n)
     adjacency.indptr, adjacency.indices, adjacency.data = (
-        endless(n + 1, np.int64), endless(entries, np.int64), endless(entries, np.float64),
-    )  # fmt: skip
+        endless(n + 1, np.int64),
+        endless(entries, np.int64),
+        endless(entries, np.float64),
+    )
     known = {"n_edges": entries // 2, "is_weighted": False}
-    graph = grf.Graph._of_valid(adjacency, None, False, known, (pickle.loads, ("/folder", "identity")))
+    graph = grf.Graph._of_valid(
+        adjacency, None, False, known, (pickle.loads, ("/folder", "identity"))
+    )
     assert repr(graph) == f"Graph({n} nodes, {entries // 2} edges, undirected, unweighted)"
     cells = _read(graph).cells
     assert f"{entries // 2:,}" in cells
@@ -205,7 +224,13 @@ def test_sklearn_keeps_its_own_page_of_a_fitted_regressor(karate):
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (1536, "1.5 KiB"), (200 * 2**30, "200 GiB")],
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1 KiB"),
+        (1536, "1.5 KiB"),
+        (200 * 2**30, "200 GiB"),
+    ],
 )
 def test_memory_is_told_in_the_largest_unit(size, text):
     assert memory(size) == text

@@ -1,4 +1,6 @@
-"""The package as a whole: its public names, what importing it costs, what it lacks, and what a wheel holds."""
+"""The package as a whole: its public names, what importing it costs, what it lacks, and what a
+wheel holds.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,17 @@ def test_dir_lists_the_public_names_and_nothing_else():
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    heavy = {"numpy", "scipy", "numba", "torch", "sklearn", "networkx", "matplotlib", "requests", "typer"}
+    heavy = {
+        "numpy",
+        "scipy",
+        "numba",
+        "torch",
+        "sklearn",
+        "networkx",
+        "matplotlib",
+        "requests",
+        "typer",
+    }
     code = f"import sys, graphrf.euclidean; bad = {heavy!r} & set(sys.modules); assert not bad, bad"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -93,17 +105,25 @@ for use in {list(NEEDS)!r}:
     else:
         print("nothing is missing")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     said = dict(zip(NEEDS, done.stdout.splitlines(), strict=True))
-    wrong = {use: said[use] for use, extra in NEEDS.items() if f"pip install 'graphrf[{extra}]'" not in said[use]}
+    wrong = {
+        use: said[use]
+        for use, extra in NEEDS.items()
+        if f"pip install 'graphrf[{extra}]'" not in said[use]
+    }
     assert not wrong
 
 
 def _nodes(source: str) -> list[ast.AST]:
     """The imports and calls of a source."""
     return [
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
     ]
 
 
@@ -112,7 +132,10 @@ def _imports_and_calls() -> dict[str, list[ast.AST]]:
     """Those of every module of the package, by its path."""
     folder = Path(grf.__file__).parent
     paths = sorted(folder.rglob("*.py"))
-    return {path.relative_to(folder).as_posix(): _nodes(path.read_text(encoding="utf-8")) for path in paths}
+    return {
+        path.relative_to(folder).as_posix(): _nodes(path.read_text(encoding="utf-8"))
+        for path in paths
+    }
 
 
 def _pyproject():
@@ -124,7 +147,9 @@ INSTALLED_AS = {"sklearn": "scikit-learn", "lab": "backends"}
 
 
 def _installed_by(requirements):
-    """Names of what some lines of requirements install, with those of our own extras that they name."""
+    """Names of what some lines of requirements install, with those of our own extras that they
+    name.
+    """
     names = set()
     for line in requirements:
         name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line).groups()
@@ -146,12 +171,20 @@ def test_every_library_that_is_imported_is_declared():
             imported.add(node.module.partition(".")[0])
     imported -= {"graphrf", *sys.stdlib_module_names}
     project = _pyproject()["project"]
-    name = {module: INSTALLED_AS.get(module, module).replace("_", "-") for module in imported | set(EXTRAS)}
-    assert {name[module] for module in imported - set(EXTRAS)} == _installed_by(project["dependencies"]) - {""}
+    name = {
+        module: INSTALLED_AS.get(module, module).replace("_", "-")
+        for module in imported | set(EXTRAS)
+    }
+    assert {name[module] for module in imported - set(EXTRAS)} == _installed_by(
+        project["dependencies"]
+    ) - {""}
     for module, extras in EXTRAS.items():
         assert module in imported, f"{module} is not used"
         for extra in extras:
-            assert name[module] in _installed_by(project["optional-dependencies"][extra]), (module, extra)
+            assert name[module] in _installed_by(project["optional-dependencies"][extra]), (
+                module,
+                extra,
+            )
 
 
 @CHECKOUT
@@ -162,10 +195,16 @@ def test_every_folder_of_code_is_a_package():
 
 @CHECKOUT
 def test_every_other_file_of_the_package_reaches_a_wheel():
-    files = [path for path in (ROOT / "graphrf").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    files = [
+        path
+        for path in (ROOT / "graphrf").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
     found = {path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".py"}
     data = _pyproject()["tool"]["setuptools"]["package-data"]
-    assert found == {f"{package.replace('.', '/')}/{name}" for package, names in data.items() for name in names}
+    assert found == {
+        f"{package.replace('.', '/')}/{name}" for package, names in data.items() for name in names
+    }
 
 
 def test_the_version_has_one_home():
@@ -183,12 +222,17 @@ def test_the_conda_recipe_has_the_version_and_the_requirements_of_the_package():
     assert f'  version: "{grf.__version__}"\n  python_min: "{oldest}"\n' in recipe
     recipe = recipe.replace("${{ python_min }}", oldest)
     for line in (
-        *(f"    - {needed.replace('>', ' >', 1)}" for needed in _pyproject()["build-system"]["requires"]),
+        *(
+            f"    - {needed.replace('>', ' >', 1)}"
+            for needed in _pyproject()["build-system"]["requires"]
+        ),
         *(f"      - {name} = {target}" for name, target in project["scripts"].items()),
         f"  license: {project['license']}",
     ):
         assert f"{line}\n" in recipe
-    needed = re.findall(r"^    - (\S+ >=\S+)$", recipe.partition("  run:\n")[2].partition("\ntests:")[0], re.M)
+    needed = re.findall(
+        r"^    - (\S+ >=\S+)$", recipe.partition("  run:\n")[2].partition("\ntests:")[0], re.M
+    )
     wanted = [
         f"python {project['requires-python']}",
         *(line.replace(">", " >", 1) for line in project["dependencies"]),
@@ -200,7 +244,16 @@ def test_the_sum_of_extras_holds_all_but_rivals_of_versions_examples_and_tools()
     extras = _pyproject()["project"]["optional-dependencies"]
     (summed,) = extras["all"]
     named = set(re.fullmatch(r"graphrf\[(.*)\]", summed)[1].split(","))
-    assert named == set(extras) - {"all", "areal", "geometric", "pymc", "numpyro", "test", "docs", "browser"}
+    assert named == set(extras) - {
+        "all",
+        "areal",
+        "geometric",
+        "pymc",
+        "numpyro",
+        "test",
+        "docs",
+        "browser",
+    }
 
 
 def _run_file(name):
@@ -225,13 +278,24 @@ def test_the_release_check_knows_every_extra_and_every_part():
                     assert brought[other] <= parts, (extra, other)
 
 
-# -- nothing is unpickled, evaluated or imported from a file ---------------------------------------------
+# -- nothing is unpickled, evaluated or imported from a file ---------------------------------------
 
 CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 LOADERS = ("np.load", "numpy.load", "torch.load", "np.fromregex", "pd.read_pickle")
-MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "yaml", "runpy"}
-# Dask sends its tasks as pickles between its own processes, and this module packs their arrays beside them.
-# No file is read there.
+MODULES = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "cloudpickle",
+    "dill",
+    "joblib",
+    "shelve",
+    "marshal",
+    "yaml",
+    "runpy",
+}
+# Dask sends its tasks as pickles between its own processes, and this module packs their arrays
+# beside them. No file is read there.
 OF_DASK = "distributed/shared_object.py"
 
 
@@ -240,7 +304,9 @@ def _faults(nodes):
     found = []
     for node in nodes:
         if isinstance(node, ast.Import):
-            found += [(name.name, node) for name in node.names if name.name.split(".")[0] in MODULES]
+            found += [
+                (name.name, node) for name in node.names if name.name.split(".")[0] in MODULES
+            ]
         elif isinstance(node, ast.ImportFrom):
             if (node.module or "").split(".")[0] in MODULES:
                 found.append((node.module, node))
@@ -250,19 +316,33 @@ def _faults(nodes):
             pickles = [word.value for word in node.keywords if word.arg == "allow_pickle"]
             if called in CALLS or called in LOADERS:
                 found.append((called, node))
-            found += [("allow_pickle", node) for value in pickles if getattr(value, "value", None) is not False]
+            found += [
+                ("allow_pickle", node)
+                for value in pickles
+                if getattr(value, "value", None) is not False
+            ]
     return [f"{what} in line {node.lineno}" for what, node in found]
 
 
 def test_no_module_unpickles_or_evaluates_what_it_reads():
-    faults = {path: found for path, nodes in _imports_and_calls().items() if (found := _faults(nodes))}
+    faults = {
+        path: found for path, nodes in _imports_and_calls().items() if (found := _faults(nodes))
+    }
     assert list(faults) == [OF_DASK]
 
 
 def test_calls_that_unpickle_or_evaluate_would_be_seen():
     for source in (
-        "import pickle", "from joblib import load", "eval(text)", "exec(text)", "np.load(path)",
-        "np.savez(path, allow_pickle=True)", "torch.load(path)", "import yaml.loader",
-    ):  # fmt: skip
+        "import pickle",
+        "from joblib import load",
+        "eval(text)",
+        "exec(text)",
+        "np.load(path)",
+        "np.savez(path, allow_pickle=True)",
+        "torch.load(path)",
+        "import yaml.loader",
+    ):
         assert len(_faults(_nodes(source))) == 1
-    assert not _faults(_nodes("np.savez(path, allow_pickle=False)\nre.compile(pattern)\nmodel.eval()"))
+    assert not _faults(
+        _nodes("np.savez(path, allow_pickle=False)\nre.compile(pattern)\nmodel.eval()")
+    )

@@ -18,7 +18,9 @@ print(features.n_steps, features.nbytes, resource.getrusage(resource.RUSAGE_SELF
 
 
 def test_a_million_nodes_with_16_walks_stay_within_8_gib():
-    answer = subprocess.run([sys.executable, "-c", MILLION], capture_output=True, check=True, text=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", MILLION], capture_output=True, check=True, text=True
+    )
     n_steps, nbytes, peak = map(int, answer.stdout.split())
     # 16 walks of mean length 9; the standard deviation of the sum is 4e4.
     assert abs(n_steps - 16 * 9 * 1_000_000) < 1e6

@@ -1,4 +1,6 @@
-"""The front: shapes, sums, seeds, threads, errors of the estimates and of their standard errors, bad input."""
+"""The front: shapes, sums, seeds, threads, errors of the estimates and of their standard errors,
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,15 @@ from tests.pagerank.test_unbiased import IDS, SCHEMES
 
 
 def squared_errors(graph: grf.Graph, truth: np.ndarray, runs: int, **options) -> np.ndarray:
-    return np.array([((estimate(graph, seed=seed, **options).scores - truth) ** 2).sum() for seed in range(runs)])
+    return np.array(
+        [
+            ((estimate(graph, seed=seed, **options).scores - truth) ** 2).sum()
+            for seed in range(runs)
+        ]
+    )
 
 
-# -- what comes back -----------------------------------------------------------------------------------------
+# -- what comes back -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
@@ -54,7 +61,12 @@ def test_the_record_is_complete_and_readable() -> None:
     graph = directed_graph()
     result = estimate(graph, n_walks=8, coupling="sigma", p_halt=0.3, seed=7)
     assert isinstance(result, PageRankEstimate)
-    assert (result.walks, result.seed, result.estimator, result.coupling) == (56, 7, "visits", "sigma")
+    assert (result.walks, result.seed, result.estimator, result.coupling) == (
+        56,
+        7,
+        "visits",
+        "sigma",
+    )
     assert (result.p_halt, result.n_batches) == (0.3, 4)
     assert result.scores.dtype == np.float64
     assert not result.scores.flags.writeable
@@ -77,9 +89,14 @@ def test_a_drawn_seed_reproduces_the_result() -> None:
 
 @pytest.mark.parametrize(("estimator", "coupling"), SCHEMES, ids=IDS)
 def test_threads_do_not_change_a_bit(
-    monkeypatch: pytest.MonkeyPatch, estimator: str, coupling: str | grf.sampling.Coupling, karate: grf.Graph
+    monkeypatch: pytest.MonkeyPatch,
+    estimator: str,
+    coupling: str | grf.sampling.Coupling,
+    karate: grf.Graph,
 ) -> None:
-    monkeypatch.setattr("graphrf.pagerank.walks.runs._TASK_WALKS", 50)  # so that there are many blocks
+    monkeypatch.setattr(
+        "graphrf.pagerank.walks.runs._TASK_WALKS", 50
+    )  # so that there are many blocks
     weights = np.arange(34.0)
     results = [
         estimate(
@@ -100,7 +117,7 @@ def test_threads_do_not_change_a_bit(
         assert result.steps == results[0].steps
 
 
-# -- personalisation and special graphs ----------------------------------------------------------------------
+# -- personalisation and special graphs ------------------------------------------------------------
 
 
 def test_walks_are_dealt_in_proportion_to_the_personalisation() -> None:
@@ -113,7 +130,7 @@ def test_walks_are_dealt_in_proportion_to_the_personalisation() -> None:
         assert result.steps == 0
 
 
-# -- errors --------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 def test_pooled_beats_visits_beats_endpoints(karate: grf.Graph) -> None:
@@ -139,16 +156,27 @@ def test_pooled_beats_visits_beats_endpoints(karate: grf.Graph) -> None:
     ],
 )
 def test_intervals_cover_at_their_rate(
-    karate: grf.Graph, estimator: str, coupling: str, n_walks: int, n_batches: int | None, directed: bool
+    karate: grf.Graph,
+    estimator: str,
+    coupling: str,
+    n_walks: int,
+    n_batches: int | None,
+    directed: bool,
 ) -> None:
-    # The directed graph has a dangling node, so its scores are ratios; the second has batches of unequal size.
+    # The directed graph has a dangling node, so its scores are ratios; the second has batches of
+    # unequal size.
     graph = directed_graph() if directed else karate
     n_walks *= 5 if directed else 1
     truth = dense_pagerank(graph, 0.15)
     hits = []
     for seed in range(150):
         result = estimate(
-            graph, n_walks=n_walks, estimator=estimator, coupling=coupling, n_batches=n_batches, seed=seed
+            graph,
+            n_walks=n_walks,
+            estimator=estimator,
+            coupling=coupling,
+            n_batches=n_batches,
+            seed=seed,
         )
         wide = stats.t.ppf(0.95, result.n_batches - 1) * result.stderr + 1e-12
         hits.append((np.abs(result.scores - truth) <= wide).mean())
@@ -178,7 +206,7 @@ def test_exact_steps_may_leave_nothing_to_walk() -> None:
     assert result.stderr == pytest.approx(np.zeros(3), abs=1e-8)
 
 
-# -- an error to reach ---------------------------------------------------------------------------------------
+# -- an error to reach -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("coupling", ["pooled", "iid"])
@@ -192,8 +220,12 @@ def test_the_stated_error_is_the_error(karate: grf.Graph, coupling: str) -> None
     gap = errors - stated
     assert abs(gap.mean()) < 0.03 * errors.mean() + 5 * gap.std(ddof=1) / 10
     # Without the correction for few batches it would be stated 8 % too small.
-    assert expected_l1_error(np.ones(1), 2) == pytest.approx(np.sqrt(2 / np.pi) / 0.797885, rel=1e-5)
-    assert expected_l1_error(np.ones(3), 4) == pytest.approx(3 * np.sqrt(2 / np.pi) / 0.921318, rel=1e-5)
+    assert expected_l1_error(np.ones(1), 2) == pytest.approx(
+        np.sqrt(2 / np.pi) / 0.797885, rel=1e-5
+    )
+    assert expected_l1_error(np.ones(3), 4) == pytest.approx(
+        3 * np.sqrt(2 / np.pi) / 0.921318, rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +241,12 @@ def test_the_stated_error_is_the_error(karate: grf.Graph, coupling: str) -> None
     ],
 )
 def test_batches_are_run_until_the_error_is_reached(
-    karate: grf.Graph, estimator: str, coupling: str, n_walks: int, tol: float, exact_steps: int | None
+    karate: grf.Graph,
+    estimator: str,
+    coupling: str,
+    n_walks: int,
+    tol: float,
+    exact_steps: int | None,
 ) -> None:
     truth = dense_pagerank(karate, 0.15)
     options = {"estimator": estimator, "coupling": coupling, "n_walks": n_walks, "tol": tol}
@@ -221,7 +258,8 @@ def test_batches_are_run_until_the_error_is_reached(
         errors.append(np.abs(result.scores - truth).sum())
     assert np.mean(errors) < 1.3 * tol
     twice = [
-        estimate(karate, exact_steps=exact_steps, seed=9, n_threads=n_threads, **options) for n_threads in (1, 3)
+        estimate(karate, exact_steps=exact_steps, seed=9, n_threads=n_threads, **options)
+        for n_threads in (1, 3)
     ]
     assert np.array_equal(twice[0].scores, twice[1].scores)
     assert twice[0].steps == twice[1].steps == result.steps
@@ -235,7 +273,9 @@ def test_fewer_walks_serve_a_looser_error(karate: grf.Graph) -> None:
 
 def test_an_error_out_of_reach_is_said(monkeypatch: pytest.MonkeyPatch, karate: grf.Graph) -> None:
     monkeypatch.setattr("graphrf.pagerank.estimates._MAX_WALKS", 1000)
-    with pytest.warns(UserWarning, match="1000 walks per source reached an L1 error .*, not tol=1e-09") as caught:
+    with pytest.warns(
+        UserWarning, match="1000 walks per source reached an L1 error .*, not tol=1e-09"
+    ) as caught:
         result = estimate(karate, tol=1e-9, exact_steps=0, seed=0)
     assert caught[0].filename == __file__
     assert result.walks <= 34_000
@@ -258,7 +298,7 @@ def test_the_largest_first_batches_are_within_the_limit() -> None:
     assert next(refine(graph, n_walks=250_000, seed=0)).walks == 7_000_000
 
 
-# -- several vectors at once ---------------------------------------------------------------------------------
+# -- several vectors at once -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"coupling": "iid"}, {"tol": 0.05}])
@@ -282,11 +322,13 @@ def test_several_vectors_have_a_row_each(options: dict) -> None:
         assert results[0].stderr is None
         assert results[0].l1_error is None
     assert [len(best) for best in results[0].top(2)] == [2, 2, 2]
-    assert results[0].top(1)[2] == [(graph.nodes[results[0].scores[2].argmax()], results[0].scores[2].max())]
+    assert results[0].top(1)[2] == [
+        (graph.nodes[results[0].scores[2].argmax()], results[0].scores[2].max())
+    ]
     assert repr(results[0]).startswith("PageRankEstimate(3 vectors on 7 nodes, visits")
 
 
-# -- bad input -----------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -295,18 +337,50 @@ def test_several_vectors_have_a_row_each(options: dict) -> None:
         ({"p_halt": 0.0}, ValueError, r"`p_halt` must be in \(0, 1\), got 0"),
         ({"p_halt": 1e-5, "coupling": "iid"}, ValueError, "`p_halt` must be at least 0.0006"),
         ({"n_walks": 0}, ValueError, "`n_walks` must be in .*, got 0"),
-        ({"n_walks": 250_001, "tol": 0.1}, ValueError, r"`n_walks` must be in \[1, 250000\], got 250001"),
+        (
+            {"n_walks": 250_001, "tol": 0.1},
+            ValueError,
+            r"`n_walks` must be in \[1, 250000\], got 250001",
+        ),
         ({"n_walks": 3, "coupling": "antithetic"}, ValueError, "`n_walks` must be a multiple of 2"),
-        ({"estimator": "push"}, ValueError, "`estimator` must be one of 'endpoints', 'visits', got 'push'"),
-        ({"coupling": "paired"}, ValueError, "`coupling` must be one of 'iid', .*'pooled', got 'paired'"),
+        (
+            {"estimator": "push"},
+            ValueError,
+            "`estimator` must be one of 'endpoints', 'visits', got 'push'",
+        ),
+        (
+            {"coupling": "paired"},
+            ValueError,
+            "`coupling` must be one of 'iid', .*'pooled', got 'paired'",
+        ),
         ({"estimator": "endpoints"}, ValueError, "use estimator='visits' for them"),
         ({"n_batches": 17}, ValueError, "`n_batches` must be at most 16.*raise `n_walks`"),
         ({"tol": 0.1, "n_batches": 4}, ValueError, "`n_batches` must be None where `tol` is given"),
-        ({"personalization": {}}, ValueError, "`personalization` must have a positive value, got zeros only"),
-        ({"personalization": [1, 2]}, ValueError, r"`personalization` must have shape \(7,\), got \(2,\)"),
-        ({"personalization": [1, -2, 0, 0, 0, 0, 0]}, ValueError, "must not be negative, got -2 at position 1"),
-        ({"personalization": {"a": np.inf}}, ValueError, r"`personalization\['a'\]` must be finite"),
-        ({"personalization": "a"}, TypeError, "`personalization` must be a mapping of nodes to values or an"),
+        (
+            {"personalization": {}},
+            ValueError,
+            "`personalization` must have a positive value, got zeros only",
+        ),
+        (
+            {"personalization": [1, 2]},
+            ValueError,
+            r"`personalization` must have shape \(7,\), got \(2,\)",
+        ),
+        (
+            {"personalization": [1, -2, 0, 0, 0, 0, 0]},
+            ValueError,
+            "must not be negative, got -2 at position 1",
+        ),
+        (
+            {"personalization": {"a": np.inf}},
+            ValueError,
+            r"`personalization\['a'\]` must be finite",
+        ),
+        (
+            {"personalization": "a"},
+            TypeError,
+            "`personalization` must be a mapping of nodes to values or an",
+        ),
     ],
 )
 def test_bad_arguments_are_named(options: dict, error: type[Exception], message: str) -> None:

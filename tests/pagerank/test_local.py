@@ -1,4 +1,6 @@
-"""Local queries from the outside: scores against the dense answer, the guarantee, and reproducibility."""
+"""Local queries from the outside: scores against the dense answer, the guarantee, and
+reproducibility.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def cycle(n: int) -> grf.Graph:
 
 
 def same(one: sp.csr_array, other: sp.csr_array) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("data", "indices", "indptr"))
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("data", "indices", "indptr")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,7 @@ def clubs() -> grf.Graph:
     return grf.Graph(nx.to_scipy_sparse_array(nx.connected_caveman_graph(30, 10)))
 
 
-# -- pushing only --------------------------------------------------------------------------------------------
+# -- pushing only ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make_graph", GRAPHS)
@@ -49,7 +54,9 @@ def test_pushing_far_is_exact(make_graph: Callable[[], grf.Graph], p_halt: float
     graph = make_graph()
     result = local_pagerank(graph, np.arange(graph.n_nodes), p_halt=p_halt, max_residual=1e-14)
     for source in range(graph.n_nodes):
-        assert result.scores[[source]].toarray()[0] == pytest.approx(exact(graph, source, p_halt), abs=1e-11)
+        assert result.scores[[source]].toarray()[0] == pytest.approx(
+            exact(graph, source, p_halt), abs=1e-11
+        )
     assert result.stderr is None
     assert result.seed is None
 
@@ -86,7 +93,7 @@ def test_a_query_looks_at_its_neighbourhood_alone() -> None:
     assert np.array_equal(small.scores.data, large.scores.data)
 
 
-# -- walks ---------------------------------------------------------------------------------------------------
+# -- walks -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make_graph", GRAPHS)
@@ -96,7 +103,13 @@ def test_walks_find_every_score_on_weighted_graphs_with_loops_and_dangling_nodes
 ) -> None:
     graph = make_graph()
     result = local_pagerank(
-        graph, np.arange(graph.n_nodes), p_halt=p_halt, epsilon=0.1, delta=0.01, failure=1e-8, seed=4
+        graph,
+        np.arange(graph.n_nodes),
+        p_halt=p_halt,
+        epsilon=0.1,
+        delta=0.01,
+        failure=1e-8,
+        seed=4,
     )
     for source in range(graph.n_nodes):
         truth = exact(graph, source, p_halt)
@@ -108,7 +121,9 @@ def test_walks_find_every_score_on_weighted_graphs_with_loops_and_dangling_nodes
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.2])
 @pytest.mark.parametrize("k", [None, 1, 10])
-def test_the_guarantee_holds_for_all_nodes_at_once(clubs: grf.Graph, epsilon: float, k: int | None) -> None:
+def test_the_guarantee_holds_for_all_nodes_at_once(
+    clubs: grf.Graph, epsilon: float, k: int | None
+) -> None:
     sources = np.arange(0, 300, 7)
     result = local_pagerank(clubs, sources, k=k, epsilon=epsilon, delta=0.02, failure=0.25, seed=5)
     assert result.walks.min() > 0
@@ -144,14 +159,17 @@ def test_standard_errors_cover_at_the_stated_rate(clubs: grf.Graph) -> None:
         errors[key] = result.stderr.toarray()[0, watched]
     assert (errors > 0).all()
     ratio = (errors**2).mean(axis=0) / scores.var(axis=0, ddof=1)
-    # A variance from 400 draws has a relative deviation of sqrt(2 / 399), and a little more for its tails.
+    # A variance from 400 draws has a relative deviation of sqrt(2 / 399), and a little more for its
+    # tails.
     assert np.all(np.abs(ratio - 1) < 5 * 0.09)
     covered = np.abs(scores - truth[watched]) <= stats.t.ppf(0.975, 15) * errors
     rate = covered.mean(axis=1)
     assert rate.mean() == pytest.approx(0.95, abs=0.01 + 5 * rate.std(ddof=1) / np.sqrt(n))
 
 
-def test_a_batch_is_its_single_queries_bit_for_bit_on_any_number_of_threads(clubs: grf.Graph) -> None:
+def test_a_batch_is_its_single_queries_bit_for_bit_on_any_number_of_threads(
+    clubs: grf.Graph,
+) -> None:
     sources = np.r_[np.arange(150), 3, 3]
     for options in ({"seed": 9, "k": 5}, {"seed": 9, "delta": 0.05}, {"max_residual": 1e-3}):
         batch = local_pagerank(clubs, sources, n_threads=1, **options)
@@ -174,10 +192,12 @@ def test_another_seed_gives_other_bits_and_none_draws_one(clubs: grf.Graph) -> N
 
 def test_equal_weights_are_no_weights_and_the_unit_does_not_matter(clubs: grf.Graph) -> None:
     heavy = grf.Graph(7.0 * clubs.adjacency)
-    assert same(local_pagerank(clubs, 4, k=8, seed=1).scores, local_pagerank(heavy, 4, k=8, seed=1).scores)
+    assert same(
+        local_pagerank(clubs, 4, k=8, seed=1).scores, local_pagerank(heavy, 4, k=8, seed=1).scores
+    )
 
 
-# -- shapes, names and edge cases ----------------------------------------------------------------------------
+# -- shapes, names and edge cases ------------------------------------------------------------------
 
 
 def test_one_source_gives_a_list_of_names_and_several_give_lists() -> None:
@@ -202,7 +222,9 @@ def test_one_source_gives_a_list_of_names_and_several_give_lists() -> None:
 def test_a_source_without_edges_keeps_everything(options: dict) -> None:
     for graph, source in ((directed_graph(), 6), (directed_graph(), 3), (grf.Graph([[0.0]]), 0)):
         result = local_pagerank(graph, source, **options)
-        assert result.scores.toarray()[0].tolist() == [float(i == source) for i in range(graph.n_nodes)]
+        assert result.scores.toarray()[0].tolist() == [
+            float(i == source) for i in range(graph.n_nodes)
+        ]
         assert result.residual[0] == 0
 
 
@@ -219,11 +241,17 @@ def test_a_failure_beyond_floating_point_is_as_good_as_none(clubs: grf.Graph) ->
         ({"sources": 300}, ValueError, "`sources` must be positions"),
         ({"p_halt": 1.0}, ValueError, "`p_halt`"),
         ({"epsilon": 0.6}, ValueError, "`epsilon`"),
-        ({"max_residual": 1e-3, "epsilon": 0.1}, ValueError, "`epsilon` must be None with `max_residual`"),
+        (
+            {"max_residual": 1e-3, "epsilon": 0.1},
+            ValueError,
+            "`epsilon` must be None with `max_residual`",
+        ),
         ({"max_residual": 1e-3, "seed": 1}, ValueError, "`seed` must be None with `max_residual`"),
     ],
 )
-def test_bad_arguments_are_named(clubs: grf.Graph, options: dict, error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_named(
+    clubs: grf.Graph, options: dict, error: type[Exception], message: str
+) -> None:
     options = {"sources": 0} | options
     with pytest.raises(error, match=message):
         local_pagerank(clubs, options.pop("sources"), **options)
@@ -233,7 +261,9 @@ def test_integer_sources_are_positions_where_integer_keys_are_names() -> None:
     graph = grf.load_graph(nx.Graph([(10, 3), (3, 2), (2, 1), (1, 0), (0, 4), (4, 5)]))
     assert graph.nodes == (10, 3, 2, 1, 0, 4, 5)
     named = pagerank(graph, personalization={3: 1.0}).scores
-    with pytest.raises(ValueError, match="`sources` must say whether integers are names or positions"):
+    with pytest.raises(
+        ValueError, match="`sources` must say whether integers are names or positions"
+    ):
         local_pagerank(graph, sources=[3])
     placed = local_pagerank(graph, sources=graph.positions([3]), max_residual=1e-9)
     assert placed.sources.tolist() == [3]

@@ -20,11 +20,20 @@ TIGHT = {"tol": 1e-13, "max_iter": 2000}
 
 
 def named_digraph() -> nx.DiGraph:
-    """Directed, weighted, not in the order of its names, with a self-loop, a dangling and an isolated node."""
+    """Directed, weighted, not in the order of its names, with a self-loop, a dangling and an
+    isolated node.
+    """
     graph = nx.DiGraph()
     graph.add_nodes_from(["z", "m", ("a", 1), 7, "lonely"])
     graph.add_weighted_edges_from(
-        [("z", "m", 2.0), ("z", 7, 1.0), ("m", ("a", 1), 1.0), ("m", "m", 0.5), (7, "z", 3.0), (7, ("a", 1), 0.25)]
+        [
+            ("z", "m", 2.0),
+            ("z", 7, 1.0),
+            ("m", ("a", 1), 1.0),
+            ("m", "m", 0.5),
+            (7, "z", 3.0),
+            (7, ("a", 1), 0.25),
+        ]
     )
     graph.add_edge("z", ("a", 1))  # without a weight
     return graph
@@ -44,12 +53,16 @@ GRAPHS: dict[str, Callable[[], Any]] = {
     "multidigraph": lambda: parallel_edges(nx.MultiDiGraph),
     "multigraph": lambda: parallel_edges(nx.MultiGraph),
     "karate": nx.karate_club_graph,
-    "zero weights": lambda: nx.DiGraph([(0, 1, {"weight": 0.0}), (1, 2, {"weight": 0}), (2, 0), (3, 0), (2, 3)]),
+    "zero weights": lambda: nx.DiGraph(
+        [(0, 1, {"weight": 0.0}), (1, 2, {"weight": 0}), (2, 0), (3, 0), (2, 3)]
+    ),
     "no edges": lambda: nx.empty_graph(3),
     "one node": lambda: nx.empty_graph(1),
     "one loop": lambda: nx.DiGraph([("x", "x")]),
     "subgraph view": lambda: nx.subgraph(nx.karate_club_graph(), [30, 2, 1, 0, 33, 32, 8]),
-    "filtered view": lambda: nx.subgraph_view(nx.karate_club_graph(), filter_edge=lambda u, v: u + v != 33),
+    "filtered view": lambda: nx.subgraph_view(
+        nx.karate_club_graph(), filter_edge=lambda u, v: u + v != 33
+    ),
     "reversed view": lambda: named_digraph().reverse(copy=False),
     "directed view": lambda: nx.Graph(named_digraph()).to_directed(as_view=True),
 }
@@ -64,7 +77,7 @@ def assert_like_networkx(graph: Any, **arguments: Any) -> None:
     assert scores == pytest.approx(expected, rel=0, abs=5e-12)
 
 
-# -- the same answers --------------------------------------------------------------------------------
+# -- the same answers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
@@ -92,8 +105,8 @@ def test_arguments_mean_what_they_mean_in_networkx(kind: str, arguments: dict[st
 
 
 def test_one_conversion_serves_weights_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    # networkx takes a graph cached with weights for a call without: zero weights and parallel edges must
-    # come back then.
+    # networkx takes a graph cached with weights for a call without: zero weights and parallel edges
+    # must come back then.
     monkeypatch.setattr(nx.config, "warnings_to_ignore", {"cache"})
     for kind in ("zero weights", "multidigraph", "directed"):
         graph = GRAPHS[kind]()
@@ -143,12 +156,21 @@ def iterations_needed(graph: Any, implementation: str, **arguments: Any) -> int:
 
 @pytest.mark.parametrize(
     "graph",
-    [nx.complete_graph(30), nx.star_graph(20), nx.karate_club_graph(), nx.gnm_random_graph(60, 600, seed=1)],
+    [
+        nx.complete_graph(30),
+        nx.star_graph(20),
+        nx.karate_club_graph(),
+        nx.gnm_random_graph(60, 600, seed=1),
+    ],
 )
 @pytest.mark.parametrize("tol", [1e-4, 1e-9])
-def test_undirected_graphs_need_no_more_iterations_than_in_networkx(graph: nx.Graph, tol: float) -> None:
+def test_undirected_graphs_need_no_more_iterations_than_in_networkx(
+    graph: nx.Graph, tol: float
+) -> None:
     arguments = {"tol": tol, "personalization": {3: 1.0}}
-    assert iterations_needed(graph, "graphrf", **arguments) <= iterations_needed(graph, "networkx", **arguments)
+    assert iterations_needed(graph, "graphrf", **arguments) <= iterations_needed(
+        graph, "networkx", **arguments
+    )
 
 
 def test_exceptions_are_those_of_networkx() -> None:
@@ -168,7 +190,9 @@ def test_a_loose_tolerance_is_not_vacuous_on_a_large_graph() -> None:
     exact = nx.pagerank(graph, tol=1e-13, max_iter=1000, backend="networkx")
     ours = nx.pagerank(graph, tol=1e-4, backend="graphrf")
     theirs = nx.pagerank(graph, tol=1e-4, backend="networkx")
-    error, vacuous = (sum(abs(scores[node] - exact[node]) for node in graph) for scores in (ours, theirs))
+    error, vacuous = (
+        sum(abs(scores[node] - exact[node]) for node in graph) for scores in (ours, theirs)
+    )
     assert error < 1e-4 * 0.85 / 0.15
     assert vacuous > 0.1
 
@@ -186,7 +210,16 @@ def test_a_loose_tolerance_is_not_vacuous_on_a_large_graph() -> None:
         {"alpha": 0.0},
     ],
     # No ids of the graphs' addresses: the processes of xdist would not agree on them.
-    ids=["negative", "nan", "infinite", "personalization", "nstart", "dangling", "alpha 1", "alpha 0"],
+    ids=[
+        "negative",
+        "nan",
+        "infinite",
+        "personalization",
+        "nstart",
+        "dangling",
+        "alpha 1",
+        "alpha 0",
+    ],
 )
 def test_what_is_left_to_networkx_is_refused(refused: dict[str, Any]) -> None:
     arguments = {"G": nx.path_graph(3), **refused}
@@ -194,13 +227,19 @@ def test_what_is_left_to_networkx_is_refused(refused: dict[str, Any]) -> None:
         nx.pagerank(**arguments, backend="graphrf")
 
 
-# -- walks -------------------------------------------------------------------------------------------
+# -- walks -----------------------------------------------------------------------------------------
 
 
 def test_walks_are_made_when_asked_for() -> None:
     graph = named_digraph()
     exact = nx.pagerank(graph, backend="networkx", **TIGHT)
-    options = {"method": "walks", "n_walks": 4000, "seed": 3, "coupling": "iid", "estimator": "endpoints"}
+    options = {
+        "method": "walks",
+        "n_walks": 4000,
+        "seed": 3,
+        "coupling": "iid",
+        "estimator": "endpoints",
+    }
     scores = nx.pagerank(graph, backend="graphrf", **options)
     assert list(scores) == list(exact)
     assert scores != pytest.approx(exact, rel=1e-9)
@@ -219,7 +258,7 @@ def test_options_that_do_not_go_together_are_refused() -> None:
         nx.pagerank(named_digraph(), backend="graphrf", method="walks", dangling={"z": 1})
 
 
-# -- when it is chosen -------------------------------------------------------------------------------
+# -- when it is chosen -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -290,15 +329,15 @@ def test_a_converted_graph_comes_back(kind: str) -> None:
     assert backend.convert_to_nx("anything else") == "anything else"
 
 
-# -- what it imports ---------------------------------------------------------------------------------
+# -- what it imports -------------------------------------------------------------------------------
 
 
 def test_networkx_is_imported_without_the_heavy_parts(tmp_path: Path) -> None:
     code = (
         "import sys, networkx as nx; assert 'graphrf' in nx.utils.backends.backend_info;"
         "assert 'pagerank' in nx.utils.backends.backend_info['graphrf']['functions'];"
-        "heavy = {'numpy', 'scipy', 'numba', 'graphrf.graph', 'graphrf.pagerank.estimates'} & set(sys.modules);"
-        "assert not heavy, heavy"
+        "heavy = {'numpy', 'scipy', 'numba', 'graphrf.graph', 'graphrf.pagerank.estimates'} & "
+        "set(sys.modules);assert not heavy, heavy"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)

@@ -1,4 +1,6 @@
-"""The package, which is called as its function `pagerank`, and what its three ways of ranking have in common."""
+"""The package, which is called as its function `pagerank`, and what its three ways of ranking have
+in common.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_a_call_of_the_package_gives_the_exact_scores() -> None:
     actual = np.abs(result.scores - dense_pagerank(graph, 0.3)).sum()
     assert actual <= result.error_bound <= 1e-12
     assert np.array_equal(result.scores, pagerank(graph, p_halt=0.3).scores)
-    assert not np.array_equal(result.scores, grf.pagerank.estimate(graph, p_halt=0.3, seed=1).scores)
+    assert not np.array_equal(
+        result.scores, grf.pagerank.estimate(graph, p_halt=0.3, seed=1).scores
+    )
 
 
 def test_the_package_looks_like_the_function_and_travels_to_other_processes() -> None:
@@ -37,11 +41,18 @@ def test_no_module_has_the_name_of_a_function() -> None:
 
 
 def test_arguments_that_the_functions_share_have_the_same_default_and_place() -> None:
-    functions = (grf.pagerank.pagerank, grf.pagerank.estimate, grf.pagerank.refine, grf.pagerank.local_pagerank)
+    functions = (
+        grf.pagerank.pagerank,
+        grf.pagerank.estimate,
+        grf.pagerank.refine,
+        grf.pagerank.local_pagerank,
+    )
     signatures = [inspect.signature(function).parameters for function in functions]
     counts = Counter(name for signature in signatures for name in signature)
     shared = {name for name, count in counts.items() if count > 1}
     assert {"graph", "p_halt", "personalization", "seed", "n_threads", "progress"} <= shared
-    for name in shared - {"tol"}:  # exact scores have a tolerance unless told otherwise, estimates none
+    for name in shared - {
+        "tol"
+    }:  # exact scores have a tolerance unless told otherwise, estimates none
         defaults = {signature[name].default for signature in signatures if name in signature}
         assert len(defaults) == 1, (name, defaults)

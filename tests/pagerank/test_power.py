@@ -59,7 +59,7 @@ def test_bad_arguments_are_named() -> None:
         pagerank(graph, p_halt=0.0)
 
 
-# -- several vectors ---------------------------------------------------------------------------------
+# -- several vectors -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,8 @@ def test_several_vectors_are_as_they_would_be_alone(graph: grf.Graph) -> None:
 
 
 def test_vectors_that_miss_the_tolerance_are_counted_with_those_that_reach_it() -> None:
-    # The undirected star: uniform on the hub's side is slow, the stationary law itself is there at once.
+    # The undirected star: uniform on the hub's side is slow, the stationary law itself is there at
+    # once.
     graph = lopsided_graph()
     fixed = graph.degrees / graph.degrees.sum()
     with pytest.warns(UserWarning, match="after 5 iterations"):
@@ -90,17 +91,20 @@ def test_vectors_that_miss_the_tolerance_are_counted_with_those_that_reach_it() 
     assert result.scores[0] == pytest.approx(fixed, abs=1e-15)
 
 
-# -- dangling nodes, first guesses -------------------------------------------------------------------
+# -- dangling nodes, first guesses -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("personalization", [None, {"b": 1.0, "d": 2.0}])
 def test_dangling_nodes_jump_where_they_are_told(personalization: dict | None) -> None:
     graph = directed_graph()
     theirs = nx.relabel_nodes(
-        nx.from_scipy_sparse_array(graph.adjacency, create_using=nx.DiGraph), dict(enumerate("abcdefg"))
+        nx.from_scipy_sparse_array(graph.adjacency, create_using=nx.DiGraph),
+        dict(enumerate("abcdefg")),
     )
     dangling = {"e": 3.0, "g": 1.0}
-    expected = nx.pagerank(theirs, personalization=personalization, dangling=dangling, tol=1e-16, max_iter=1000)
+    expected = nx.pagerank(
+        theirs, personalization=personalization, dangling=dangling, tol=1e-16, max_iter=1000
+    )
     result = pagerank(graph, personalization=personalization, dangling=dangling)
     assert result.scores == pytest.approx([expected[node] for node in "abcdefg"], abs=1e-12)
     elsewhere = pagerank(graph, personalization=personalization)
@@ -129,7 +133,7 @@ def test_every_vector_may_have_its_first_guess() -> None:
         pagerank(graph, personalization=rows, start=[START, np.zeros(7)])
 
 
-# -- steps beyond the image of the last vector -------------------------------------------------------
+# -- steps beyond the image of the last vector -----------------------------------------------------
 
 
 UNDIRECTED = {
@@ -188,7 +192,7 @@ def test_few_iterations_have_a_true_bound_too() -> None:
         assert result.iterations == limit
 
 
-# -- large graphs, threads, extreme weights ----------------------------------------------------------
+# -- large graphs, threads, extreme weights --------------------------------------------------------
 
 
 def test_threads_do_not_change_a_bit() -> None:
@@ -202,13 +206,18 @@ def test_threads_do_not_change_a_bit() -> None:
     starts[1, 5] = 100 * n
     for graph in (weighted, unit):
         for personalization in (None, starts):
-            one, three = (pagerank(graph, personalization=personalization, tol=1e-4, n_threads=k) for k in (1, 3))
+            one, three = (
+                pagerank(graph, personalization=personalization, tol=1e-4, n_threads=k)
+                for k in (1, 3)
+            )
             assert np.array_equal(one.scores, three.scores)
             assert one.residual == three.residual
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e300])
-@pytest.mark.parametrize("graph", [directed_graph(), lopsided_graph()], ids=["directed", "undirected"])
+@pytest.mark.parametrize(
+    "graph", [directed_graph(), lopsided_graph()], ids=["directed", "undirected"]
+)
 def test_weights_of_any_size_give_the_same_scores(graph: grf.Graph, scale: float) -> None:
     scaled = grf.Graph(graph.adjacency * scale, directed=graph.directed)
     assert np.abs(pagerank(scaled).scores - pagerank(graph).scores).sum() < 1e-13

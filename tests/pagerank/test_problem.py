@@ -1,4 +1,6 @@
-"""The question of PageRank: personalisation, one vector or several, and where dangling nodes jump to."""
+"""The question of PageRank: personalisation, one vector or several, and where dangling nodes jump
+to.
+"""
 
 from __future__ import annotations
 
@@ -71,25 +73,56 @@ def test_a_single_row_is_several_vectors_too() -> None:
 @pytest.mark.parametrize(
     ("bad", "error", "message"),
     [
-        (np.array([[1.0] * 7, [1, 1, -2, 1, 1, 1, 1]]), ValueError, r"`personalization\[1\]` must not be neg"),
-        (np.array([[1.0] * 7, [0] * 7]), ValueError, r"`personalization\[1\]` must have a positive value"),
-        (np.array([[1.0] * 7, [np.nan] * 7]), ValueError, r"`personalization\[1\]` must be finite, got nan"),
-        (sp.csr_array(np.array([[1.0] * 7, [0, 0, 0, 0, -1.0, 0, 0]])), ValueError,
-         r"`personalization\[1\]` must not be negative, got -1 at position 4"),
-        (sp.csr_array(np.array([[0.0] * 7, [1] * 7])), ValueError, r"`personalization\[0\]` must have a positive"),
+        (
+            np.array([[1.0] * 7, [1, 1, -2, 1, 1, 1, 1]]),
+            ValueError,
+            r"`personalization\[1\]` must not be neg",
+        ),
+        (
+            np.array([[1.0] * 7, [0] * 7]),
+            ValueError,
+            r"`personalization\[1\]` must have a positive value",
+        ),
+        (
+            np.array([[1.0] * 7, [np.nan] * 7]),
+            ValueError,
+            r"`personalization\[1\]` must be finite, got nan",
+        ),
+        (
+            sp.csr_array(np.array([[1.0] * 7, [0, 0, 0, 0, -1.0, 0, 0]])),
+            ValueError,
+            r"`personalization\[1\]` must not be negative, got -1 at position 4",
+        ),
+        (
+            sp.csr_array(np.array([[0.0] * 7, [1] * 7])),
+            ValueError,
+            r"`personalization\[0\]` must have a positive",
+        ),
         (sp.csr_array((2, 6)), ValueError, r"must have shape \(n, 7\) with n > 0, got \(2, 6\)"),
         (sp.csr_array(np.ones((1, 7)) * 1j), TypeError, "real sparse matrix of shape"),
         (np.ones((0, 7)), ValueError, r"must have shape \(n, 7\) with n > 0, got \(0, 7\)"),
         (np.ones((2, 6)), ValueError, r"must have shape \(n, 7\) with n > 0, got \(2, 6\)"),
-        ([{"a": 1.0}, {"z": 1.0}], ValueError, r"keys of `personalization\[1\]` must be nodes of the graph"),
-        ([{"a": 1.0}, {"b": -1.0}], ValueError, r"personalization\[1\]` must not be negative, got -1 at position"),
+        (
+            [{"a": 1.0}, {"z": 1.0}],
+            ValueError,
+            r"keys of `personalization\[1\]` must be nodes of the graph",
+        ),
+        (
+            [{"a": 1.0}, {"b": -1.0}],
+            ValueError,
+            r"personalization\[1\]` must not be negative, got -1 at position",
+        ),
         ([{"a": 1.0}, {"b": "x"}], TypeError, r"`personalization\[1\]\['b'\]` must be a number"),
         ([{"a": 1.0}, {}], ValueError, r"`personalization\[1\]` must have a positive value"),
-        ([{"a": 1.0}, [1.0] * 7], TypeError, "must hold mappings only, or numbers only, got a list"),
+        (
+            [{"a": 1.0}, [1.0] * 7],
+            TypeError,
+            "must hold mappings only, or numbers only, got a list",
+        ),
         ([[1.0], [1.0, 2.0]], ValueError, "`personalization` must be rectangular"),
         ("abc", TypeError, "must be a mapping of nodes to values or an array"),
     ],
-)  # fmt: skip
+)
 def test_errors_name_the_row(bad: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         vectors_of(directed_graph(), bad)
@@ -106,7 +139,9 @@ def test_integer_keys_are_names_where_a_name_is_an_integer() -> None:
     graph = grf.Graph(np.ones((3, 3)), nodes=[2, 0, "x"])
     assert np.array_equal(make_problem(graph, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
     assert np.array_equal(make_problem(graph, 0.15, [0.0, 0.0, 1.0]).start, [0.0, 0.0, 1.0])
-    with pytest.raises(ValueError, match="keys of `personalization` must be nodes of the graph, got 1"):
+    with pytest.raises(
+        ValueError, match="keys of `personalization` must be nodes of the graph, got 1"
+    ):
         make_problem(graph, 0.15, {1: 1.0})
     numpys = grf.Graph(np.ones((3, 3)), nodes=list(np.array([2, 0, 1])))
     assert np.array_equal(make_problem(numpys, 0.15, {2: 1.0}).start, [1.0, 0.0, 0.0])
@@ -115,7 +150,9 @@ def test_integer_keys_are_names_where_a_name_is_an_integer() -> None:
 def test_dangling_nodes_jump_to_the_personalisation_unless_told_otherwise() -> None:
     graph = directed_graph()
     assert make_problem(graph, 0.15, None).jump is None
-    assert np.array_equal(make_problem(graph, 0.15, None, {"b": 2.0, "c": 6.0}).jump, [0, 0.25, 0.75, 0, 0, 0, 0])
+    assert np.array_equal(
+        make_problem(graph, 0.15, None, {"b": 2.0, "c": 6.0}).jump, [0, 0.25, 0.75, 0, 0, 0, 0]
+    )
     with pytest.raises(ValueError, match=r"`dangling` must have shape \(7,\), got \(3,\)"):
         make_problem(graph, 0.15, None, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="`dangling` must have a positive value"):
@@ -143,10 +180,19 @@ def test_series_are_aligned_by_their_labels(argument: str) -> None:
         np.testing.assert_array_equal(rank(same), expected)
     np.testing.assert_array_equal(rank(own[:1]), rank({"b": 1.0}))
     for wrong, message in (
-        (own.rename({"a": "z"}), f"keys of `{argument}` must be nodes of the graph, got 'z'; .* 'hub', 'a', 'b'"),
-        (pandas.Series([1.0, 2.0]), f"`{argument}` has the labels 0, 1, and the rows have 'hub', 'a'"),
+        (
+            own.rename({"a": "z"}),
+            f"keys of `{argument}` must be nodes of the graph, got 'z'; .* 'hub', 'a', 'b'",
+        ),
+        (
+            pandas.Series([1.0, 2.0]),
+            f"`{argument}` has the labels 0, 1, and the rows have 'hub', 'a'",
+        ),
         (pandas.concat([own, own]), f"`{argument}` must name every node once, got 'b', 'hub'"),
-        (pandas.DataFrame({"x": own, "y": own}), f"`{argument}` must be one vector .* shape .3, 2."),
+        (
+            pandas.DataFrame({"x": own, "y": own}),
+            f"`{argument}` must be one vector .* shape .3, 2.",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             rank(wrong)
@@ -156,9 +202,12 @@ def test_several_series_are_aligned_and_numbers_that_may_be_names_refused() -> N
     pandas = pytest.importorskip("pandas")
     own = pandas.Series([1.0, 2.0, 3.0], ["b", "hub", "a"])
     expected = grf.pagerank(STAR, personalization=[[2.0, 3.0, 1.0], [0.0, 0.0, 1.0]]).scores
-    np.testing.assert_array_equal(grf.pagerank(STAR, personalization=[own, own[:1]]).scores, expected)
+    np.testing.assert_array_equal(
+        grf.pagerank(STAR, personalization=[own, own[:1]]).scores, expected
+    )
     walked = [
-        grf.pagerank.estimate(STAR, personalization=v, seed=1, n_walks=8).scores for v in (own, [2.0, 3.0, 1.0])
+        grf.pagerank.estimate(STAR, personalization=v, seed=1, n_walks=8).scores
+        for v in (own, [2.0, 3.0, 1.0])
     ]
     np.testing.assert_array_equal(*walked)
     moved = grf.Graph(STAR.adjacency, nodes=[2, 0, 1])
@@ -177,7 +226,9 @@ def test_huge_and_tiny_values_keep_their_proportions() -> None:
     "rank", [grf.pagerank, grf.pagerank.estimate, grf.pagerank.refine, grf.pagerank.local_pagerank]
 )
 def test_the_alpha_of_networkx_is_answered_with_the_p_halt_that_it_is(rank: Any) -> None:
-    with pytest.raises(TypeError, match=r"networkx's alpha is 1 - p_halt: pass p_halt=0\.15$") as caught:
+    with pytest.raises(
+        TypeError, match=r"networkx's alpha is 1 - p_halt: pass p_halt=0\.15$"
+    ) as caught:
         rank(directed_graph(), alpha=0.85)
     assert caught.value.argument == "alpha"  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match=r"networkx's alpha is 1 - p_halt$"):

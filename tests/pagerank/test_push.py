@@ -1,4 +1,6 @@
-"""The loops of local PageRank: what pushing keeps exactly, what walks keep on average, and their error bound."""
+"""The loops of local PageRank: what pushing keeps exactly, what walks keep on average, and their
+error bound.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ GRAPHS = [directed_graph, lopsided_graph, plain_star]
 
 
 def halting_laws(graph: grf.Graph, source: int, p_halt: float) -> np.ndarray:
-    """Row u: where the chain that starts at u halts, if it jumps to `source` from dangling nodes."""
+    """Row u: where the chain that starts at u halts, if it jumps to `source` from
+    dangling nodes.
+    """
     chain = transition_matrix(graph)
     chain[chain.sum(axis=1) == 0, source] = 1.0
     return p_halt * np.linalg.inv(np.eye(graph.n_nodes) - (1 - p_halt) * chain)
@@ -78,7 +82,9 @@ def test_the_table_of_touched_nodes_grows_and_keeps_every_node() -> None:
     # Pushing obeys p r = p e_s - (I - (1 - p) P^T) reserve.
     chain = transition_matrix(graph)
     start = np.arange(graph.n_nodes) == 5
-    assert 0.15 * residual == pytest.approx(0.15 * start - reserve + 0.85 * chain.T @ reserve, abs=1e-13)
+    assert 0.15 * residual == pytest.approx(
+        0.15 * start - reserve + 0.85 * chain.T @ reserve, abs=1e-13
+    )
     for row in range(used):
         word = table.slots[node_table.place_of(table.slots, np.uint64(table.nodes[row]))]
         assert word == (np.uint64(table.nodes[row]) << np.uint64(32)) | np.uint64(row + 1)
@@ -86,7 +92,7 @@ def test_the_table_of_touched_nodes_grows_and_keeps_every_node() -> None:
     assert not table.slots.any()
 
 
-# -- walks ---------------------------------------------------------------------------------------------------
+# -- walks -----------------------------------------------------------------------------------------
 
 
 def scores_by_walks(
@@ -105,7 +111,10 @@ def scores_by_walks(
 def draws(graph: grf.Graph, p_halt: float, onto: np.ndarray) -> Callable[[int, int], np.ndarray]:
     def draw(index: int, n: int) -> np.ndarray:
         return np.array(
-            [scores_by_walks(graph, 0, p_halt, 0.1, 100.0, index * 2**32 + i) @ onto for i in range(n)]
+            [
+                scores_by_walks(graph, 0, p_halt, 0.1, 100.0, index * 2**32 + i) @ onto
+                for i in range(n)
+            ]
         )
 
     return draw
@@ -135,11 +144,13 @@ def test_a_halting_probability_five_percent_off_fails(make_graph: Callable[[], g
         assert_unbiased(draws(graph, 1.05 * 0.15, onto), truth, n0=1000)
 
 
-# -- the bound on the error of walks -------------------------------------------------------------------------
+# -- the bound on the error of walks ---------------------------------------------------------------
 
 
 def transform(a: np.ndarray, p_halt: float, back: float) -> np.ndarray:
-    """(E exp(a X) - 1) / E X for X = p V, where V is 0, or geometric with probability `back` of one more."""
+    """(E exp(a X) - 1) / E X for X = p V, where V is 0, or geometric with probability `back` of one
+    more.
+    """
     mean = p_halt / (1 - back)
     return (np.exp(a * p_halt) * (1 - back) / (1 - back * np.exp(a * p_halt)) - 1) / mean
 
@@ -176,7 +187,9 @@ def test_no_node_is_returned_to_more_often_than_the_spread_assumes(
 
 
 def pairs_graph(n_pairs: int) -> grf.Graph:
-    """A source and closed pairs of nodes: nodes 1 .. n_pairs are returned to as often as can be without loops."""
+    """A source and closed pairs of nodes: nodes 1 .. n_pairs are returned to as often as can be
+    without loops.
+    """
     adjacency = np.zeros((2 * n_pairs + 1, 2 * n_pairs + 1))
     first = np.arange(1, n_pairs + 1)
     adjacency[0, first] = 1.0
@@ -192,10 +205,15 @@ def test_walks_miss_a_score_as_rarely_as_stated_and_a_quarter_of_them_more_often
     graph = pairs_graph(20)
     truth = halting_laws(graph, 0, p_halt)[0, 1:21]
     epsilon, failure = 0.5, 0.1
-    density = push.walk_density(epsilon, truth[0], failure, visit_variance_bound(p_halt, 0.0)) / fewer
-    scores = np.array([scores_by_walks(graph, 0, p_halt, 1.0, density, key)[1:21] for key in range(200)])
+    density = (
+        push.walk_density(epsilon, truth[0], failure, visit_variance_bound(p_halt, 0.0)) / fewer
+    )
+    scores = np.array(
+        [scores_by_walks(graph, 0, p_halt, 1.0, density, key)[1:21] for key in range(200)]
+    )
     missed = np.abs(scores - truth) > epsilon * truth
-    # One pair's walks hardly depend on another's, so rates over keys have this standard error at most.
+    # One pair's walks hardly depend on another's, so rates over keys have this standard error at
+    # most.
     error = missed.mean(axis=1).std(ddof=1) / np.sqrt(200)
     if fewer == 1:
         assert missed.mean() + 5 * error < failure
@@ -203,7 +221,7 @@ def test_walks_miss_a_score_as_rarely_as_stated_and_a_quarter_of_them_more_often
         assert missed.mean() - 5 * error > failure
 
 
-# -- the best ------------------------------------------------------------------------------------------------
+# -- the best --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [1, 50, 500])

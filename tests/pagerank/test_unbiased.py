@@ -1,9 +1,10 @@
-"""Every estimator with every coupling has the exact mean, on projections along which mistakes would show.
+"""Every estimator with every coupling has the exact mean, on projections along which mistakes would
+show.
 
-The measure x of walks that are lost at dangling nodes is tested (scores are x / sum(x), and sum(x) = 1 without
-dangling nodes): its estimates are linear in the counts, so their means are exact. The smallest bias found
-here: p_halt off by 5 %, weights ignored, a dangling node given the self-loop of the kernel convention; each is
-shown to fail.
+The measure x of walks that are lost at dangling nodes is tested (scores are x / sum(x), and sum(x)
+= 1 without dangling nodes): its estimates are linear in the counts, so their means are exact. The
+smallest bias found here: p_halt off by 5 %, weights ignored, a dangling node given the self-loop of
+the kernel convention; each is shown to fail.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ SCHEMES = [
     ("visits", THREE),
     ("visits", "pooled"),
 ]
-IDS = [f"{estimator}-{coupling if isinstance(coupling, str) else 'three'}" for estimator, coupling in SCHEMES]
+IDS = [
+    f"{estimator}-{coupling if isinstance(coupling, str) else 'three'}"
+    for estimator, coupling in SCHEMES
+]
 # Negative controls: one of each loop, and of both estimators.
 CONTROLS = SCHEMES[::3]
 P_HALT = 0.15
@@ -84,7 +88,9 @@ def test_directed_graph_with_dangling_nodes_and_personalisation(
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), CONTROLS, ids=IDS[::3])
-def test_unweighted_graph(estimator: str, coupling: str | grf.sampling.Coupling, plain_graph: grf.Graph) -> None:
+def test_unweighted_graph(
+    estimator: str, coupling: str | grf.sampling.Coupling, plain_graph: grf.Graph
+) -> None:
     problem = make_problem(plain_graph, 0.4, None)
     assert_unbiased(measures(problem, estimator, coupling), expected(problem), n0=500)
 
@@ -105,7 +111,9 @@ def test_ignored_weights_fail(estimator: str, coupling: str | grf.sampling.Coupl
     wrong = make_problem(grf.Graph(problem.graph.adjacency != 0), P_HALT, None)
     draw = measures(wrong, estimator, coupling)
     with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(draw, lossy_measure(problem.graph, P_HALT) @ projections(wrong.graph), n0=500)
+        assert_unbiased(
+            draw, lossy_measure(problem.graph, P_HALT) @ projections(wrong.graph), n0=500
+        )
 
 
 @pytest.mark.parametrize(("estimator", "coupling"), [("endpoints", "iid"), ("visits", "pooled")])
@@ -117,11 +125,15 @@ def test_after_exact_steps_too(estimator: str, coupling: str) -> None:
     def draw(index: int, n: int, *, exact_steps: int = 3, p_halt: float = P_HALT) -> np.ndarray:
         asked = dataclasses.replace(problem, p_halt=p_halt)
         walks = Walks(asked, law, estimator, index, 1, exact_steps=exact_steps)
-        return np.array([measure / weight @ onto for measure, weight, _ in walks.measures(16 * n, n)])
+        return np.array(
+            [measure / weight @ onto for measure, weight, _ in walks.measures(16 * n, n)]
+        )
 
     assert_unbiased(draw, expected(problem), n0=500)
     with pytest.raises(AssertionError, match="biased"):
-        assert_unbiased(lambda index, n: draw(index, n, p_halt=1.05 * P_HALT), expected(problem), n0=500)
+        assert_unbiased(
+            lambda index, n: draw(index, n, p_halt=1.05 * P_HALT), expected(problem), n0=500
+        )
 
 
 @pytest.mark.parametrize("estimator", ["endpoints", "visits"])

@@ -1,4 +1,6 @@
-"""PageRank on an edited graph: bit for bit that of walks made anew, and only walks that met the edit are made."""
+"""PageRank on an edited graph: bit for bit that of walks made anew, and only walks that met the
+edit are made.
+"""
 
 import pickle
 
@@ -16,7 +18,9 @@ COUPLINGS = ["iid", "antithetic", "sigma", "stratified", shipped_coupling(0.3)]
 
 
 def _graphs(directed, weighted):
-    """Before and after edges are removed, added, and where there are weights changed; some nodes are dangling."""
+    """Before and after edges are removed, added, and where there are weights changed; some nodes
+    are dangling.
+    """
     rng = np.random.default_rng(3)
     src, dst = rng.integers(0, N, (2, N))
     weights = rng.random(N) + 0.5 if weighted else np.ones(N)
@@ -57,8 +61,15 @@ def test_an_updated_result_is_that_of_walks_made_anew(coupling, directed, weight
 
 def test_personalised_walks_follow():
     before, after = _graphs(False, True)
-    options = {"coupling": "iid", "personalization": {3: 1.0, 250: 2.5, 40: 1.0}, "n_walks": 50, "seed": 1}
-    _assert_same(estimate(before, keep_walks=True, **options).updated(after), estimate(after, **options))
+    options = {
+        "coupling": "iid",
+        "personalization": {3: 1.0, 250: 2.5, 40: 1.0},
+        "n_walks": 50,
+        "seed": 1,
+    }
+    _assert_same(
+        estimate(before, keep_walks=True, **options).updated(after), estimate(after, **options)
+    )
 
 
 def test_a_long_chain_of_edits_and_only_sources_that_met_them(monkeypatch):
@@ -82,7 +93,9 @@ def test_weights_that_become_unequal_change_every_walk():
     matrix[0, 1] = matrix[1, 0] = 2.0
     after = grf.Graph(matrix.tocsr())
     options = {"coupling": "iid", "seed": 2}
-    _assert_same(estimate(before, keep_walks=True, **options).updated(after), estimate(after, **options))
+    _assert_same(
+        estimate(before, keep_walks=True, **options).updated(after), estimate(after, **options)
+    )
 
 
 @pytest.mark.parametrize(

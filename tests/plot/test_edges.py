@@ -1,4 +1,6 @@
-"""Values on edges: lines as they are given, values by their labels, and the aspect of maps in degrees."""
+"""Values on edges: lines as they are given, values by their labels, and the aspect of maps in
+degrees.
+"""
 
 import networkx as nx
 import numpy as np
@@ -17,7 +19,9 @@ def drawn(ax):
 
 
 def test_lines_have_their_geometry_and_values():
-    ax = plot.plot_edges([[[0, 0], [1, 0]], BEND, [[1, 1], [0, 1]]], [3.0, np.nan, 5.0], label="speed (km/h)")
+    ax = plot.plot_edges(
+        [[[0, 0], [1, 0]], BEND, [[1, 1], [0, 1]]], [3.0, np.nan, 5.0], label="speed (km/h)"
+    )
     lines, values = drawn(ax)
     np.testing.assert_array_equal(values, [3.0, 5.0])
     np.testing.assert_array_equal(lines[1], [[1, 1], [0, 1]])
@@ -56,15 +60,22 @@ def test_edges_of_a_graph_and_of_its_map_are_the_same():
             np.testing.assert_array_equal(colours, [30.0, 50.0])
             np.testing.assert_array_equal(shown[1], BEND)
     for source in (graph, table):  # by labels, in whatever order
-        np.testing.assert_array_equal(drawn(plot.plot_edges(source, table["speed"].iloc[::-1]))[1], [30.0, 50.0])
+        np.testing.assert_array_equal(
+            drawn(plot.plot_edges(source, table["speed"].iloc[::-1]))[1], [30.0, 50.0]
+        )
         with pytest.raises(
-            ValueError, match=r"labels of the edges, such as \(0, 1, 0\), got no value for \(0, 1, 0\)"
+            ValueError,
+            match=r"labels of the edges, such as \(0, 1, 0\), got no value for \(0, 1, 0\)",
         ):
             plot.plot_edges(source, table["speed"].reset_index(drop=True))
 
 
 def test_two_directions_are_drawn_beside_one_another_each_on_its_right():
-    there, back, other = [[0.0, 0.0], [0.0, 10.0]], [[0.0, 10.0], [0.0, 0.0]], [[0.0, 0.0], [5.0, 0.0]]
+    there, back, other = (
+        [[0.0, 0.0], [0.0, 10.0]],
+        [[0.0, 10.0], [0.0, 0.0]],
+        [[0.0, 0.0], [5.0, 0.0]],
+    )
     lines, _ = drawn(plot.plot_edges([there, back, other], [1.0, 2.0, 3.0]))
     assert lines[0][0, 0] == lines[0][1, 0] > 0 > lines[1][0, 0] == -lines[0][0, 0]
     np.testing.assert_array_equal(lines[2], other)
@@ -73,7 +84,12 @@ def test_two_directions_are_drawn_beside_one_another_each_on_its_right():
     bent = [[0.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 4.0]]
     moved, _ = drawn(plot.plot_edges([bent, bent[::-1]], [1.0, 2.0]))
     assert np.isfinite(moved[0]).all()
-    assert (moved[0][0, 0], moved[0][0, 1] < 0, moved[0][-1, 0] > 4, moved[0][-1, 1]) == (0, True, True, 4)
+    assert (moved[0][0, 0], moved[0][0, 1] < 0, moved[0][-1, 0] > 4, moved[0][-1, 1]) == (
+        0,
+        True,
+        True,
+        4,
+    )
 
 
 def test_the_more_edges_the_thinner():
@@ -84,7 +100,9 @@ def test_the_more_edges_the_thinner():
         ax = plot.plot_edges(graph, np.ones(graph.size()))
         nodes = [[u // n, u % n] for u in graph]
         points = plot.plot_graph_signal(nodes, list(graph.edges), np.ones(n * n))
-        widths.append([*ax.collections[1].get_linewidths(), *points.collections[1].get_linewidths()])
+        widths.append(
+            [*ax.collections[1].get_linewidths(), *points.collections[1].get_linewidths()]
+        )
     assert (np.diff(widths, axis=0) < 0).all(), widths
     assert np.min(widths) >= 0.3
 
@@ -145,7 +163,11 @@ def test_what_a_map_says_of_its_coordinates_is_believed():
     ("lines", "values", "said"),
     [
         ([BEND], [1.0, 2.0], r"`values` must have one entry per edge, shape \(1,\), got \(2,\)"),
-        ([[[0, 0]]], [1.0], r"must have coordinates of shape \(n, 2\) for each edge, got \(1, 2\) at edge 0"),
+        (
+            [[[0, 0]]],
+            [1.0],
+            r"must have coordinates of shape \(n, 2\) for each edge, got \(1, 2\) at edge 0",
+        ),
         (3, [1.0], "`lines` must be a GeoDataFrame of lines, a networkx graph"),
         (nx.Graph([(0, 1)]), [1.0], r"whose nodes have x and y, but edge \(0, 1\) has neither"),
     ],

@@ -17,7 +17,9 @@ from graphrf import plot
 PLACES = np.array([[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.5], [-121.2, 60.1]])
 TOWN = grf.from_edges(["harbour", "<market>", "mill"], ["<market>", "mill", "farm"])
 SPEED, SPREAD = np.array([30.0, 35.0, np.nan, 45.0]), np.array([0.5, 1.0, 2.0, 4.0])
-VERTICES = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+VERTICES = np.array(
+    [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
+)
 FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 
 
@@ -50,7 +52,13 @@ class Page(HTMLParser):
 
 def test_a_map_has_its_values_names_and_buttons():
     figure = plot.interactive_map(
-        PLACES, TOWN, SPEED, SPREAD, observed=[30.0, np.nan, np.nan, np.nan], label="speed (km/h)", geographic=True
+        PLACES,
+        TOWN,
+        SPEED,
+        SPREAD,
+        observed=[30.0, np.nan, np.nan, np.nan],
+        label="speed (km/h)",
+        geographic=True,
     )
     marks = [trace for trace in figure.data if trace.mode == "markers"]
     np.testing.assert_array_equal(marks[0].marker.color, [30.0, 35.0, 45.0])
@@ -81,7 +89,9 @@ def test_a_road_has_the_colour_of_the_mean_of_its_ends():
 
 
 def test_faces_and_vertices_have_their_values_and_text():
-    figure = plot.interactive_mesh(VERTICES, FACES, [1.0, np.nan, 3.0, 4.0], names=list("abcd"), label="heat")
+    figure = plot.interactive_mesh(
+        VERTICES, FACES, [1.0, np.nan, 3.0, 4.0], names=list("abcd"), label="heat"
+    )
     valued, pale = figure.data
     assert valued.intensitymode == pale.intensitymode == "cell"
     np.testing.assert_array_equal(valued.intensity, [1.0, 3.0, 4.0])
@@ -97,7 +107,9 @@ def test_faces_and_vertices_have_their_values_and_text():
 
 @pytest.mark.parametrize(("up", "above"), [("z", (0, 0, 1)), ("y", (0, 1, 0)), ("-x", (-1, 0, 0))])
 def test_the_camera_stands_upright(up, above):
-    camera = plot.interactive_mesh(VERTICES, FACES, np.ones(4), view=(90.0, 0.0), up=up).layout.scene.camera
+    camera = plot.interactive_mesh(
+        VERTICES, FACES, np.ones(4), view=(90.0, 0.0), up=up
+    ).layout.scene.camera
     np.testing.assert_allclose([camera.up.x, camera.up.y, camera.up.z], above)
     eye = np.array([camera.eye.x, camera.eye.y, camera.eye.z])
     np.testing.assert_allclose(eye / np.linalg.norm(eye), above, atol=1e-12)  # it looks down
@@ -110,7 +122,9 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
     page = Page(text)
     assert (page.open, page.fetched, page.title) == ([], [], "A <town>")
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
-    data = json.loads(re.search(r"Plotly\.newPlot\(\s*\"[\w-]+\",\s*(\[.*?\])\s*,\s*\{\"", text, re.DOTALL)[1])
+    data = json.loads(
+        re.search(r"Plotly\.newPlot\(\s*\"[\w-]+\",\s*(\[.*?\])\s*,\s*\{\"", text, re.DOTALL)[1]
+    )
     assert any(trace.get("text") and "harbour" in trace["text"][0] for trace in data)
     assert '"scrollZoom": true' in text
 
@@ -118,7 +132,10 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: plot.interactive_map(PLACES, TOWN, SPEED[:2]), r"one entry per node, shape \(4,\), got \(2,\)"),
+        (
+            lambda: plot.interactive_map(PLACES, TOWN, SPEED[:2]),
+            r"one entry per node, shape \(4,\), got \(2,\)",
+        ),
         (
             lambda: plot.interactive_map(PLACES[:3], TOWN, SPEED[:3]),
             "`edges` must be a graph with a node for each",
@@ -127,7 +144,10 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
             lambda: plot.interactive_map(PLACES, TOWN, SPEED, names=["a"]),
             "`names` must have one per node, 4, got 1",
         ),
-        (lambda: plot.interactive_map(PLACES, TOWN, SPEED, path="a.png"), r"`path` must end in \.html"),
+        (
+            lambda: plot.interactive_map(PLACES, TOWN, SPEED, path="a.png"),
+            r"`path` must end in \.html",
+        ),
         (
             lambda: plot.interactive_mesh(VERTICES, FACES, np.ones(4), np.ones(5)),
             "`deviation` must have one entry per face, as `values` has",

@@ -40,8 +40,16 @@ def test_a_vtk_file_has_points_polygons_and_their_data(tmp_path):
     ("name", "values", "message"),
     [
         ("part.stl", {"mean": MEAN}, r"`path` must end in \.ply or \.vtk, got .*part\.stl"),
-        ("part.ply", {"a mean": MEAN}, "`values` must have names without white space, got 'a mean'"),
-        ("part.ply", {"mean": MEAN[:2]}, r"for each vertex \(4\) or face \(3\), got shape \(2,\) for 'mean'"),
+        (
+            "part.ply",
+            {"a mean": MEAN},
+            "`values` must have names without white space, got 'a mean'",
+        ),
+        (
+            "part.ply",
+            {"mean": MEAN[:2]},
+            r"for each vertex \(4\) or face \(3\), got shape \(2,\) for 'mean'",
+        ),
     ],
 )
 def test_what_no_file_can_have_is_refused_before_it_is_written(tmp_path, name, values, message):

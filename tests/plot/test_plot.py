@@ -33,7 +33,9 @@ def every_figure():
     return {
         "mesh": plot.plot_mesh(VERTICES, FACES, np.arange(4.0)),
         "reliability": plot.plot_reliability({"classifier": [[0.6, 0.55], [0.9, 0.92]]}),
-        "map": plot.plot_graph_signal(coordinates, [[0, 1], [1, 2]], [1.0, np.nan, 2.0], geographic=True),
+        "map": plot.plot_graph_signal(
+            coordinates, [[0, 1], [1, 2]], [1.0, np.nan, 2.0], geographic=True
+        ),
     }
 
 
@@ -48,7 +50,9 @@ def test_figures_are_drawn_into_given_axes():
     assert plot.plot_reliability({"a": [[0.5, 0.6]]}, ax=ax) is ax
 
 
-def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_it_is_imported(tmp_path):
+def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_it_is_imported(
+    tmp_path,
+):
     code = (
         "import sys, matplotlib; before = matplotlib.rcParams._get_backend_or_none()\n"
         "import numpy as np, graphrf; plot = graphrf.plot\n"
@@ -62,7 +66,9 @@ def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_
         "figure = plot.plot_map_posterior(np.eye(2), [[0, 1]], [1.0, 2.0], [1.0, 1.0])\n"
         "assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure, figure]\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "figure.png")], check=True, timeout=300)
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "figure.png")], check=True, timeout=300
+    )
 
 
 def test_a_closed_mesh_shows_only_the_faces_that_look_at_the_viewer():
@@ -97,9 +103,17 @@ def test_values_of_vertices_are_averaged_over_the_faces():
     values = np.array([0.0, 3.0, 6.0, 9.0, np.nan])
     shown = {"view": (28.0, -60.0), "limits": (0.0, 9.0)}
     of_vertices = plot.plot_mesh(vertices, FACES, values, **shown).collections[0].get_facecolor()
-    of_faces = plot.plot_mesh(vertices, FACES, [3.0, 4.0, 5.0, 6.0], **shown).collections[0].get_facecolor()
+    of_faces = (
+        plot.plot_mesh(vertices, FACES, [3.0, 4.0, 5.0, 6.0], **shown)
+        .collections[0]
+        .get_facecolor()
+    )
     np.testing.assert_array_equal(of_vertices, of_faces)
-    said = plot.plot_mesh(VERTICES, FACES, values[:4], on="vertices", **shown).collections[0].get_facecolor()
+    said = (
+        plot.plot_mesh(VERTICES, FACES, values[:4], on="vertices", **shown)
+        .collections[0]
+        .get_facecolor()
+    )
     np.testing.assert_array_equal(said, of_faces)
 
 
@@ -119,7 +133,11 @@ def test_faces_without_a_value_are_grey():
     ax = plot.plot_mesh(VERTICES, FACES[3:], [np.nan], limits=(0.0, 1.0))
     red, green, blue, _ = ax.collections[0].get_facecolor()[0]
     assert red == green == blue
-    seen = plot.plot_mesh(VERTICES, FACES[3:], [0.0], limits=(0.0, 1.0)).collections[0].get_facecolor()[0]
+    seen = (
+        plot.plot_mesh(VERTICES, FACES[3:], [0.0], limits=(0.0, 1.0))
+        .collections[0]
+        .get_facecolor()[0]
+    )
     shade = seen[:3] / np.array(colormaps["viridis"](0.0))[:3]
     assert np.ptp(shade) < 1e-9
     assert 0.72 <= shade[0] <= 1.0
@@ -153,7 +171,9 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
     mean, deviation = np.arange(4.0), np.array([0.1, 0.2, 0.3, 0.4])
     truth, observed = np.array([0.0, 1.0, 2.0, 7.0]), np.array([np.nan, 1.0, np.nan, np.nan])
     given = {"truth": truth, "observed": observed} if with_truth else {}
-    figure = plot.plot_map_posterior(np.eye(4)[:, :2], [[0, 1]], mean, deviation, label="speed (mph)", **given)
+    figure = plot.plot_map_posterior(
+        np.eye(4)[:, :2], [[0, 1]], mean, deviation, label="speed (mph)", **given
+    )
     maps = [ax for ax in figure.axes if ax.get_title()]
     names = ["truth", "observed", "posterior mean"] if with_truth else ["posterior mean"]
     assert [ax.get_title() for ax in maps] == [*names, "standard deviation"]
@@ -168,14 +188,19 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
 
 def test_few_values_far_beyond_the_others_do_not_stretch_the_colours():
     mean = np.append(np.linspace(0.0, 1.0, 199), 50.0)
-    figure = plot.plot_map_posterior(np.random.default_rng(0).random((200, 2)), [], mean, np.ones(200))
+    figure = plot.plot_map_posterior(
+        np.random.default_rng(0).random((200, 2)), [], mean, np.ones(200)
+    )
     low, high = figure.axes[0].collections[2].get_clim()
     assert (0.0 <= low < 0.05, 0.95 < high <= 1.0) == (True, True)
 
 
 def test_a_posterior_fills_a_given_figure():
     figure = Figure(layout="constrained")
-    assert plot.plot_mesh_posterior(VERTICES, FACES, np.arange(4.0), np.ones(4), figure=figure) is figure
+    assert (
+        plot.plot_mesh_posterior(VERTICES, FACES, np.arange(4.0), np.ones(4), figure=figure)
+        is figure
+    )
     assert len(figure.axes) == 4  # two meshes, two colour bars
     rendered(figure.axes[0])
 
@@ -184,9 +209,17 @@ def test_a_posterior_is_drawn_into_given_axes_with_the_callers_words():
     axes = Figure(layout="constrained").subplots(1, 3)
     mean, spread = np.arange(4.0), np.ones(4)
     figure = plot.plot_mesh_posterior(
-        VERTICES, FACES, mean, spread, observed=mean, ax=axes, titles=["seen", "fitted", "unsure"],
-        deviation_label="sd (K)", label="heat (K)", limits=(0.0, 2.0),
-    )  # fmt: skip
+        VERTICES,
+        FACES,
+        mean,
+        spread,
+        observed=mean,
+        ax=axes,
+        titles=["seen", "fitted", "unsure"],
+        deviation_label="sd (K)",
+        label="heat (K)",
+        limits=(0.0, 2.0),
+    )
     assert figure is axes[0].figure
     assert [ax.get_title() for ax in axes] == ["seen", "fitted", "unsure"]
     bars = figure.axes[3:]
@@ -234,18 +267,27 @@ def test_titles_and_labels_lie_within_the_figure(width, tall):
             label="temperature (K)",
         )
         map_of_roads = plot.plot_map_posterior(
-            [[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]], [[0, 1], [1, 2]], np.arange(3.0), np.ones(3),
-            geographic=True, label="the speed of cars in the morning (km/h)",
-        )  # fmt: skip
+            [[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]],
+            [[0, 1], [1, 2]],
+            np.arange(3.0),
+            np.ones(3),
+            geographic=True,
+            label="the speed of cars in the morning (km/h)",
+        )
         for drawn in (figure, map_of_roads):
             assert _margins(drawn) >= 2
             assert width is None or drawn.get_figwidth() == width
-            assert min(text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()) >= 7.5
+            assert (
+                min(text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()) >= 7.5
+            )
 
 
 def test_more_methods_than_colours_are_told_apart_by_marks():
     ax = plot.plot_reliability({f"{number}": [[0.5, number / 10]] for number in range(9)})
-    looks = {(container.lines[0].get_color(), container.lines[0].get_marker()) for container in ax.containers}
+    looks = {
+        (container.lines[0].get_color(), container.lines[0].get_marker())
+        for container in ax.containers
+    }
     assert len(looks) == 9
 
 
@@ -255,7 +297,9 @@ def test_reliability_has_the_diagonal_and_bars_of_two_errors():
     np.testing.assert_array_equal(diagonal, [[0, 0], [1, 1]])
     line, _, (bars,) = ax.containers[0].lines
     np.testing.assert_allclose(line.get_xydata(), [[0.2, 0.1], [0.9, 0.8]])
-    np.testing.assert_allclose([segment[:, 1] for segment in bars.get_segments()], [[0.0, 0.2], [0.6, 1.0]])
+    np.testing.assert_allclose(
+        [segment[:, 1] for segment in bars.get_segments()], [[0.0, 0.2], [0.6, 1.0]]
+    )
 
 
 def test_style_ends_with_its_block():
@@ -272,11 +316,18 @@ def test_style_ends_with_its_block():
 def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
     coordinates = np.array([[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]])
     ax = plot.plot_graph_signal(
-        coordinates, [[0, 1], [0, 2]], [1.0, np.nan, 3.0], geographic=True, marked=[0], limits=(0.0, 2.0)
+        coordinates,
+        [[0, 1], [0, 2]],
+        [1.0, np.nan, 3.0],
+        geographic=True,
+        marked=[0],
+        limits=(0.0, 2.0),
     )
     bare, coloured, nodes, dots = ax.collections
     assert [len(lines.get_segments()) for lines in (bare, coloured)] == [2, 1]
-    assert bare.get_linewidths()[1] > coloured.get_linewidths()[0] > bare.get_linewidths()[0]  # a rim
+    assert (
+        bare.get_linewidths()[1] > coloured.get_linewidths()[0] > bare.get_linewidths()[0]
+    )  # a rim
     assert dots.get_facecolor().size == 0  # rings, within which colours can be seen
     np.testing.assert_array_equal(coloured.get_array(), [2.0])  # the mean of its ends
     np.testing.assert_array_equal(nodes.get_offsets(), coordinates[[0, 2]])
@@ -297,7 +348,9 @@ def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
 )
 def test_negative_deviations_are_refused(draw):
     pytest.importorskip("plotly")
-    with pytest.raises(ValueError, match=r"`deviation` must be .* of at least 0, got -0\.5 at position 1 \(1 of"):
+    with pytest.raises(
+        ValueError, match=r"`deviation` must be .* of at least 0, got -0\.5 at position 1 \(1 of"
+    ):
         draw(np.array([0.0, -0.5, np.nan]))
     draw(np.array([0.0, 0.5, np.nan]))
 
@@ -307,7 +360,8 @@ def test_a_graph_without_edges_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("limits", "ends"), [(None, "neither"), ((0.0, 2.0), "max"), ((1.5, 4.0), "min"), ((1.5, 2.0), "both")]
+    ("limits", "ends"),
+    [(None, "neither"), ((0.0, 2.0), "max"), ((1.5, 4.0), "min"), ((1.5, 2.0), "both")],
 )
 def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
     ax = plot.plot_graph_signal([[0.0, 1.0], [1.0, 0.0]], [[0, 1]], [1.0, 3.0], limits=limits)
@@ -322,26 +376,51 @@ def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
             lambda: plot.plot_mesh(VERTICES, FACES, [1.0]),
             r"one entry per face, shape \(4,\), or per vertex, shape \(4,\), got \(1,\)",
         ),
-        (lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)), r"`vertices` must have shape \(V, 3\)"),
+        (
+            lambda: plot.plot_mesh(VERTICES[:, :2], FACES, np.ones(4)),
+            r"`vertices` must have shape \(V, 3\)",
+        ),
         (lambda: plot.plot_reliability({}), "`curves` must hold at least one"),
         (lambda: plot.plot_reliability({"a": [1.0, 0.5]}), r"shape \(n, 2\) or \(n, 3\).*'a'"),
-        (lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}), r"probabilities and shares in \[0, 1\], unlike 'a'"),
+        (
+            lambda: plot.plot_reliability({"a": [[0.5, 1.1]]}),
+            r"probabilities and shares in \[0, 1\], unlike 'a'",
+        ),
         (lambda: plot.plot_reliability({"a": [[np.nan, 0.5]]}), r"in \[0, 1\]"),
         (
-            lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), ax=Figure().add_subplot(projection="3d")),
+            lambda: plot.plot_mesh(
+                VERTICES, FACES, np.ones(4), ax=Figure().add_subplot(projection="3d")
+            ),
             "`ax` must be plain axes.*'3d'",
         ),
         (lambda: plot.plot_mesh(VERTICES, FACES * 1.0, np.ones(4)), "`faces` must be integers"),
         (
-            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]),
+            lambda: plot.plot_mesh_posterior(
+                VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]
+            ),
             r"`observed` must have one value per entry of `mean`, shape \(4,\), NaN where nothing was observed",
         ),
-        (lambda: plot.plot_graph_signal([[0.0]], [], [1.0]), r"`coordinates` must have shape \(N, 2\)"),
+        (
+            lambda: plot.plot_graph_signal([[0.0]], [], [1.0]),
+            r"`coordinates` must have shape \(N, 2\)",
+        ),
         (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 0]], [1.0, 2.0]), "one entry per node"),
-        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 1]], [1.0]), r"`edges` must be positions in \[0, 0\]"),
-        (lambda: plot.plot_graph_signal([[0.0, 1.0]], [0, 0], [1.0]), r"`edges` must be a graph or have shape"),
-        (lambda: plot.plot_mesh(VERTICES, FACES + 1, np.ones(4)), r"`faces` must be positions of vertices"),
-        (lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), up="w"), "`up` must be one of 'x', 'y', 'z', '-x'"),
+        (
+            lambda: plot.plot_graph_signal([[0.0, 1.0]], [[0, 1]], [1.0]),
+            r"`edges` must be positions in \[0, 0\]",
+        ),
+        (
+            lambda: plot.plot_graph_signal([[0.0, 1.0]], [0, 0], [1.0]),
+            r"`edges` must be a graph or have shape",
+        ),
+        (
+            lambda: plot.plot_mesh(VERTICES, FACES + 1, np.ones(4)),
+            r"`faces` must be positions of vertices",
+        ),
+        (
+            lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), up="w"),
+            "`up` must be one of 'x', 'y', 'z', '-x'",
+        ),
         (lambda: plot.plot_mesh(VERTICES, FACES, np.ones(4), on="edges"), "`on` must be one of"),
         (
             lambda: plot.plot_mesh(VERTICES, FACES, np.ones(5), on="vertices"),
@@ -352,10 +431,15 @@ def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
             r"`titles` must have one per panel \(posterior mean, standard deviation\), got 1",
         ),
         (
-            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(4), ax=[Figure().add_subplot()]),
+            lambda: plot.plot_mesh_posterior(
+                VERTICES, FACES, np.ones(4), np.ones(4), ax=[Figure().add_subplot()]
+            ),
             "`ax` must be 2 axes, one per panel, got 1",
         ),
-        (lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(3)), "`deviation` must have one"),
+        (
+            lambda: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.ones(3)),
+            "`deviation` must have one",
+        ),
         (lambda: plot.style(width=0.1), "`width` must be"),
     ],
 )

@@ -30,7 +30,9 @@ def drawn(ax) -> None:
 
 def test_a_series_shows_mean_band_readings_and_gaps():
     truth = MEAN + 0.5
-    ax = plot.plot_series(TIMES, MEAN, np.full(6, 2.0), observed=READINGS, truth=truth, label="speed (mph)")
+    ax = plot.plot_series(
+        TIMES, MEAN, np.full(6, 2.0), observed=READINGS, truth=truth, label="speed (mph)"
+    )
     np.testing.assert_array_equal(labelled(ax, "mean").get_ydata(), MEAN)
     (band,) = labelled(ax, "95 % interval").get_paths()
     assert band.vertices[:, 1].max() == pytest.approx(25 + 1.96 * 2, abs=1e-3)
@@ -49,7 +51,9 @@ def test_a_series_of_dates_without_readings():
     assert not ax.patches
     drawn(ax)
     assert ax.get_xlabel() == ""
-    assert any("06:00" in text.get_text() or "May" in text.get_text() for text in ax.get_xticklabels())
+    assert any(
+        "06:00" in text.get_text() or "May" in text.get_text() for text in ax.get_xticklabels()
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,9 @@ def test_an_animation_has_a_frame_for_each_time(tmp_path):
     from PIL import Image
 
     path = tmp_path / "speeds.gif"
-    plot.animate_map(path, PLACES, ROADS, SPEEDS, titles=list("abcd"), frames_per_second=10, size=(3, 2.5))
+    plot.animate_map(
+        path, PLACES, ROADS, SPEEDS, titles=list("abcd"), frames_per_second=10, size=(3, 2.5)
+    )
     assert [file.name for file in tmp_path.iterdir()] == ["speeds.gif"]
     with Image.open(path) as image:
         assert (image.n_frames, image.size, image.info["duration"]) == (4, (300, 250), 100)
@@ -82,7 +88,9 @@ def test_an_animation_has_a_frame_for_each_time(tmp_path):
 
 
 def test_colours_of_a_frame_are_those_of_its_values(tmp_path):
-    """The last frame, on which all nodes have the largest value, holds its colour and not the smallest's."""
+    """The last frame, on which all nodes have the largest value, holds its colour and not the
+    smallest's.
+    """
     from matplotlib import colormaps
     from PIL import Image
 
@@ -93,7 +101,9 @@ def test_colours_of_a_frame_are_those_of_its_values(tmp_path):
             image.seek(number)
             pixels = np.asarray(image.convert("RGB")).astype(int)[:180]  # without the colour bar
             near = [
-                (np.abs(pixels - np.array(colormaps["viridis"](end)[:3]) * 255).max(axis=2) < 12).sum()
+                (
+                    np.abs(pixels - np.array(colormaps["viridis"](end)[:3]) * 255).max(axis=2) < 12
+                ).sum()
                 for end in (0.0, 1.0)
             ]
             assert near[number] > 50 > near[1 - number]
@@ -113,7 +123,9 @@ def test_colours_of_a_frame_are_those_of_its_values(tmp_path):
 )
 def test_bad_animations(tmp_path, name, arguments, message):
     with pytest.raises(ValueError, match=message):
-        plot.animate_map(tmp_path / name, **{"coordinates": PLACES, "edges": ROADS, "values": SPEEDS} | arguments)
+        plot.animate_map(
+            tmp_path / name, **{"coordinates": PLACES, "edges": ROADS, "values": SPEEDS} | arguments
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -140,7 +152,10 @@ def test_the_legend_names_what_is_drawn():
 
 def test_more_than_two_days_of_hours_are_shown_as_days():
     ax = plot.plot_series(np.arange(60.0, 169.0), np.ones(109))
-    labels = {label.get_text(): tick for label, tick in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True)}
+    labels = {
+        label.get_text(): tick
+        for label, tick in zip(ax.get_xticklabels(), ax.get_xticks(), strict=True)
+    }
     assert ax.get_xlabel() == "time (days)"
     assert (labels["3"], labels["7"]) == (72, 168)
     assert ax.get_xlim() == (60, 168)

@@ -24,7 +24,9 @@ def points(n, d, seed):
 @slower
 @given(st.sampled_from(MAPS), dimensions, st.integers(1, 6), seeds)
 def test_the_gram_matrix_of_features_is_symmetric_and_positive(map_class, d, n, seed):
-    rows = np.asarray(map_class(8, seed=seed % 1000).fit_transform(points(n, d, seed)), dtype=np.float64)
+    rows = np.asarray(
+        map_class(8, seed=seed % 1000).fit_transform(points(n, d, seed)), dtype=np.float64
+    )
     gram = rows @ rows.T
     assert np.isfinite(gram).all()
     assert np.allclose(gram, gram.T, rtol=0, atol=0)
@@ -46,4 +48,6 @@ def test_rows_of_features_follow_their_points(map_class, d, seed):
     x = points(6, d, seed)
     features = map_class(8, seed=seed % 1000).fit(x)
     order = np.random.default_rng(seed).permutation(6)
-    assert np.allclose(features.transform(x[order]), features.transform(x)[order], rtol=1e-12, atol=1e-14)
+    assert np.allclose(
+        features.transform(x[order]), features.transform(x)[order], rtol=1e-12, atol=1e-14
+    )

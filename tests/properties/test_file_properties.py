@@ -31,7 +31,10 @@ def same(first, second):
     return (
         first.directed == second.directed
         and a.shape == b.shape
-        and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("indptr", "indices", "data"))
+        and all(
+            np.array_equal(getattr(a, name), getattr(b, name))
+            for name in ("indptr", "indices", "data")
+        )
     )
 
 
@@ -40,13 +43,17 @@ def same(first, second):
 def test_the_order_of_edges_and_of_their_ends_does_not_matter(edges, seed):
     n, src, dst, _ = edges
     rng = np.random.default_rng(seed)
-    weight = rng.integers(1, 9, src.size).astype(float)  # sums of parallel edges are exact in any order
+    weight = rng.integers(1, 9, src.size).astype(
+        float
+    )  # sums of parallel edges are exact in any order
     order = rng.permutation(src.size)
     swap = rng.random(src.size) < 0.5
     one = grf.from_edges(src, dst, weight, n_nodes=n)
     a, b = np.where(swap, dst, src)[order], np.where(swap, src, dst)[order]
     assert same(one, grf.from_edges(a, b, weight[order], n_nodes=n))
-    halves = grf.from_edges(np.r_[a, a], np.r_[b, b], np.r_[weight[order], weight[order]] / 2, n_nodes=n)
+    halves = grf.from_edges(
+        np.r_[a, a], np.r_[b, b], np.r_[weight[order], weight[order]] / 2, n_nodes=n
+    )
     assert same(one, halves)
 
 
@@ -69,13 +76,17 @@ def test_a_graph_comes_back_from_its_folder_and_from_a_matrix_bit_for_bit(graph)
 def test_a_graph_comes_back_from_the_files_that_networkx_writes(graph, ending):
     kind = nx.DiGraph if graph.directed else nx.Graph
     made = nx.from_scipy_sparse_array(graph.adjacency, create_using=kind)
-    write = {"gml": nx.write_gml, "graphml": nx.write_graphml, "edges": nx.write_weighted_edgelist}[ending]
+    write = {"gml": nx.write_gml, "graphml": nx.write_graphml, "edges": nx.write_weighted_edgelist}[
+        ending
+    ]
     if ending == "edges" and not made.number_of_edges():
         return  # such a file has no nodes
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / f"graph.{ending}"
         write(made, path)
-        found = grf.load_graph(path, weight=2 if ending == "edges" else "weight", directed=graph.directed)
+        found = grf.load_graph(
+            path, weight=2 if ending == "edges" else "weight", directed=graph.directed
+        )
     if ending == "edges":
         isolated = np.flatnonzero((graph.adjacency + graph.adjacency.T).sum(axis=1) == 0)
         assert found.n_nodes == graph.n_nodes - isolated.size
@@ -83,7 +94,9 @@ def test_a_graph_comes_back_from_the_files_that_networkx_writes(graph, ending):
         assert found.n_nodes == graph.n_nodes
     names = np.array([int(name) for name in found.nodes])
     rows = sp.coo_array(found.adjacency)
-    again = sp.csr_array((rows.data, (names[rows.row], names[rows.col])), shape=graph.adjacency.shape)
+    again = sp.csr_array(
+        (rows.data, (names[rows.row], names[rows.col])), shape=graph.adjacency.shape
+    )
     assert same(grf.Graph(again, directed=graph.directed), graph)
 
 
@@ -115,10 +128,13 @@ def test_couplings_are_permutations_no_dearer_than_independent_tiles_and_come_ba
 ):
     if solver != "linear":
         n_walkers, order = 2, min(order, 6)
-    coupling = grf.couplings.learn_coupling(graph, p_halt=p_halt, order=order, n_walkers=n_walkers, solver=solver)
+    coupling = grf.couplings.learn_coupling(
+        graph, p_halt=p_halt, order=order, n_walkers=n_walkers, solver=solver
+    )
     assert coupling.permutations.shape == (n_walkers - 1, order)
     for permutation in coupling.permutations:
-        # Each walker takes each tile of the unit interval once: its own lengths keep their law exactly.
+        # Each walker takes each tile of the unit interval once: its own lengths keep their law
+        # exactly.
         assert np.array_equal(np.sort(permutation), np.arange(order))
     assert np.isfinite([coupling.cost_before, coupling.cost_after]).all()
     if solver != "projection":  # the best of some candidates

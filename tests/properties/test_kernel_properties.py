@@ -1,4 +1,6 @@
-"""Invariants of kernels, their products with vectors, features and Gaussian processes, over generated graphs."""
+"""Invariants of kernels, their products with vectors, features and Gaussian processes, over
+generated graphs.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +36,24 @@ SAMPLERS = [
 
 
 def close(first, second, size=1.0):
-    return np.allclose(first, second, rtol=1e-9, atol=1e-10 * max(size, np.abs(second).max(initial=0.0)))
+    return np.allclose(
+        first, second, rtol=1e-9, atol=1e-10 * max(size, np.abs(second).max(initial=0.0))
+    )
 
 
 @slower
 @given(graphs(), kernels, seeds)
-def test_a_kernel_of_relabelled_nodes_is_the_kernel_with_rows_and_columns_permuted(graph, kernel, seed):
+def test_a_kernel_of_relabelled_nodes_is_the_kernel_with_rows_and_columns_permuted(
+    graph, kernel, seed
+):
     order = permutations(graph.n_nodes, seed)
     other = relabelled(graph, order)
     exact = kernel.dense(graph)
     assert close(kernel.dense(other), exact[np.ix_(order, order)])
     v = np.random.default_rng(seed).normal(size=(graph.n_nodes, 2))
-    assert close(grf.apply_kernel(other, kernel, v[order]), grf.apply_kernel(graph, kernel, v)[order])
+    assert close(
+        grf.apply_kernel(other, kernel, v[order]), grf.apply_kernel(graph, kernel, v)[order]
+    )
     assert close(kernel_block(other, kernel), kernel_block(graph, kernel)[np.ix_(order, order)])
 
 
@@ -83,9 +91,12 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
 
 
 @slower
-@given(graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL))
+@given(
+    graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL)
+)
 def test_a_combinatorial_kernel_of_two_components_is_block_diagonal(first, second, kernel):
-    # A given series is one in W, whose scale is twice the largest degree of all: it must be that of both parts.
+    # A given series is one in W, whose scale is twice the largest degree of all: it must be that of
+    # both parts.
     if isinstance(kernel, grf.kernels.PowerSeries | grf.kernels.LearnedModulation):
         assume(first.n_edges and second.n_edges)
         second = grf.Graph(second.adjacency * (first.degrees.max() / second.degrees.max()))
@@ -106,7 +117,9 @@ def test_a_given_series_in_w_depends_on_the_largest_degree_of_all_components():
 
 @slower
 @given(graphs(), kernels, st.floats(-6, 6))
-def test_a_kernel_of_the_normalized_laplacian_does_not_see_the_scale_of_weights(graph, kernel, decade):
+def test_a_kernel_of_the_normalized_laplacian_does_not_see_the_scale_of_weights(
+    graph, kernel, decade
+):
     scaled = grf.Graph(graph.adjacency * 10**decade)
     assert close(kernel.dense(scaled), kernel.dense(graph))
     v = np.arange(1.0, graph.n_nodes + 1)
@@ -136,7 +149,9 @@ def test_a_gram_matrix_is_symmetric_positive_and_obeys_cauchy_and_schwarz(graph,
 
 @slower
 @given(graphs(), kernels, seeds)
-def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_root(graph, kernel, seed):
+def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_root(
+    graph, kernel, seed
+):
     x, y = np.random.default_rng(seed).normal(size=(2, graph.n_nodes))
     kx, ky = grf.apply_kernel(graph, kernel, x), grf.apply_kernel(graph, kernel, y)
     size = float(np.linalg.norm(kx) + np.linalg.norm(ky))
@@ -146,13 +161,21 @@ def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_roo
         kernel, grf.kernels.InverseCosine | grf.kernels.PStepRandomWalk
     ):  # whose roots' series converge slowly
         assert np.allclose(
-            grf.apply_root(graph, kernel, grf.apply_root(graph, kernel, x)), kx, rtol=1e-7, atol=1e-8 * size
+            grf.apply_root(graph, kernel, grf.apply_root(graph, kernel, x)),
+            kx,
+            rtol=1e-7,
+            atol=1e-8 * size,
         )
 
 
 @slower
-@given(graphs(), st.sampled_from([grf.Diffusion(1.5), grf.RegularizedLaplacian(1.0, 1.5), grf.Matern(1.5, 2.0)]))
-def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_kernel(graph, kernel):
+@given(
+    graphs(),
+    st.sampled_from([grf.Diffusion(1.5), grf.RegularizedLaplacian(1.0, 1.5), grf.Matern(1.5, 2.0)]),
+)
+def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_kernel(
+    graph, kernel
+):
     exact = kernel.dense(graph)
     errors = []
     for length in (0, 1, 2, 4, 8, 16):
@@ -163,12 +186,14 @@ def test_more_terms_of_a_series_with_positive_terms_are_never_further_from_the_k
     assert (np.diff(errors) <= 1e-6 * errors[0]).all()
 
 
-# -- features ----------------------------------------------------------------------------------------
+# -- features --------------------------------------------------------------------------------------
 
 
 @slower
 @given(graphs(), kernels, seeds)
-def test_exact_powers_of_relabelled_nodes_are_the_powers_with_rows_and_columns_permuted(graph, kernel, seed):
+def test_exact_powers_of_relabelled_nodes_are_the_powers_with_rows_and_columns_permuted(
+    graph, kernel, seed
+):
     order = permutations(graph.n_nodes, seed)
     matrices = [
         grf.sample_features(each, grf.sampling.ExactPowers(5)).matrix(kernel).toarray()
@@ -207,23 +232,35 @@ def test_features_never_reach_another_component(first, second, sampler, seed):
 @given(graphs(), st.sampled_from(SAMPLERS), st.integers(-300, 300), seeds)
 def test_features_of_weights_times_a_power_of_two_are_the_same_bits(graph, sampler, power, seed):
     degrees = graph.degrees[graph.degrees > 0]
-    assume(not degrees.size or (degrees.max() * 2.0**power < 1e300 and degrees.min() * 2.0**power > 1e-290))
+    assume(
+        not degrees.size
+        or (degrees.max() * 2.0**power < 1e300 and degrees.min() * 2.0**power > 1e-290)
+    )
     scaled = grf.Graph(graph.adjacency * 2.0**power)
     matrices = [
-        grf.sample_features(each, sampler, seed=seed).matrix(KERNELS[1]).toarray() for each in (graph, scaled)
+        grf.sample_features(each, sampler, seed=seed).matrix(KERNELS[1]).toarray()
+        for each in (graph, scaled)
     ]
     # an even power of two leaves the mantissa of square roots as it was
-    assert np.array_equal(*matrices) if power % 2 == 0 else np.allclose(*matrices, rtol=1e-5, atol=1e-7)
+    assert (
+        np.array_equal(*matrices)
+        if power % 2 == 0
+        else np.allclose(*matrices, rtol=1e-5, atol=1e-7)
+    )
 
 
 @slower
 @given(graphs(), st.sampled_from(SAMPLERS), seeds)
-def test_features_are_linear_in_the_modulation_and_multiply_as_their_matrix_does(graph, sampler, seed):
+def test_features_are_linear_in_the_modulation_and_multiply_as_their_matrix_does(
+    graph, sampler, seed
+):
     features = grf.sample_features(graph, sampler, seed=seed, dtype="float64")
     rng = np.random.default_rng(seed)
     f, g = rng.normal(size=(2, 5))
     matrix_f, matrix_g = (features.matrix_from_modulation(each).toarray() for each in (f, g))
-    assert np.allclose(features.matrix_from_modulation(f + g).toarray(), matrix_f + matrix_g, atol=1e-10)
+    assert np.allclose(
+        features.matrix_from_modulation(f + g).toarray(), matrix_f + matrix_g, atol=1e-10
+    )
     x, y = rng.normal(size=(2, graph.n_nodes, 3))
     factor = features.factor()
     assert np.allclose(factor.apply(f, x), matrix_f @ x)
@@ -233,13 +270,17 @@ def test_features_are_linear_in_the_modulation_and_multiply_as_their_matrix_does
     gram = features.gram(KERNELS[0])
     assert np.array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() >= -1e-10 * np.abs(gram).max()
-    assert np.array_equal(features.gram(KERNELS[0], rows=[0], cols=[graph.n_nodes - 1])[0, 0], gram[0, -1])
+    assert np.array_equal(
+        features.gram(KERNELS[0], rows=[0], cols=[graph.n_nodes - 1])[0, 0], gram[0, -1]
+    )
 
 
 @slower
 @given(graphs(), seeds)
 def test_the_gram_matrix_of_a_product_is_symmetric_and_positive(graph, seed):
-    product = grf.sampling.sample_product(graph, grf.RandomWalks(3), n_factors=3, seed=seed, dtype="float64")
+    product = grf.sampling.sample_product(
+        graph, grf.RandomWalks(3), n_factors=3, seed=seed, dtype="float64"
+    )
     gram = product.gram(grf.Diffusion(2.0))
     assert np.array_equal(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() >= -1e-10 * np.abs(gram).max()
@@ -248,14 +289,22 @@ def test_the_gram_matrix_of_a_product_is_symmetric_and_positive(graph, seed):
     assert np.allclose(whole, gram @ v)
 
 
-# -- Gaussian processes ------------------------------------------------------------------------------
+# -- Gaussian processes ----------------------------------------------------------------------------
 
 
 def posterior(graph, nodes, y, **options):
     gp = grf.GraphGPRegressor(
-        graph, kernel=grf.Diffusion(1.5), method="series", mean="zero", optimize=False,
-        output_scale=2.0, noise=0.1, seed=0, numerics=grf.gp.Numerics(normalize=False, n_threads=1), **options,
-    )  # fmt: skip
+        graph,
+        kernel=grf.Diffusion(1.5),
+        method="series",
+        mean="zero",
+        optimize=False,
+        output_scale=2.0,
+        noise=0.1,
+        seed=0,
+        numerics=grf.gp.Numerics(normalize=False, n_threads=1),
+        **options,
+    )
     return gp.fit(nodes, y)
 
 
@@ -290,6 +339,8 @@ def test_observations_in_one_component_say_nothing_about_another(first, second, 
     there, other_y = n + rng.integers(0, second.n_nodes, 3), rng.normal(size=3)
     both = union(first, second)
     alone = posterior(first, nodes, y).predict(return_std=True)
-    together = posterior(both, np.r_[nodes, there], np.r_[y, other_y]).predict(np.arange(n), return_std=True)
+    together = posterior(both, np.r_[nodes, there], np.r_[y, other_y]).predict(
+        np.arange(n), return_std=True
+    )
     for one, other in zip(alone, together, strict=True):
         assert np.allclose(one, other, atol=1e-7)

@@ -11,7 +11,12 @@ from graphrf.pagerank import local_pagerank, pagerank
 from tests.support.graph_strategies import graphs, permutations, relabelled, seeds, slower
 
 either = st.booleans().flatmap(lambda directed: graphs(directed=directed))
-ESTIMATORS = [("visits", "pooled"), ("visits", "iid"), ("visits", "stratified"), ("endpoints", "antithetic")]
+ESTIMATORS = [
+    ("visits", "pooled"),
+    ("visits", "iid"),
+    ("visits", "stratified"),
+    ("endpoints", "antithetic"),
+]
 
 
 def vectors(n, seed):
@@ -44,13 +49,17 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
     if not scores_or_refusal(graph, {**options, "personalization": vector}).size:
         return
     result = grf.pagerank.estimate(graph, personalization=vector, **options)
-    if coupling != "pooled" or estimator != "visits":  # whose visits' sum is corrected: few walks may be below 0
+    if (
+        coupling != "pooled" or estimator != "visits"
+    ):  # whose visits' sum is corrected: few walks may be below 0
         assert result.scores.min() >= 0
     assert abs(result.scores.sum() - 1) < 1e-9
     assert result.stderr is None or (result.stderr >= 0).all()
     names = [f"node {i}" for i in range(graph.n_nodes)]
     named = grf.Graph(graph.adjacency, nodes=names, directed=graph.directed)
-    again = grf.pagerank.estimate(named, personalization=dict(zip(names, vector, strict=True)), **options)
+    again = grf.pagerank.estimate(
+        named, personalization=dict(zip(names, vector, strict=True)), **options
+    )
     assert np.array_equal(again.scores, result.scores)
 
 
@@ -61,7 +70,9 @@ def test_scores_of_relabelled_nodes_are_permuted(graph, seed):
     vector = vectors(graph.n_nodes, seed)[0]
     scores = pagerank(graph, personalization=vector).scores
     other = relabelled(graph, order)
-    assert np.allclose(pagerank(other, personalization=vector[order]).scores, scores[order], atol=1e-11)
+    assert np.allclose(
+        pagerank(other, personalization=vector[order]).scores, scores[order], atol=1e-11
+    )
     node = int(order[0])
     rows = [
         local_pagerank(each, place, max_residual=1e-9).scores.toarray()
@@ -80,7 +91,9 @@ def test_local_scores_are_what_power_iteration_from_one_node_gives(graph, seed, 
     assert scores.min() >= 0
     assert scores.sum() <= 1 + 1e-12
     # what is left is the error, to the rounding of adding up
-    assert abs(np.abs(scores - exact).sum() - result.residual[0]) <= 1e-2 * result.residual[0] + 1e-11
+    assert (
+        abs(np.abs(scores - exact).sum() - result.residual[0]) <= 1e-2 * result.residual[0] + 1e-11
+    )
     best = local_pagerank(graph, node, k=k, max_residual=1e-9).scores
     assert best.nnz <= k
     assert best.data.sum() <= 1 + 1e-12
@@ -110,7 +123,8 @@ def test_the_scale_of_weights_leaves_pagerank_alone(graph, how, power, seed):
 
 
 def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
-    # a graph without entries was once read as one whose entries are all 1, by a loop for one vector: scores grew
+    # a graph without entries was once read as one whose entries are all 1, by a loop for one
+    # vector: scores grew
     graph = grf.from_edges([], [], n_nodes=2)
     vectors_ = np.array([[0.7, 0.3], [0.1, 0.9]])
     for dangling in (None, np.ones(2)):
@@ -118,7 +132,9 @@ def test_several_vectors_of_a_graph_without_edges_are_each_as_alone():
         for vector, scores in zip(vectors_, found, strict=True):
             alone = pagerank(graph, personalization=vector, dangling=dangling).scores
             assert np.array_equal(scores, alone)
-            assert np.allclose(alone, vector if dangling is None else 0.15 * vector + 0.425, atol=1e-12)
+            assert np.allclose(
+                alone, vector if dangling is None else 0.15 * vector + 0.425, atol=1e-12
+            )
 
 
 @slower
@@ -127,7 +143,9 @@ def test_a_coupling_for_pagerank_is_learned_whatever_the_size_of_weights(graph, 
     unit = graph.adjacency.copy()
     unit.data = np.ones(unit.nnz)
     tiny, plain = (
-        grf.couplings.learn_coupling(grf.Graph(each, directed=graph.directed), objective="pagerank", order=4)
+        grf.couplings.learn_coupling(
+            grf.Graph(each, directed=graph.directed), objective="pagerank", order=4
+        )
         for each in (unit * weight, unit)
     )
     assert np.isclose(tiny.cost_after, plain.cost_after, rtol=1e-9)
@@ -136,4 +154,6 @@ def test_a_coupling_for_pagerank_is_learned_whatever_the_size_of_weights(graph, 
 def test_degrees_whose_sum_overflows_have_a_pagerank():
     huge = grf.Graph(np.array([[0.0, 1e308], [1e308, 0.0]]))
     plain = grf.Graph(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    assert np.array_equal(grf.pagerank.estimate(huge, seed=0).scores, grf.pagerank.estimate(plain, seed=0).scores)
+    assert np.array_equal(
+        grf.pagerank.estimate(huge, seed=0).scores, grf.pagerank.estimate(plain, seed=0).scores
+    )

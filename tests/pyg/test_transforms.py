@@ -1,4 +1,6 @@
-"""Transforms for PyTorch Geometric: against dense kernels, GDC and AddRandomWalkPE, and every kind of graph."""
+"""Transforms for PyTorch Geometric: against dense kernels, GDC and AddRandomWalkPE, and every kind
+of graph.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def as_data(graph: Graph, **attributes) -> Data:
 def operator(data: Data, name: str | None = None) -> np.ndarray:
     """The matrix whose row i holds the weights of the edges into i."""
     index, weight = (
-        (data.edge_index, data.edge_weight) if name is None else (data[f"{name}_index"], data[f"{name}_weight"])
+        (data.edge_index, data.edge_weight)
+        if name is None
+        else (data[f"{name}_index"], data[f"{name}_weight"])
     )
     matrix = np.zeros((data.num_nodes, data.num_nodes))
     matrix[index[1], index[0]] = weight
@@ -79,17 +83,21 @@ def walk_form(graph: Graph, kernel: grf.kernels.Kernel) -> np.ndarray:
 
 def dense_returns(graph: Graph, length: int) -> np.ndarray:
     step = graph.adjacency.toarray() / np.maximum(graph.degrees, 1e-300)[:, None]
-    return np.stack([np.diag(np.linalg.matrix_power(step, k)) for k in range(1, length + 1)], axis=1)
+    return np.stack(
+        [np.diag(np.linalg.matrix_power(step, k)) for k in range(1, length + 1)], axis=1
+    )
 
 
 @pytest.fixture(scope="module")
 def club(karate) -> Graph:
     """The karate club with weights of its edges, so that no two entries of a kernel are equal."""
-    upper = np.triu(karate.adjacency.toarray()) * np.random.default_rng(0).uniform(0.5, 2.0, (34, 34))
+    upper = np.triu(karate.adjacency.toarray()) * np.random.default_rng(0).uniform(
+        0.5, 2.0, (34, 34)
+    )
     return Graph(upper + upper.T)
 
 
-# -- data ------------------------------------------------------------------------------------------------------
+# -- data ------------------------------------------------------------------------------------------
 
 
 def test_data_of_pytorch_geometric_become_graphs(weighted_graph):
@@ -120,12 +128,16 @@ def test_a_light_edge_without_its_reverse_is_no_rounding_of_a_heavy_one():
 @every_transform
 @pytest.mark.parametrize("n_nodes", [0, 1, 3])
 def test_graphs_without_edges_or_nodes_are_legal(transform, n_nodes):
-    data = Data(edge_index=torch.zeros(2, 0, dtype=torch.int64), num_nodes=n_nodes, x=torch.ones(n_nodes, 1))
+    data = Data(
+        edge_index=torch.zeros(2, 0, dtype=torch.int64), num_nodes=n_nodes, x=torch.ones(n_nodes, 1)
+    )
     out = transform(data)
     assert out.num_nodes == n_nodes
     assert out.edge_index.shape[0] == 2
     if isinstance(transform, REPLACING):
-        np.testing.assert_allclose(operator(out), np.eye(n_nodes), atol=2e-3)  # a loop at an isolated node
+        np.testing.assert_allclose(
+            operator(out), np.eye(n_nodes), atol=2e-3
+        )  # a loop at an isolated node
     if isinstance(transform, AddReturnProbabilities):
         assert out.return_probabilities.shape == (n_nodes, 6)
         assert (out.return_probabilities == 0).all()
@@ -134,20 +146,30 @@ def test_graphs_without_edges_or_nodes_are_legal(transform, n_nodes):
 @every_transform
 def test_nothing_is_lost_and_the_input_is_left_alone(transform, weighted_graph):
     data = as_data(
-        weighted_graph, x=torch.ones(8, 2), y=torch.arange(8), train_mask=torch.ones(8, dtype=torch.bool)
+        weighted_graph,
+        x=torch.ones(8, 2),
+        y=torch.arange(8),
+        train_mask=torch.ones(8, dtype=torch.bool),
     )
     data.name = "eight"
-    before = {key: (value.clone() if torch.is_tensor(value) else value) for key, value in data.to_dict().items()}
+    before = {
+        key: (value.clone() if torch.is_tensor(value) else value)
+        for key, value in data.to_dict().items()
+    }
     out = transform(data)
     assert set(out.keys()) >= set(before)
     for key, value in before.items():
         assert (
-            data[key] is value or torch.equal(data[key], value) if torch.is_tensor(value) else data[key] == value
+            data[key] is value or torch.equal(data[key], value)
+            if torch.is_tensor(value)
+            else data[key] == value
         )
         if not key.startswith("edge"):
             assert torch.equal(out[key], value) if torch.is_tensor(value) else out[key] == value
     assert all(
-        value.device == data.edge_index.device for value in out.to_dict().values() if torch.is_tensor(value)
+        value.device == data.edge_index.device
+        for value in out.to_dict().values()
+        if torch.is_tensor(value)
     )
 
 
@@ -174,16 +196,23 @@ def test_blocks_of_nodes_do_not_change_the_bits(transform, weighted_graph, monke
     for module in (operators, returns):
         monkeypatch.setattr(module, "_BLOCK", 3)
     found = transform(data)
-    assert all(not torch.is_tensor(value) or torch.equal(found[key], value) for key, value in expected.items())
+    assert all(
+        not torch.is_tensor(value) or torch.equal(found[key], value)
+        for key, value in expected.items()
+    )
 
 
 def test_a_seed_is_drawn_once_and_another_seed_gives_another_sample(karate):
     data = as_data(karate)
     drawn = AddReturnProbabilities(6, budget=4)
     assert torch.equal(drawn(data).return_probabilities, drawn(data).return_probabilities)
-    zero, one = (AddReturnProbabilities(6, budget=4, seed=seed)(data).return_probabilities for seed in (0, 1))
+    zero, one = (
+        AddReturnProbabilities(6, budget=4, seed=seed)(data).return_probabilities for seed in (0, 1)
+    )
     assert not torch.equal(zero, one)
-    left, right = (AddRandomFeatures(HEAT, dim=4, seed=seed)(data).random_features for seed in (0, 1))
+    left, right = (
+        AddRandomFeatures(HEAT, dim=4, seed=seed)(data).random_features for seed in (0, 1)
+    )
     assert not torch.equal(left, right)
 
 
@@ -198,7 +227,9 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
         changed = type(transform)(**{**vars(transform), **settings})
         out = changed(data)
         key = (
-            "length" if settings.get("weight") == "length" and isinstance(transform, REPLACING) else "edge_weight"
+            "length"
+            if settings.get("weight") == "length" and isinstance(transform, REPLACING)
+            else "edge_weight"
         )
         return out[key] if isinstance(transform, REPLACING) else out[transform.attr_name]
 
@@ -207,11 +238,15 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
     assert torch.equal(result(plain), result(unweighted))
     assert torch.equal(result(plain), result(as_data(weighted_graph), weight=None))
     assert by_name.shape != result(plain).shape or not torch.equal(by_name, result(plain))
-    with pytest.raises(ValueError, match="`weight` must be an attribute of the data, which have no 'width'"):
+    with pytest.raises(
+        ValueError, match="`weight` must be an attribute of the data, which have no 'width'"
+    ):
         result(named, weight="width")
 
 
-@pytest.mark.filterwarnings("ignore:Unable to accurately infer 'num_nodes'")  # PyTorch Geometric says so, too
+@pytest.mark.filterwarnings(
+    "ignore:Unable to accurately infer 'num_nodes'"
+)  # PyTorch Geometric says so, too
 @every_transform
 def test_what_is_no_undirected_homogeneous_graph_is_refused(transform):
     with pytest.raises(TypeError, match=r"homogeneous, got HeteroData; data.to_homogeneous\(\)"):
@@ -230,7 +265,9 @@ def test_what_is_no_undirected_homogeneous_graph_is_refused(transform):
 def test_bad_arguments_are_refused_with_their_names():
     with pytest.raises(TypeError, match="`kernel`"):
         GRFDiffusion("heat")
-    with pytest.raises(ValueError, match="`normalization` must be one of 'sym', 'row', 'none', got 'col'"):
+    with pytest.raises(
+        ValueError, match="`normalization` must be one of 'sym', 'row', 'none', got 'col'"
+    ):
         GRFDiffusion(HEAT, normalization="col")
     with pytest.raises(ValueError, match=r"`p_halt` must be in \(0, 1\), got 1"):
         PersonalizedPageRank(p_halt=1.0)
@@ -240,11 +277,13 @@ def test_bad_arguments_are_refused_with_their_names():
         AddRandomFeatures(HEAT, sampler=grf.RandomWalks)
     with pytest.raises(ValueError, match="`walk_length` must be in"):
         AddReturnProbabilities(0)
-    with pytest.raises(TypeError, match="`attr_name` must be the name of an attribute or None, got"):
+    with pytest.raises(
+        TypeError, match="`attr_name` must be the name of an attribute or None, got"
+    ):
         AddReturnProbabilities(4, attr_name=3)
 
 
-# -- diffusion -------------------------------------------------------------------------------------------------
+# -- diffusion -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
@@ -258,9 +297,15 @@ def test_exact_powers_give_the_largest_entries_of_the_kernel(weighted_graph, lap
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_rows_are_the_largest_entries_of_the_random_walk_form_and_sum_to_one(weighted_graph, laplacian):
+def test_rows_are_the_largest_entries_of_the_random_walk_form_and_sum_to_one(
+    weighted_graph, laplacian
+):
     kernel = grf.RegularizedLaplacian(1.5, 1, laplacian=laplacian)
-    form = walk_form(weighted_graph, kernel) if laplacian == "normalized" else kernel.dense(weighted_graph)
+    form = (
+        walk_form(weighted_graph, kernel)
+        if laplacian == "normalized"
+        else kernel.dense(weighted_graph)
+    )
     np.testing.assert_allclose(form.sum(axis=1), 1.0)
     sampler = grf.sampling.ExactPowers(400, laplacian=laplacian)
     out = GRFDiffusion(kernel, k=3, sampler=sampler, normalization="row")(as_data(weighted_graph))
@@ -292,13 +337,17 @@ def test_it_is_what_gdc_computes_by_dense_matrices(club, kernel, method):
     data = as_data(club)
     data.edge_attr = data.edge_weight.float()  # where GDC looks
     gdc = pyg.GDC(
-        normalization_in="row", normalization_out="row", diffusion_kwargs=method,
+        normalization_in="row",
+        normalization_out="row",
+        diffusion_kwargs=method,
         sparsification_kwargs={"method": "topk", "k": 3, "dim": 1},
-    )  # fmt: skip
+    )
     by_gdc = gdc(data)
     expected = to_dense_adj(by_gdc.edge_index, edge_attr=by_gdc.edge_attr)[0].numpy()
     ours = GRFDiffusion(kernel, k=3, sampler=grf.sampling.ExactPowers(120), normalization="row")
-    np.testing.assert_allclose(operator(pyg.Compose([pyg.AddSelfLoops(), ours])(data)), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        operator(pyg.Compose([pyg.AddSelfLoops(), ours])(data)), expected, atol=1e-6
+    )
 
 
 def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(club):
@@ -310,11 +359,15 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
 
 
 def rows_projected(graph: Graph, kernel: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
-    """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion without a cut."""
+    """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion
+    without a cut.
+    """
     sampler = grf.CompressedPowers(2, max_length=12)
 
     def draw(index: int, n: int) -> np.ndarray:
-        matrix = operators.kernel_diffusion(copies(graph, n), kernel, graph.n_nodes, sampler, "none", index)
+        matrix = operators.kernel_diffusion(
+            copies(graph, n), kernel, graph.n_nodes, sampler, "none", index
+        )
         products = (np.tile(u, n) @ matrix) * np.tile(v, n)
         return products.reshape(len(u), n, graph.n_nodes).sum(axis=2).T
 
@@ -336,7 +389,9 @@ def test_rows_of_the_diffusion_are_unbiased(club):
 
 def test_edges_that_are_replaced_must_not_leave_attributes_behind(karate):
     data = as_data(karate, edge_attr=torch.ones(karate.adjacency.nnz, 2))
-    with pytest.raises(ValueError, match="attributes of the edges that are to be replaced, got edge_attr"):
+    with pytest.raises(
+        ValueError, match="attributes of the edges that are to be replaced, got edge_attr"
+    ):
         GRFDiffusion(HEAT, k=4)(data)
     beside = GRFDiffusion(HEAT, k=4, attr_name="heat", seed=0)(data)
     assert torch.equal(beside.edge_index, data.edge_index)
@@ -365,7 +420,9 @@ def test_signed_series_are_kept_by_size_and_never_divided_by_their_sums(club):
     kernel = grf.kernels.InverseCosine()
     with pytest.raises(ValueError, match="`normalization` must be 'none' for InverseCosine"):
         GRFDiffusion(kernel)(as_data(club))
-    out = GRFDiffusion(kernel, k=5, sampler=grf.sampling.ExactPowers(30), normalization="none")(as_data(club))
+    out = GRFDiffusion(kernel, k=5, sampler=grf.sampling.ExactPowers(30), normalization="none")(
+        as_data(club)
+    )
     exact = kernel.dense(club)
     assert (exact < -1e-6).any()
     expected = np.sign(exact) * dense_cut(np.abs(exact), 5)
@@ -377,18 +434,26 @@ def test_samplers_that_do_not_suit_the_kernel_are_told(karate):
     with pytest.warns(grf.features.TruncationWarning, match="ends after 2 steps"):
         GRFDiffusion(grf.Diffusion(3.0), sampler=grf.sampling.ExactPowers(2))(data)
     with pytest.warns(grf.features.HeavyTailWarning, match="too early"):
-        GRFDiffusion(grf.Diffusion(3.0), sampler=grf.RandomWalks(8, grf.sampling.Stratified(0.5)), seed=0)(data)
+        GRFDiffusion(
+            grf.Diffusion(3.0), sampler=grf.RandomWalks(8, grf.sampling.Stratified(0.5)), seed=0
+        )(data)
     # of the 8,000 terms that are read less is beyond the 1,000th
-    with pytest.warns(grf.features.TruncationWarning, match=r"ends after 1000 steps, where 0\.94 of"):
+    with pytest.warns(
+        grf.features.TruncationWarning, match=r"ends after 1000 steps, where 0\.94 of"
+    ):
         GRFDiffusion(grf.RegularizedLaplacian(50.0), k=4)(data)
     for kernel in (grf.Diffusion(200.0), grf.RegularizedLaplacian(500.0)):
-        with pytest.raises(ValueError, match=r"of whose series (1|0\.99\d+) is left where the sampler ends"):
+        with pytest.raises(
+            ValueError, match=r"of whose series (1|0\.99\d+) is left where the sampler ends"
+        ):
             GRFDiffusion(kernel, k=4)(data)
     with pytest.raises(ValueError, match="`sampler` must walk for the combinatorial Laplacian"):
-        GRFDiffusion(grf.Diffusion(1.0, laplacian="combinatorial"), sampler=grf.sampling.ExactPowers(9))(data)
+        GRFDiffusion(
+            grf.Diffusion(1.0, laplacian="combinatorial"), sampler=grf.sampling.ExactPowers(9)
+        )(data)
 
 
-# -- personalised PageRank -------------------------------------------------------------------------------------
+# -- personalised PageRank -------------------------------------------------------------------------
 
 
 def dense_pagerank(graph: Graph, p_halt: float) -> np.ndarray:
@@ -432,13 +497,17 @@ def test_walks_follow_the_direction_of_edges(weighted_graph):
     assert operator(out)[3, 0] == 0
 
 
-# -- random features -------------------------------------------------------------------------------------------
+# -- random features -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sampler", [None, grf.sampling.ExactPowers(40)])
 def test_inner_products_of_random_features_are_the_kernel_within_the_stated_error(karate, sampler):
     dim = 4_000
-    x = AddRandomFeatures(HEAT, dim=dim, sampler=sampler, seed=0)(as_data(karate)).random_features.double().numpy()
+    x = (
+        AddRandomFeatures(HEAT, dim=dim, sampler=sampler, seed=0)(as_data(karate))
+        .random_features.double()
+        .numpy()
+    )
     exact = HEAT.dense(karate)
     deviation = np.sqrt((np.outer(np.diag(exact), np.diag(exact)) + exact**2) / dim)
     error = np.abs(x @ x.T - exact) / deviation
@@ -447,7 +516,11 @@ def test_inner_products_of_random_features_are_the_kernel_within_the_stated_erro
 
 
 def test_random_features_are_the_root_times_signs(weighted_graph):
-    x = AddRandomFeatures(HEAT, dim=33, seed=3)(as_data(weighted_graph)).random_features.double().numpy()
+    x = (
+        AddRandomFeatures(HEAT, dim=33, seed=3)(as_data(weighted_graph))
+        .random_features.double()
+        .numpy()
+    )
     signs = np.linalg.solve(HEAT.dense_root(weighted_graph), x) * 33**0.5
     np.testing.assert_allclose(np.abs(signs), 1.0, atol=1e-3)
     assert abs(signs.mean()) < 5 / signs.size**0.5
@@ -455,7 +528,10 @@ def test_random_features_are_the_root_times_signs(weighted_graph):
 
 @pytest.mark.parametrize(
     "transform",
-    [AddRandomFeatures(HEAT, 3, attr_name=None, seed=0), AddReturnProbabilities(3, attr_name=None, seed=0)],
+    [
+        AddRandomFeatures(HEAT, 3, attr_name=None, seed=0),
+        AddReturnProbabilities(3, attr_name=None, seed=0),
+    ],
 )
 def test_without_a_name_features_are_appended_to_x(transform, karate):
     named = type(transform)(**{**vars(transform), "attr_name": "z"})
@@ -470,7 +546,7 @@ def test_without_a_name_features_are_appended_to_x(transform, karate):
     assert torch.equal(transform(data).x, torch.cat([torch.arange(34.0)[:, None], z], dim=1))
 
 
-# -- return probabilities --------------------------------------------------------------------------------------
+# -- return probabilities --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("length", [1, 2, 7, 10])
@@ -497,7 +573,9 @@ def test_return_probabilities_that_do_not_fit_are_refused(karate, monkeypatch):
     returns.return_probabilities(karate, 8, sampler, (0, 1))  # the walk matrix is there
     monkeypatch.setattr("graphrf._base.memory.available_memory", lambda: 1_000)
     monkeypatch.setattr("graphrf._base.memory._SMALL", 0)
-    with pytest.raises(MemoryError, match=r"return probabilities of 34 nodes .*lower walk_length or budget"):
+    with pytest.raises(
+        MemoryError, match=r"return probabilities of 34 nodes .*lower walk_length or budget"
+    ):
         returns.return_probabilities(karate, 8, sampler, (0, 1))
 
 

@@ -41,7 +41,9 @@ def test_the_error_is_kept(name, kernel, error):
 
 def test_the_error_is_that_of_the_nodes_asked_for():
     graph, kernel = _graph("social"), grf.Diffusion(3.0)
-    features = grf.sample_features(graph, kernel=kernel, error=0.1, nodes=[5, 3, 5, 150, 11], seed=0)
+    features = grf.sample_features(
+        graph, kernel=kernel, error=0.1, nodes=[5, 3, 5, 150, 11], seed=0
+    )
     assert features.nodes.tolist() == [5, 3, 5, 150, 11]
     assert _error(features, kernel, graph) <= 0.1
 
@@ -64,12 +66,16 @@ def test_few_rows_predict_the_error(monkeypatch, sampler, rows):
     drawn = [grf.sample_features(graph, sampler, seed=seed) for seed in range(20)]
     true = float(np.mean([_error(features, kernel, graph) for features in drawn]))
     assert predicted.error == pytest.approx(true, rel=0.15 if rows == 200 else 0.4)
-    assert predicted.nonzeros == pytest.approx(drawn[0].nnz / graph.n_nodes, rel=0.02 if rows == 200 else 0.2)
+    assert predicted.nonzeros == pytest.approx(
+        drawn[0].nnz / graph.n_nodes, rel=0.02 if rows == 200 else 0.2
+    )
 
 
 def test_what_no_rows_reach_is_refused(monkeypatch):
     monkeypatch.setattr("graphrf.sampling.by_error._MOST_NONZEROS", 20)
-    with pytest.raises(ValueError, match=r"`error` must be larger for Diffusion.*got 0.01.*graphrf.apply_kernel"):
+    with pytest.raises(
+        ValueError, match=r"`error` must be larger for Diffusion.*got 0.01.*graphrf.apply_kernel"
+    ):
         grf.sample_features(_graph("social"), kernel=grf.Diffusion(8.0), error=0.01, seed=0)
 
 
@@ -80,7 +86,10 @@ def test_what_no_rows_reach_is_refused(monkeypatch):
         ({"error": 1.5}, r"`error` must be in \(0, 1\], got 1.5"),
         ({"error": float("nan")}, "`error` must be finite"),
         ({"error": 0.1, "kernel": None}, "`kernel` must be given with `error`"),
-        ({"error": 0.1, "sampler": grf.RandomWalks(4)}, "`error` and `sampler` must not both be given"),
+        (
+            {"error": 0.1, "sampler": grf.RandomWalks(4)},
+            "`error` and `sampler` must not both be given",
+        ),
         ({"error": 0.1, "path": "folder"}, "`path` must be None with `error`"),
         ({}, "`error` must be given with `kernel`"),
     ],

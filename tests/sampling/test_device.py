@@ -1,4 +1,6 @@
-"""Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on another device."""
+"""Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on
+another device.
+"""
 
 import numpy as np
 import pytest
@@ -37,8 +39,12 @@ def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighte
     ("name", "visits"),
     [("independent", 1), ("stratified", 40), ("auto", 10_000), ("compressed", 10_000), ("cut", 40)],
 )
-def test_on_another_device_features_stay_there_and_are_the_same(name, visits, weighted_graph, monkeypatch):
-    monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)  # all rows a block, one, some
+def test_on_another_device_features_stay_there_and_are_the_same(
+    name, visits, weighted_graph, monkeypatch
+):
+    monkeypatch.setattr(
+        "graphrf.sampling.device._DEVICE_VISITS", visits
+    )  # all rows a block, one, some
     expected = sample_features(weighted_graph, SAMPLERS[name], seed=5)
     with SimulatedDevice():
         features = sample_features(weighted_graph, SAMPLERS[name], seed=5, device="meta")
@@ -52,14 +58,18 @@ def test_a_gpu_gives_the_walks_of_the_compiled_loops_bit_for_bit_and_powers_to_r
     name, weighted_graph, karate, gpu
 ):
     walks = isinstance(SAMPLERS[name], grf.RandomWalks)
-    for graph in (weighted_graph, karate) if walks else (weighted_graph,):  # of equal weights, rounding may choose
+    for graph in (
+        (weighted_graph, karate) if walks else (weighted_graph,)
+    ):  # of equal weights, rounding may choose
         expected = sample_features(graph, SAMPLERS[name], seed=5)
         features = sample_features(graph, SAMPLERS[name], seed=5, engine="torch", device=gpu)
         assert features.device == str(gpu)
         if walks:
             require_same(features.to("cpu"), expected)
         else:
-            found, wanted = (each.matrix(grf.Diffusion(1.0)).toarray() for each in (features, expected))
+            found, wanted = (
+                each.matrix(grf.Diffusion(1.0)).toarray() for each in (features, expected)
+            )
             np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
@@ -67,7 +77,9 @@ def test_what_leaves_the_device_while_it_samples_are_sizes(karate):
     graph = grf.Graph(np.kron(np.eye(30), karate.adjacency.toarray()))
     for name in ("independent", "stratified", "compressed"):
         with SimulatedDevice() as device:
-            features = sample_features(graph, SAMPLERS[name], seed=5, device="meta", memory_limit=10**9)
+            features = sample_features(
+                graph, SAMPLERS[name], seed=5, device="meta", memory_limit=10**9
+            )
             assert features.nnz > 5_000
         assert device.largest("from") < 600  # walkers at each step, or rows to be sorted out
         assert device.largest("to") >= graph.adjacency.nnz  # the graph, whose copy is noticed
@@ -103,8 +115,12 @@ def test_the_memory_of_a_device_is_asked_for_once_the_graph_is_there(karate, mon
 
     calls = []
     memory, prepare = device.device_memory, device.OnDevice.__init__
-    monkeypatch.setattr(device, "device_memory", lambda place: calls.append("memory") or memory(place))
-    monkeypatch.setattr(device.OnDevice, "__init__", lambda *a: calls.append("graph") or prepare(*a))
+    monkeypatch.setattr(
+        device, "device_memory", lambda place: calls.append("memory") or memory(place)
+    )
+    monkeypatch.setattr(
+        device.OnDevice, "__init__", lambda *a: calls.append("graph") or prepare(*a)
+    )
     sample_features(karate, SAMPLERS["independent"], seed=0, engine="torch")
     assert calls == ["graph", "memory"]
 
@@ -124,16 +140,22 @@ def test_what_exceeds_the_memory_limit_is_refused_and_told(engine, karate):
     graph = grf.Graph(np.kron(np.eye(60), karate.adjacency.toarray()))
     sampler = grf.RandomWalks(32)
     features = sample_features(graph, sampler, seed=0, engine=engine)
-    with pytest.raises(MemoryError, match=r"features of 2040 nodes with RandomWalks.*`memory_limit` is.*n_walks"):
+    with pytest.raises(
+        MemoryError, match=r"features of 2040 nodes with RandomWalks.*`memory_limit` is.*n_walks"
+    ):
         sample_features(graph, sampler, seed=0, engine=engine, memory_limit=features.nbytes)
     sample_features(graph, sampler, seed=0, engine=engine, memory_limit=40 * features.nbytes)
 
 
 def test_bad_engines_and_devices_are_named(karate):
-    with pytest.raises(ValueError, match=r"`engine` must be 'numba' or 'torch'|`engine` must be one of"):
+    with pytest.raises(
+        ValueError, match=r"`engine` must be 'numba' or 'torch'|`engine` must be one of"
+    ):
         sample_features(karate, engine="cuda")
     for device in ("nowhere", "meta", 3.5):
-        with pytest.raises((ValueError, TypeError), match="`device` must be a torch device at hand"):
+        with pytest.raises(
+            (ValueError, TypeError), match="`device` must be a torch device at hand"
+        ):
             sample_features(karate, device=device)
     with (
         SimulatedDevice(),

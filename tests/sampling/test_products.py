@@ -1,4 +1,6 @@
-"""Products of features: exact factors, equality bit for bit, bad input, and the mean of B and of B B^T."""
+"""Products of features: exact factors, equality bit for bit, bad input, and the mean of B and of B
+B^T.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,25 @@ pytestmark = pytest.mark.filterwarnings("ignore:walks of 2 steps cut the series"
 
 @pytest.fixture(scope="module")
 def product(karate):
-    return grf.sampling.sample_product(karate, SAMPLER, n_factors=3, nodes=[5, 0, 33, 2], seed=3, dtype="float64")
+    return grf.sampling.sample_product(
+        karate, SAMPLER, n_factors=3, nodes=[5, 0, 33, 2], seed=3, dtype="float64"
+    )
 
 
-# -- matrices ----------------------------------------------------------------------------------------------------
+# -- matrices --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
 @pytest.mark.parametrize("n_factors", [1, 2, 3])
 def test_exact_factors_give_the_exact_root(weighted_graph, n_factors, laplacian):
     # F is a polynomial of degree 6, each factor one of degree 6 / n.
-    kernel = grf.kernels.PStepRandomWalk(2.5 * weighted_graph.laplacian_scale(laplacian), 12, laplacian=laplacian)
+    kernel = grf.kernels.PStepRandomWalk(
+        2.5 * weighted_graph.laplacian_scale(laplacian), 12, laplacian=laplacian
+    )
     sampler = grf.sampling.ExactPowers(6 // n_factors, laplacian=laplacian)
-    product = grf.sampling.sample_product(weighted_graph, sampler, n_factors=n_factors, dtype="float64")
+    product = grf.sampling.sample_product(
+        weighted_graph, sampler, n_factors=n_factors, dtype="float64"
+    )
     exact, root = kernel.dense(weighted_graph), kernel.dense_root(weighted_graph)
     x = np.random.default_rng(0).standard_normal((8, 3))
     for value, expected in [
@@ -52,7 +60,9 @@ def test_exact_factors_give_the_exact_root(weighted_graph, n_factors, laplacian)
 def test_all_methods_follow_from_the_factors(karate, product):
     matrices = product.matrices(KERNEL)
     for matrix, features in zip(matrices, product.factors, strict=True):
-        np.testing.assert_array_equal(matrix.toarray(), features.matrix(grf.Diffusion(2 / 3**0.5)).toarray())
+        np.testing.assert_array_equal(
+            matrix.toarray(), features.matrix(grf.Diffusion(2 / 3**0.5)).toarray()
+        )
     b = matrices[0].toarray() @ matrices[1].toarray() @ matrices[2].toarray()
     rng = np.random.default_rng(0)
     np.testing.assert_allclose(product.matrix(KERNEL).toarray(), b, atol=1e-14)
@@ -67,7 +77,9 @@ def test_all_methods_follow_from_the_factors(karate, product):
     other = grf.sampling.sample_product(karate, SAMPLER, nodes=[8, 4], seed=3, dtype="float64")
     expected = b[[1]] @ other.matrix(KERNEL).toarray().T
     np.testing.assert_allclose(product.gram(KERNEL, rows=[0], other=other), expected, atol=1e-14)
-    np.testing.assert_allclose(product.gram(KERNEL, rows=[0], cols=[4], other=other), expected[:, 1:], atol=1e-14)
+    np.testing.assert_allclose(
+        product.gram(KERNEL, rows=[0], cols=[4], other=other), expected[:, 1:], atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("filled", [0.0, 1.0])
@@ -80,7 +92,7 @@ def test_gram_matrices_of_sparse_and_of_filled_rows_agree(karate, product, monke
     np.testing.assert_allclose(product.gram(KERNEL, cols=[0]), expected[:, [1]], atol=1e-14)
 
 
-# -- seeds -------------------------------------------------------------------------------------------------------
+# -- seeds -----------------------------------------------------------------------------------------
 
 
 def test_the_same_seed_gives_the_same_bits_on_any_threads_and_choice_of_nodes(grid):
@@ -92,7 +104,9 @@ def test_the_same_seed_gives_the_same_bits_on_any_threads_and_choice_of_nodes(gr
     part = grf.sampling.sample_product(grid, sampler, nodes=nodes, seed=7)
     assert _same(part.factors[0], whole.factors[0].take(nodes))
     assert _same(part.factors[1], whole.factors[1])
-    np.testing.assert_array_equal(part.matrix(KERNEL).toarray(), whole.matrix(KERNEL).toarray()[nodes])
+    np.testing.assert_array_equal(
+        part.matrix(KERNEL).toarray(), whole.matrix(KERNEL).toarray()[nodes]
+    )
     drawn = grf.sampling.sample_product(grid, sampler)
     again = grf.sampling.sample_product(grid, sampler, seed=drawn.seed)
     assert all(_same(one, two) for one, two in zip(drawn.factors, again.factors, strict=True))
@@ -107,7 +121,9 @@ def test_every_factor_has_a_seed_of_its_own():
         features.seed
         for seed in given
         for n_factors in (1, 2, 3)
-        for features in grf.sampling.sample_product(pair, sampler, n_factors=n_factors, seed=seed).factors
+        for features in grf.sampling.sample_product(
+            pair, sampler, n_factors=n_factors, seed=seed
+        ).factors
     ]
     assert len({*given, *derived}) == len(given) + 6 * len(given)
     words = np.random.SeedSequence(2**62, spawn_key=(3,)).generate_state(3, np.uint64)
@@ -116,7 +132,7 @@ def test_every_factor_has_a_seed_of_its_own():
     assert _same(product.factors[1], grf.sample_features(pair, sampler, seed=int(words[1]) // 2))
 
 
-# -- bad input ---------------------------------------------------------------------------------------------------
+# -- bad input -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +182,26 @@ def test_factors_that_draw_nothing_may_share_a_seed(karate, features):
             ValueError,
             "`n` must divide the 4 steps",
         ),
-        (lambda p: p.matrices(grf.Diffusion(1.0, laplacian="combinatorial")), ValueError, "of the normalized Lap"),
-        (lambda p: p.apply(KERNEL, np.ones(4)), ValueError, r"`x` must have shape \(34,\) or \(34, p\)"),
-        (lambda p: p.gram(KERNEL, rows=[1]), ValueError, "`rows` must be among the sampled nodes, got 1"),
-        (lambda p: p.gram(KERNEL, other=p), ValueError, "`other` must be drawn with different seeds"),
+        (
+            lambda p: p.matrices(grf.Diffusion(1.0, laplacian="combinatorial")),
+            ValueError,
+            "of the normalized Lap",
+        ),
+        (
+            lambda p: p.apply(KERNEL, np.ones(4)),
+            ValueError,
+            r"`x` must have shape \(34,\) or \(34, p\)",
+        ),
+        (
+            lambda p: p.gram(KERNEL, rows=[1]),
+            ValueError,
+            "`rows` must be among the sampled nodes, got 1",
+        ),
+        (
+            lambda p: p.gram(KERNEL, other=p),
+            ValueError,
+            "`other` must be drawn with different seeds",
+        ),
         (
             lambda p: p.gram(KERNEL, other=p.factors[0]),
             TypeError,
@@ -204,7 +236,9 @@ def test_all_factors_share_the_memory_limit(grid):
     while high - low > 1000:
         middle = (low + high) // 2
         try:
-            first = grf.sampling.sample_product(grid, sampler, n_factors=1, seed=0, memory_limit=middle)
+            first = grf.sampling.sample_product(
+                grid, sampler, n_factors=1, seed=0, memory_limit=middle
+            )
             high = middle
         except MemoryError:
             low = middle
@@ -231,19 +265,24 @@ def test_warnings_name_the_root_kernel_and_point_at_the_caller(product, call):
     assert {warning.filename for warning in caught} == {__file__}
 
 
-# -- means -------------------------------------------------------------------------------------------------------
+# -- means -----------------------------------------------------------------------------------------
 #
-# Many copies of a graph side by side are as many independent draws: walks of different nodes are independent.
+# Many copies of a graph side by side are as many independent draws: walks of different nodes are
+# independent.
 
 
 def _blocks(graph, n, sample):
-    """The diagonal blocks of what `sample` gives for n copies of a graph, dense, shape (n, N, N)."""
+    """The diagonal blocks of what `sample` gives for n copies of a graph, dense, shape
+    (n, N, N).
+    """
     return blocks(sample(copies(graph, n)), graph.n_nodes)
 
 
 def _b(kernel, sampler, n_factors, seed):
     def sample(graph):
-        product = grf.sampling.sample_product(graph, sampler, n_factors=n_factors, seed=seed, dtype="float64")
+        product = grf.sampling.sample_product(
+            graph, sampler, n_factors=n_factors, seed=seed, dtype="float64"
+        )
         return product.matrix(kernel)
 
     return sample
@@ -252,7 +291,9 @@ def _b(kernel, sampler, n_factors, seed):
 def _settings(graph, laplacian, n_factors, n_walks):
     """Kernel, sampler, projections and F_R for a product."""
     kernel = grf.Diffusion(2.0 if laplacian == "normalized" else 1.0, laplacian=laplacian)
-    sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(2), directions="independent", laplacian=laplacian)
+    sampler = grf.RandomWalks(
+        n_walks, grf.sampling.Truncated(2), directions="independent", laplacian=laplacian
+    )
     left, right, root = _projections(graph, kernel.root(n_factors), sampler.lengths.survival)
     return kernel, sampler, left, right, root
 
@@ -267,9 +308,13 @@ def _draws_of_b(graph, kernel, sampler, n_factors, left, right):
     """Projections of B, and of B B'^T for an independent product B'."""
 
     def draw(round_index, n):
-        one, two = (_blocks(graph, n, _b(kernel, sampler, n_factors, 2 * round_index + i)) for i in (0, 1))
+        one, two = (
+            _blocks(graph, n, _b(kernel, sampler, n_factors, 2 * round_index + i)) for i in (0, 1)
+        )
         grams = one @ two.transpose(0, 2, 1)
-        return np.concatenate([_projected(left, right, one), _projected(left, right, grams)], axis=1)
+        return np.concatenate(
+            [_projected(left, right, one), _projected(left, right, grams)], axis=1
+        )
 
     return draw
 
@@ -281,7 +326,9 @@ def test_a_product_and_the_gram_matrix_of_two_are_unbiased(weighted_graph, n_fac
     kernel, sampler, left, right, root = _settings(weighted_graph, laplacian, n_factors, 1)
     f = np.linalg.matrix_power(root, n_factors)
     truth = np.concatenate([_projected(left, right, f), _projected(left, right, f @ f.T)])
-    assert_unbiased(_draws_of_b(weighted_graph, kernel, sampler, n_factors, left, right), truth, n0=4000)
+    assert_unbiased(
+        _draws_of_b(weighted_graph, kernel, sampler, n_factors, left, right), truth, n0=4000
+    )
 
 
 def test_the_unbiasedness_test_notices_factors_of_one_seed(weighted_graph):

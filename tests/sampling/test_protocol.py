@@ -47,7 +47,9 @@ class PreparedDensePowers(PreparedSampler):
     def __init__(self, sampler, graph, seed):
         super().__init__(sampler, graph, seed)
         transition = graph.adjacency.toarray() / graph.degrees[:, None]
-        self.powers = np.stack([np.linalg.matrix_power(transition, k) for k in range(sampler.max_length + 1)])
+        self.powers = np.stack(
+            [np.linalg.matrix_power(transition, k) for k in range(sampler.max_length + 1)]
+        )
 
     def sample(self, sources):
         steps, rows, nodes = np.nonzero(self.powers[:, sources])
@@ -60,9 +62,13 @@ def sampler(request):
     return request.param
 
 
-def test_its_rows_depend_on_no_other_rows_blocks_threads_or_folders(karate, sampler, tmp_path, monkeypatch):
+def test_its_rows_depend_on_no_other_rows_blocks_threads_or_folders(
+    karate, sampler, tmp_path, monkeypatch
+):
     features = grf.sample_features(karate, sampler, seed=3)
-    require_same(grf.sample_features(karate, sampler, seed=3, nodes=[5, 0, 5]), features.take([5, 0, 5]))
+    require_same(
+        grf.sample_features(karate, sampler, seed=3, nodes=[5, 0, 5]), features.take([5, 0, 5])
+    )
     monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
     require_same(grf.sample_features(karate, sampler, seed=3, n_threads=2), features)
     require_same(grf.sample_features(karate, sampler, seed=3, path=tmp_path / "folder"), features)
@@ -84,12 +90,19 @@ def test_its_kernel_is_unbiased(karate):
 def test_what_it_does_not_say_has_defaults(karate):
     features = grf.sample_features(karate, PLAIN_WALKS, seed=3)
     assert features.description == {
-        "sampler": "PlainWalks", "n_walks": 8, "survival": repr(PLAIN_WALKS.survival), "laplacian": "normalized"
-    }  # fmt: skip
+        "sampler": "PlainWalks",
+        "n_walks": 8,
+        "survival": repr(PLAIN_WALKS.survival),
+        "laplacian": "normalized",
+    }
     prepared = PLAIN_WALKS.prepare(karate, 3)
     entries, visits = prepared.merged_per_row
-    assert (entries, visits) == pytest.approx((features.nnz / 34, features.record.steps.size / 34), rel=0.3)
-    with pytest.raises(MemoryError, match=r"need more than .*; use a sampler of smaller rows, pass fewer"):
+    assert (entries, visits) == pytest.approx(
+        (features.nnz / 34, features.record.steps.size / 34), rel=0.3
+    )
+    with pytest.raises(
+        MemoryError, match=r"need more than .*; use a sampler of smaller rows, pass fewer"
+    ):
         grf.sample_features(karate, PLAIN_WALKS, memory_limit=1)
     with pytest.raises(ValueError, match="undirected"):
         grf.sample_features(grf.from_edges([0], [1], directed=True), PLAIN_WALKS)
@@ -99,7 +112,12 @@ def test_a_gaussian_process_draws_with_it(karate, sampler):
     pytest.importorskip("sklearn")
     known = {"output_scale": 1.0, "noise": 0.1, "mean": "zero", "optimize": False}
     model = grf.gp.GraphGPRegressor(
-        karate, kernel=KERNEL, method="features", numerics=grf.gp.Numerics(sampler=sampler), seed=0, **known
+        karate,
+        kernel=KERNEL,
+        method="features",
+        numerics=grf.gp.Numerics(sampler=sampler),
+        seed=0,
+        **known,
     )
     nodes = np.arange(0, 34, 2)
     y = np.cos(nodes)
@@ -130,7 +148,10 @@ def test_visits_in_any_order_make_one_block():
     for found, weight in ((block, 1), (summed, 0.5)):
         dense = np.zeros((3, 5, 4))
         row = np.repeat(np.arange(3), found.entries_per_row)
-        at = np.repeat(row, found.visits_per_entry), np.repeat(found.indices, found.visits_per_entry)
+        at = (
+            np.repeat(row, found.visits_per_entry),
+            np.repeat(found.indices, found.visits_per_entry),
+        )
         np.add.at(dense, (*at, found.steps), found.counts)
         expected = np.zeros((3, 5, 4))
         np.add.at(expected, (rows, nodes, steps), weight)

@@ -1,4 +1,6 @@
-"""The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and direction."""
+"""The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and
+direction.
+"""
 
 import itertools
 import pickle
@@ -34,7 +36,10 @@ POWERS = [
     grf.CompressedPowers(3, 5),
     grf.CompressedPowers(4, lengths=FALLING),
 ]
-WALKS = [grf.RandomWalks(6, law, directions=directions) for law, directions in itertools.product(LAWS, DIRECTIONS)]
+WALKS = [
+    grf.RandomWalks(6, law, directions=directions)
+    for law, directions in itertools.product(LAWS, DIRECTIONS)
+]
 
 
 def _same(one, other):
@@ -73,7 +78,11 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
         columns = features.record.indices[entries]
         assert (np.diff(columns) > 0).all()
         pairs = list(
-            zip(np.repeat(columns, features.record.visits_per_entry[entries]), steps[visits], strict=True)
+            zip(
+                np.repeat(columns, features.record.visits_per_entry[entries]),
+                steps[visits],
+                strict=True,
+            )
         )
         assert len(set(pairs)) == len(pairs)
         assert pairs == sorted(pairs)
@@ -96,13 +105,17 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     sampler = grf.RandomWalks(4, grf.sampling.Stratified(0.2))
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
 
-    # Walks of different nodes are independent, so copies of the graph side by side are independent draws.
+    # Walks of different nodes are independent, so copies of the graph side by side are independent
+    # draws.
     def draw(round_index, n):
         traces = []
         for i in range(n // 20):
             one, two = (
                 grf.sample_features(
-                    copies(weighted_graph, 20), sampler, seed=round_index * 10**6 + i + part, dtype="float64"
+                    copies(weighted_graph, 20),
+                    sampler,
+                    seed=round_index * 10**6 + i + part,
+                    dtype="float64",
                 )
                 for part in (0, 2**40)
             )
@@ -162,7 +175,9 @@ def test_the_limit_holds_while_blocks_are_drawn(grid, monkeypatch):
     from graphrf.sampling import task
 
     monkeypatch.setattr(task, "expected_size", lambda *given: (10, 10))
-    with pytest.raises(MemoryError, match=r"need more than .* GiB, but `memory_limit` is .*lower n_walks"):
+    with pytest.raises(
+        MemoryError, match=r"need more than .* GiB, but `memory_limit` is .*lower n_walks"
+    ):
         grf.sample_features(grid, grf.RandomWalks(64), seed=0, n_threads=1, memory_limit=700_000)
     full = grf.sample_features(grid, grf.RandomWalks(64), seed=0, n_threads=1)
     assert full.nbytes > 100_000
@@ -172,7 +187,9 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
     # 65,535 walks of 200 steps are 13 million visits a node, but only 20 x 201 different ones.
     graph = grf.Graph(np.ones((20, 20)))
     sampler = grf.RandomWalks(65_535, grf.sampling.Truncated(200))
-    with pytest.raises(MemoryError, match="lower n_walks"):  # independent directions sort all of them
+    with pytest.raises(
+        MemoryError, match="lower n_walks"
+    ):  # independent directions sort all of them
         grf.sample_features(
             graph,
             grf.RandomWalks(65_535, grf.sampling.Truncated(1_000), directions="independent"),
@@ -185,7 +202,11 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
 
 @pytest.mark.parametrize(
     ("sampler", "visit_bytes", "row_bytes"),
-    [(grf.RandomWalks(), 4, 0), (grf.CompressedPowers(4, 6), 6, 8), (grf.sampling.CutPowers(4, 6), 6, 8 + 4 * 7)],
+    [
+        (grf.RandomWalks(), 4, 0),
+        (grf.CompressedPowers(4, 6), 6, 8),
+        (grf.sampling.CutPowers(4, 6), 6, 8 + 4 * 7),
+    ],
     ids=repr,
 )
 def test_the_memory_of_a_record_is_what_is_foreseen(grid, sampler, visit_bytes, row_bytes):
@@ -198,10 +219,14 @@ def test_the_memory_of_a_record_is_what_is_foreseen(grid, sampler, visit_bytes, 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
 @pytest.mark.parametrize(
-    "law", [grf.sampling.Truncated(40), grf.sampling.IID(0.05), grf.sampling.Stratified(0.1)], ids=repr
+    "law",
+    [grf.sampling.Truncated(40), grf.sampling.IID(0.05), grf.sampling.Stratified(0.1)],
+    ids=repr,
 )
 @pytest.mark.parametrize("n_walks", [1, 16])
-def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(grid, directions, law, n_walks):
+def test_a_block_takes_no_more_than_the_memory_that_is_foreseen_for_it(
+    grid, directions, law, n_walks
+):
     prepared = grf.RandomWalks(n_walks, law, directions=directions).prepare(grid, 0)
     sources = np.arange(grid.n_nodes)
     block = prepared.sample(sources)
@@ -225,21 +250,29 @@ def test_samplers_and_features_go_through_pickle(weighted_graph, law):
     again = pickle.loads(pickle.dumps(sampler))
     assert again == sampler
     features = grf.sample_features(weighted_graph, sampler, seed=5, dtype="float64")
-    for copied in (grf.sample_features(weighted_graph, again, seed=5), pickle.loads(pickle.dumps(features))):
+    for copied in (
+        grf.sample_features(weighted_graph, again, seed=5),
+        pickle.loads(pickle.dumps(features)),
+    ):
         assert _same(features, copied)
         assert not any(
-            array.flags.writeable for array in (copied.nodes, copied.record.indices, copied.record.counts)
+            array.flags.writeable
+            for array in (copied.nodes, copied.record.indices, copied.record.counts)
         )
     table, permutations = again.lengths.survival.table, again.lengths.permutations(2)
     assert not table.flags.writeable
     assert not permutations.flags.writeable
     gram = pickle.loads(pickle.dumps(features)).gram(grf.kernels.PowerSeries(modulation=[1.0, 0.5]))
-    np.testing.assert_array_equal(gram, features.gram(grf.kernels.PowerSeries(modulation=[1.0, 0.5])))
+    np.testing.assert_array_equal(
+        gram, features.gram(grf.kernels.PowerSeries(modulation=[1.0, 0.5]))
+    )
 
 
 def test_arrays_of_the_caller_stay_writable(weighted_graph):
     nodes, table, permutation = np.array([1, 0]), np.array([1.0, 0.5]), np.array([1, 0])
-    law = grf.sampling.SigmaCoupled(grf.sampling.Survival(table), grf.sampling.Coupling(permutation))
+    law = grf.sampling.SigmaCoupled(
+        grf.sampling.Survival(table), grf.sampling.Coupling(permutation)
+    )
     features = grf.sample_features(weighted_graph, grf.RandomWalks(2, law), nodes=nodes, seed=0)
     for array in (nodes, table, permutation):
         array[0] = 0
@@ -263,11 +296,15 @@ def test_the_loop_is_compiled_once_for_all_graphs_and_laws(weighted_graph, plain
     for graph in (weighted_graph, plain_graph, karate):
         for law in LAWS:
             for laplacian in ("normalized", "combinatorial"):
-                grf.sample_features(graph, grf.RandomWalks(2, law, laplacian=laplacian), nodes=[0], seed=0)
+                grf.sample_features(
+                    graph, grf.RandomWalks(2, law, laplacian=laplacian), nodes=[0], seed=0
+                )
     fixed = np.array([0, 1])
     fixed.setflags(write=False)
     grf.sample_features(karate, grf.RandomWalks(2), nodes=fixed, seed=0)
     turned = grf.sampling.Coupling(np.asfortranarray([[1, 0], [0, 1]]))
-    grf.sample_features(karate, grf.RandomWalks(3, grf.sampling.SigmaCoupled(0.2, turned)), nodes=[0], seed=0)
+    grf.sample_features(
+        karate, grf.RandomWalks(3, grf.sampling.SigmaCoupled(0.2, turned)), nodes=[0], seed=0
+    )
     # Another test walks on indices of 64 bits, perhaps in this process: one more, and meant.
     assert sum(str(signature[1].dtype) == "int32" for signature in walk_block.signatures) == 1

@@ -1,4 +1,6 @@
-"""Features on an edited graph: bit for bit those of a fresh sample, only rows that met the edit are drawn."""
+"""Features on an edited graph: bit for bit those of a fresh sample, only rows that met the edit are
+drawn.
+"""
 
 import functools
 
@@ -28,7 +30,9 @@ def _adjacency(weighted):
     dst = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel(), rng.integers(0, SIDE**2, 20)])
     weights = np.random.default_rng(1).random(src.size) + 0.5 if weighted else np.ones(src.size)
     matrix = sp.coo_array((weights, (src, dst)), shape=(SIDE**2 + 1,) * 2).tolil()
-    return (matrix + matrix.T).tolil() if weighted else ((matrix + matrix.T) > 0).astype(float).tolil()
+    return (
+        (matrix + matrix.T).tolil() if weighted else ((matrix + matrix.T) > 0).astype(float).tolil()
+    )
 
 
 def _edit(matrix, a, b, weight):
@@ -37,7 +41,9 @@ def _edit(matrix, a, b, weight):
 
 @functools.cache
 def _edited(weighted):
-    """The graphs before and after a removed edge, an added one, one to the isolated node, and a changed weight."""
+    """The graphs before and after a removed edge, an added one, one to the isolated node, and a
+    changed weight.
+    """
     matrix = _adjacency(weighted)
     before = grf.Graph(matrix.tocsr())
     _edit(matrix, 0, 1, 0.0)
@@ -75,7 +81,9 @@ def test_only_rows_that_met_the_edit_are_drawn(monkeypatch, n_threads):
     sampler = grf.RandomWalks(4, grf.sampling.IID(0.3))
     drawn_nodes = []
     original = module.sample_rows
-    monkeypatch.setattr(module, "sample_rows", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1])
+    monkeypatch.setattr(
+        module, "sample_rows", lambda *a, **k: (drawn_nodes.append(a[1]), original(*a, **k))[1]
+    )
     features = grf.sample_features(before, sampler, nodes=np.arange(0, 401, 2), seed=5)
     require_same(
         features.updated(after, n_threads=n_threads),
@@ -117,7 +125,9 @@ def test_weights_that_become_unequal_change_every_row():
     require_same(updated, grf.sample_features(after, sampler, seed=1))
 
 
-@pytest.mark.parametrize("sampler", [None, grf.sampling.ExactPowers(3), grf.sampling.CutPowers(4, 3)], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [None, grf.sampling.ExactPowers(3), grf.sampling.CutPowers(4, 3)], ids=repr
+)
 def test_powers_are_refused(sampler):
     before, after = _edited(False)
     with pytest.raises(TypeError, match="order of the nodes that depends on the whole graph"):

@@ -1,7 +1,8 @@
 """Files that version 0.1.0 saved still load, and mean the same.
 
-`files-0.1.0` was written by that version: features of three samplers, a folder of features, a coupling
-and a graph, all of a ring of twelve nodes with chords; `expected.json` holds what it read from them.
+`files-0.1.0` was written by that version: features of three samplers, a folder of features, a
+coupling and a graph, all of a ring of twelve nodes with chords; `expected.json` holds what it read
+from them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ EXPECTED = json.loads((FILES / "expected.json").read_text(encoding="utf-8"))
 
 
 def same(values, name):
-    np.testing.assert_allclose(np.ravel(values)[: len(EXPECTED[name])], EXPECTED[name], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        np.ravel(values)[: len(EXPECTED[name])], EXPECTED[name], rtol=1e-6, atol=1e-9
+    )
 
 
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")

@@ -1,14 +1,16 @@
-"""The grid of unbiasedness: what is sampled, for which kernels, on which graphs; and one draw of many estimates.
+"""The grid of unbiasedness: what is sampled, for which kernels, on which graphs; and one draw of
+many estimates.
 
-A graph of R copies of a small one gives R independent draws of all its rows at once, because a row is a function
-of the seed and its own node, and one record serves every kernel of its Laplacian. The grid is generated from lists
-that a test compares with the classes that the package has.
+A graph of R copies of a small one gives R independent draws of all its rows at once, because a row
+is a function of the seed and its own node, and one record serves every kernel of its Laplacian. The
+grid is generated from lists that a test compares with the classes that the package has.
 
-What it does not see: graphs of other than 8 or 34 nodes, other numbers of walks than 6, weights over many decades,
-and relative errors below about 1e-3. It samples with the loops for CPUs only; that torch makes the same record,
-bit for bit, is tested in tests/sampling. A change of the walks' laws of lengths that leaves their mean over the
-walks of a node does not bias features: the law of each walk is tested in tests/sampling/test_length_marginals.py,
-and the shares of weights by which a step is chosen in tests/sampling/test_walks.py.
+What it does not see: graphs of other than 8 or 34 nodes, other numbers of walks than 6, weights
+over many decades, and relative errors below about 1e-3. It samples with the loops for CPUs only;
+that torch makes the same record, bit for bit, is tested in tests/sampling. A change of the walks'
+laws of lengths that leaves their mean over the walks of a node does not bias features: the law of
+each walk is tested in tests/sampling/test_length_marginals.py, and the shares of weights by which a
+step is chosen in tests/sampling/test_walks.py.
 """
 
 from __future__ import annotations
@@ -42,15 +44,18 @@ N_WALKS = 6
 # Steps that fewer walks take are left out where they matter, but not the first terms of a kernel.
 RARE = 0.01
 FEWEST = 3
-# Most skewness of a projection, as a share of the root of the number of draws: up to here its p-values hold.
+# Most skewness of a projection, as a share of the root of the number of draws: up to here its
+# p-values hold.
 SKEWED = 0.15
 
 
-# -- graphs --------------------------------------------------------------------------------------------------
+# -- graphs ----------------------------------------------------------------------------------------
 
 
 def _karate(weighted: bool) -> grf.Graph:
-    return grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight="weight" if weighted else None))
+    return grf.Graph(
+        nx.to_scipy_sparse_array(nx.karate_club_graph(), weight="weight" if weighted else None)
+    )
 
 
 GRAPHS = {"small": two_components, "karate": _karate}
@@ -77,7 +82,7 @@ def blocks(matrix: sp.csr_array, n_nodes: int) -> np.ndarray:
     return dense.reshape(-1, rows, n_nodes)
 
 
-# -- kernels -------------------------------------------------------------------------------------------------
+# -- kernels ---------------------------------------------------------------------------------------
 
 
 def kernels_of(laplacian: str, scale: float) -> list[grf.kernels.Kernel]:
@@ -99,10 +104,11 @@ def kernels_of(laplacian: str, scale: float) -> list[grf.kernels.Kernel]:
 
 
 def served(kernel: grf.kernels.Kernel, survival: np.ndarray, scale: float) -> grf.kernels.Kernel:
-    """The kernel, or, if it decays too slowly for the walks to be of use, as many first terms as they serve.
+    """The kernel, or, if it decays too slowly for the walks to be of use, as many first terms as
+    they serve.
 
-    Steps that are too rare for a sample must not decide the third moment of what a draw loads, which is
-    sum_k |f_k|^3 / S(k)^2: most samples would lack them.
+    Steps that are too rare for a sample must not decide the third moment of what a draw loads,
+    which is sum_k |f_k|^3 / S(k)^2: most samples would lack them.
     """
     f = kernel.modulation(survival.size, scale)
     cube = np.abs(f) ** 3 / survival**2
@@ -114,7 +120,7 @@ def served(kernel: grf.kernels.Kernel, survival: np.ndarray, scale: float) -> gr
     return grf.kernels.PowerSeries(modulation=f[: heavy.argmax()], laplacian=kernel.laplacian)
 
 
-# -- samplers ------------------------------------------------------------------------------------------------
+# -- samplers --------------------------------------------------------------------------------------
 
 
 def laws(laplacian: str) -> list[object]:
@@ -129,7 +135,11 @@ def laws(laplacian: str) -> list[object]:
         grf.sampling.SigmaCoupled(table, coupling)
         for coupling, table in itertools.product((REVERSED, THREE), TABLES)
     ]
-    made += [grf.sampling.SigmaCoupled(0.2), grf.sampling.Antithetic(0.55), grf.sampling.Truncated(4)]
+    made += [
+        grf.sampling.SigmaCoupled(0.2),
+        grf.sampling.Antithetic(0.55),
+        grf.sampling.Truncated(4),
+    ]
     return [*made, grf.sampling.AutoLengths(_long(laplacian))]
 
 
@@ -160,14 +170,14 @@ def subclasses(base: type) -> set[type]:
     found = set()
     for child in base.__subclasses__():
         found |= subclasses(child)
-        if not (inspect.isabstract(child) or child.__name__.startswith("_")) and child.__module__.startswith(
-            "graphrf."
-        ):
+        if not (
+            inspect.isabstract(child) or child.__name__.startswith("_")
+        ) and child.__module__.startswith("graphrf."):
             found.add(child)
     return found
 
 
-# -- cells ---------------------------------------------------------------------------------------------------
+# -- cells -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -189,9 +199,13 @@ class Cell:
 
     @property
     def n0(self) -> int:
-        """Draws in the first round: more where estimates are so skewed that fewer are far from normal."""
+        """Draws in the first round: more where estimates are so skewed that fewer are far from
+        normal.
+        """
         lengths = getattr(self.sampler, "lengths", None)
-        by_chance = isinstance(lengths, LengthLaw) and not isinstance(lengths, grf.sampling.Truncated)
+        by_chance = isinstance(lengths, LengthLaw) and not isinstance(
+            lengths, grf.sampling.Truncated
+        )
         return 1000 if by_chance and self.laplacian == "normalized" else 4000
 
     @property
@@ -203,7 +217,9 @@ class Cell:
         pair, second = divmod(self.number, 2)
         combinatorial, plain = (pair + second) % 2, (pair // 2 + second) % 2
         return (
-            self.graph == "small" and self.laplacian == LAPLACIANS[combinatorial] and self.weighted == (not plain)
+            self.graph == "small"
+            and self.laplacian == LAPLACIANS[combinatorial]
+            and self.weighted == (not plain)
         )
 
 
@@ -214,7 +230,9 @@ def cells() -> Iterator[Cell]:
 
 
 class Estimates:
-    """Projections of F and of the Gram matrix without its diagonal, of all kernels of one sampler."""
+    """Projections of F and of the Gram matrix without its diagonal, of all kernels of
+    one sampler.
+    """
 
     def __init__(self, graph: grf.Graph, sampler: object) -> None:
         self.graph, self.sampler = graph, sampler
@@ -223,10 +241,26 @@ class Estimates:
         self.walk = graph.walk_matrix(laplacian).toarray()
         degree = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
         eigen = np.linalg.eigh(self.walk)[1]
-        # Along degrees mistakes in weights and lengths show, along eigenvectors those of single steps. How much of
-        # sqrt(d) a single row holds hardly varies: there its own degree shows.
-        left = [1 / degree, degree, degree, eigen[:, -2], eigen[:, 0], eigen[:, -1], *np.eye(self.n)]
-        right = [degree, degree, 1 / degree, eigen[:, -2], eigen[:, 0], eigen[:, -3], *[degree] * self.n]
+        # Along degrees mistakes in weights and lengths show, along eigenvectors those of single
+        # steps. How much of sqrt(d) a single row holds hardly varies: there its own degree shows.
+        left = [
+            1 / degree,
+            degree,
+            degree,
+            eigen[:, -2],
+            eigen[:, 0],
+            eigen[:, -1],
+            *np.eye(self.n),
+        ]
+        right = [
+            degree,
+            degree,
+            1 / degree,
+            eigen[:, -2],
+            eigen[:, 0],
+            eigen[:, -3],
+            *[degree] * self.n,
+        ]
         self.left, self.right = np.array(left), np.array(right)
         self.scale = graph.laplacian_scale(laplacian)
         self.kernels = kernels_of(laplacian, self.scale)
@@ -237,7 +271,9 @@ class Estimates:
         return [f"{kernel!r}, {what}, projection {number}" for kernel, what, number in each]
 
     def projected(self, phi: np.ndarray) -> np.ndarray:
-        """Of matrices phi, shape (..., n, n), and of phi phi^T without its diagonal: shape (..., 2 p)."""
+        """Of matrices phi, shape (..., n, n), and of phi phi^T without its diagonal: shape (..., 2
+        p).
+        """
         gram = phi @ np.swapaxes(phi, -1, -2)
         gram[..., np.arange(self.n), np.arange(self.n)] = 0.0
         parts = [((self.left @ matrix) * self.right).sum(axis=-1) for matrix in (phi, gram)]
@@ -252,11 +288,16 @@ class Estimates:
         return np.array([self.projected(np.einsum("k,kij->ij", f, powers)) for f in modulations])
 
     def sample(self, round_: int, n: int) -> Features:
-        return grf.sample_features(copies(self.graph, n), self.sampler, seed=round_, n_threads=1, dtype="float64")
+        return grf.sample_features(
+            copies(self.graph, n), self.sampler, seed=round_, n_threads=1, dtype="float64"
+        )
 
     def check(self, n0: int, record: Callable[[int, int], Features] | None = None) -> None:
-        """Raise `AssertionError` if a projection is biased; `record` in place of `sample`, for what is wrong."""
-        # A choice of lengths is made for the graph that is sampled, and is to be the same in every round.
+        """Raise `AssertionError` if a projection is biased; `record` in place of `sample`, for what
+        is wrong.
+        """
+        # A choice of lengths is made for the graph that is sampled, and is to be the same in every
+        # round.
         self.sampler = self.sampler.resolved(copies(self.graph, n0))
         survival = self.sampler.survival.table
         self.kernels = [served(kernel, survival, self.scale) for kernel in self.kernels]
@@ -265,16 +306,22 @@ class Estimates:
 
         def draw(round_: int, n: int) -> np.ndarray:
             features = (record or self.sample)(round_, n)
-            matrices = (blocks(features.matrix(kernel, n_threads=1), self.n) for kernel in self.kernels)
+            matrices = (
+                blocks(features.matrix(kernel, n_threads=1), self.n) for kernel in self.kernels
+            )
 
             projections = np.concatenate(
                 [self.projected(phi) / s for phi, s in zip(matrices, size, strict=True)], axis=1
             )
             if round_ == 0:  # not at night, when a rare draw would alarm
                 worst = np.abs(skewness(projections)).max() / np.sqrt(n)
-                assert worst <= SKEWED, f"p-values of {n} draws do not hold: skewness {worst:.2g} sqrt(n)"
+                assert worst <= SKEWED, (
+                    f"p-values of {n} draws do not hold: skewness {worst:.2g} sqrt(n)"
+                )
             return projections
 
         # Powers are stored in float32.
         slack = 1e-13 if isinstance(self.sampler, grf.RandomWalks) else 1e-6
-        assert_unbiased(draw, (truths / size[:, None]).ravel(), n0=n0, names=self.names, slack=slack)
+        assert_unbiased(
+            draw, (truths / size[:, None]).ravel(), n0=n0, names=self.names, slack=slack
+        )

@@ -1,9 +1,10 @@
 """Simulation-based calibration of models beside `GraphGPRegressor` (tests/gp/test_calibration.py).
 
-Truths are drawn from the model's own prior, data from the truths: the truth's rank among posterior draws is
-uniform, and what was not observed is standard normal less its mean and over its deviation. Where hyperparameters
-are known, that is exact for the sparse spectrum and for GPyTorch with a `GRFKernel`; of the classifier, whose
-posterior is Laplace's approximation, only the mean confidence is tested, up to what the approximation costs.
+Truths are drawn from the model's own prior, data from the truths: the truth's rank among posterior
+draws is uniform, and what was not observed is standard normal less its mean and over its deviation.
+Where hyperparameters are known, that is exact for the sparse spectrum and for GPyTorch with a
+`GRFKernel`; of the classifier, whose posterior is Laplace's approximation, only the mean confidence
+is tested, up to what the approximation costs.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ def graph():
     return grid_path_and_node()
 
 
-# -- sparse spectrum -----------------------------------------------------------------------------------------
+# -- sparse spectrum -------------------------------------------------------------------------------
 
 
 def sparse_spectrum(n_seen, believed_noise=0.3):
-    """u, u^2, z and z^2 of truths in the weights of 8 frequencies; more than 16 points are solved otherwise."""
+    """u, u^2, z and z^2 of truths in the weights of 8 frequencies; more than 16 points are solved
+    otherwise.
+    """
     from graphrf import euclidean as euc
 
     scale, noise = 2.0, 0.3
@@ -68,11 +71,13 @@ def test_the_sparse_spectrum_is_calibrated(n_seen):
         assert_unbiased(sparse_spectrum(n_seen, believed_noise=0.15), TRUTH, n0=3000)
 
 
-# -- GPyTorch ------------------------------------------------------------------------------------------------
+# -- GPyTorch --------------------------------------------------------------------------------------
 
 
 def exact_gp(graph, source, kernel, believed=1.0):
-    """z and z^2 of truths at unseen nodes, by GPyTorch's exact prediction; believed shares of the variance."""
+    """z and z^2 of truths at unseen nodes, by GPyTorch's exact prediction; believed shares of the
+    variance.
+    """
     import gpytorch
     import torch
 
@@ -95,12 +100,16 @@ def exact_gp(graph, source, kernel, believed=1.0):
         y = truth[:14] + np.sqrt(noise) * rng.standard_normal((14, n))
         one = rng.integers(0, len(unseen), n)
         x = seen.expand(n, 14, 1)
-        model = Regression(x, torch.from_numpy(y.T.copy()), module, noise=noise, mean=gpytorch.means.ZeroMean())
+        model = Regression(
+            x, torch.from_numpy(y.T.copy()), module, noise=noise, mean=gpytorch.means.ZeroMean()
+        )
         model.covar_module.outputscale = believed * scale
         model = model.double().eval()
         with torch.no_grad():
             belief = model(unseen[one][:, None])
-        z = (truth[14 + one, np.arange(n)] - belief.mean[:, 0].numpy()) / belief.variance[:, 0].sqrt().numpy()
+        z = (truth[14 + one, np.arange(n)] - belief.mean[:, 0].numpy()) / belief.variance[
+            :, 0
+        ].sqrt().numpy()
         return np.column_stack([z, z**2])
 
     return draw
@@ -123,15 +132,19 @@ def test_gpytorch_with_a_graph_kernel_is_calibrated(graph, source):
         assert_unbiased(exact_gp(graph, made, kernel, believed=0.4), [0.0, 1.0], n0=1000)
 
 
-# -- the classifier ------------------------------------------------------------------------------------------
+# -- the classifier --------------------------------------------------------------------------------
 
 
 def confidences(graph, predictive, sharpened=1.0):
-    """How much more often than the classifier says the likeliest class is right, at unseen nodes of each trial."""
+    """How much more often than the classifier says the likeliest class is right, at unseen nodes of
+    each trial.
+    """
     kernel, scale = grf.Diffusion(2.0), 2.0
     dense = kernel.dense(graph)
     deviation = np.sqrt(np.diag(dense))
-    root = np.linalg.cholesky(scale * dense / np.outer(deviation, deviation) + 1e-10 * np.eye(graph.n_nodes))
+    root = np.linalg.cholesky(
+        scale * dense / np.outer(deviation, deviation) + 1e-10 * np.eye(graph.n_nodes)
+    )
 
     def draw(round_, n):
         rng = np.random.default_rng([round_, 13])
@@ -141,9 +154,15 @@ def confidences(graph, predictive, sharpened=1.0):
             labels = (latent + rng.gumbel(size=latent.shape)).argmax(axis=1)
             order = rng.permutation(40)
             gp = grf.GraphGPClassifier(
-                graph, kernel=kernel, method="series", output_scale=scale, optimize=False, predictive=predictive,
-                seed=0, n_threads=1,
-            ).fit(order[:30], labels[order[:30]])  # fmt: skip
+                graph,
+                kernel=kernel,
+                method="series",
+                output_scale=scale,
+                optimize=False,
+                predictive=predictive,
+                seed=0,
+                n_threads=1,
+            ).fit(order[:30], labels[order[:30]])
             said = gp.predict_proba(order[30:]) ** sharpened
             said /= said.sum(axis=1, keepdims=True)
             right = gp.classes_[said.argmax(axis=1)] == labels[order[30:]]
@@ -156,7 +175,8 @@ def confidences(graph, predictive, sharpened=1.0):
 @pytest.mark.full
 @pytest.mark.parametrize(("predictive", "slack"), [("mode", 0.1), ("integrated", 0.03)])
 def test_the_classifier_is_right_about_as_often_as_it_says(graph, predictive, slack):
-    # Of noisy labels the mode says 0.06 too much: it leaves the uncertainty of the latent functions out.
+    # Of noisy labels the mode says 0.06 too much: it leaves the uncertainty of the latent functions
+    # out.
     assert_unbiased(confidences(graph, predictive), 0.0, n0=200, slack=slack)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(confidences(graph, predictive, sharpened=3.0), 0.0, n0=200, slack=slack)

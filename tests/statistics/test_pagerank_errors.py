@@ -1,4 +1,6 @@
-"""The errors that PageRank states are the errors that it makes: intervals cover, guarantees hold."""
+"""The errors that PageRank states are the errors that it makes: intervals cover,
+guarantees hold.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from tests.support.sequential import assert_rates, assert_unbiased
 
 P_HALT = 0.15
 GRAPHS = {"weighted": lopsided_graph, "dangling": directed_graph}
-# Intervals that are to hold the truth so often; by how much the rate of a score may differ, because scores are
-# ratios of sums of few walks, not normal variables.
+# Intervals that are to hold the truth so often; by how much the rate of a score may differ, because
+# scores are ratios of sums of few walks, not normal variables.
 LEVELS = np.array([0.5, 0.9])
 SLACK = 0.03
 N_BATCHES = 8
@@ -40,12 +42,18 @@ class Errors:
 
     def run(self, round_, n):
         return estimate(
-            self.graph, p_halt=P_HALT, personalization=np.tile(self.start, (n, 1)), seed=round_, n_threads=1,
+            self.graph,
+            p_halt=P_HALT,
+            personalization=np.tile(self.start, (n, 1)),
+            seed=round_,
+            n_threads=1,
             **self.options,
-        )  # fmt: skip
+        )
 
     def covered(self, round_, n, stated=1.0):
-        """Whether every score's intervals hold the truth, shape (n, 2 N); standard errors times `stated`."""
+        """Whether every score's intervals hold the truth, shape (n, 2 N); standard errors times
+        `stated`.
+        """
         result = self.run(round_, n)
         width = stats.t.ppf((1 + LEVELS) / 2, result.n_batches - 1)[:, None, None]
         inside = np.abs(result.scores - self.truth) <= width * stated * result.stderr
@@ -53,11 +61,15 @@ class Errors:
 
     def check(self, n0, stated=1.0):
         rates = np.repeat(LEVELS, self.graph.n_nodes)
-        assert_rates(lambda round_, n: self.covered(round_, n, stated), rates - SLACK, rates + SLACK, n0=n0)
+        assert_rates(
+            lambda round_, n: self.covered(round_, n, stated), rates - SLACK, rates + SLACK, n0=n0
+        )
 
 
 def _cases():
-    """Every scheme on every graph with every start; half of what starts evenly is in `make test`."""
+    """Every scheme on every graph with every start; half of what starts evenly is in
+    `make test`.
+    """
     schemes = list(zip(SCHEMES, IDS, strict=True))
     for (number, (scheme, name)), (place, graph), even in itertools.product(
         enumerate(schemes), enumerate(GRAPHS), (True, False)
@@ -65,12 +77,18 @@ def _cases():
         few = even and (number + place) % 2 == 0
         start = "even" if even else "uneven"
         yield pytest.param(
-            GRAPHS[graph], even, *scheme, id=f"{graph}-{start}-{name}", marks=() if few else pytest.mark.full
+            GRAPHS[graph],
+            even,
+            *scheme,
+            id=f"{graph}-{start}-{name}",
+            marks=() if few else pytest.mark.full,
         )
 
 
 @pytest.mark.parametrize(("make_graph", "even", "estimator", "coupling"), list(_cases()))
-def test_intervals_hold_the_truth_as_often_as_students_law_says(make_graph, even, estimator, coupling):
+def test_intervals_hold_the_truth_as_often_as_students_law_says(
+    make_graph, even, estimator, coupling
+):
     options = {"estimator": estimator, "coupling": coupling, "n_walks": 240, "n_batches": N_BATCHES}
     Errors(make_graph, even, **options).check(n0=400)
 
@@ -80,18 +98,22 @@ def test_intervals_hold_the_truth_as_often_as_students_law_says(make_graph, even
     ("estimator", "coupling"),
     [
         pytest.param(
-            *scheme, id=name, marks=() if name in ("endpoints-iid", "visits-pooled") else pytest.mark.full
+            *scheme,
+            id=name,
+            marks=() if name in ("endpoints-iid", "visits-pooled") else pytest.mark.full,
         )
         for scheme, name in zip(SCHEMES, IDS, strict=True)
     ],
 )
 def test_standard_errors_that_are_half_or_double_fail(estimator, coupling, stated):
-    errors = Errors(lopsided_graph, estimator=estimator, coupling=coupling, n_walks=240, n_batches=N_BATCHES)
+    errors = Errors(
+        lopsided_graph, estimator=estimator, coupling=coupling, n_walks=240, n_batches=N_BATCHES
+    )
     with pytest.raises(AssertionError, match="wrong rate"):
         errors.check(n0=400, stated=stated)
 
 
-# -- the stated L1 error -------------------------------------------------------------------------------------
+# -- the stated L1 error ---------------------------------------------------------------------------
 
 
 def l1_errors(errors):
@@ -110,7 +132,9 @@ def l1_errors(errors):
 )
 @pytest.mark.parametrize("n_batches", [2, 8])
 def test_the_stated_l1_error_is_the_mean_of_the_true_one(estimator, coupling, n_batches):
-    errors = Errors(lopsided_graph, estimator=estimator, coupling=coupling, n_walks=240, n_batches=n_batches)
+    errors = Errors(
+        lopsided_graph, estimator=estimator, coupling=coupling, n_walks=240, n_batches=n_batches
+    )
     assert_unbiased(l1_errors(errors), 0.0, n0=400, slack=0.03)
 
 
@@ -157,7 +181,9 @@ def test_an_l1_error_that_leaves_out_nodes_no_walk_met_fails(monkeypatch):
         lambda stderr, n_batches, estimated: expected_l1_error(stderr, n_batches),
     )
     for estimator, coupling, n_walks, n_batches in RARE:
-        errors = FarErrors(estimator=estimator, coupling=coupling, n_walks=n_walks, n_batches=n_batches)
+        errors = FarErrors(
+            estimator=estimator, coupling=coupling, n_walks=n_walks, n_batches=n_batches
+        )
         with pytest.raises(AssertionError, match="biased"):
             assert_unbiased(l1_errors(errors), -0.24, n0=100, slack=0.26)
 
@@ -169,7 +195,9 @@ def test_walks_that_take_no_step_state_the_error_that_one_exact_step_shows(p_hal
         graph = make_graph()
         for even in (True, False):
             start = start_of(graph, even)
-            result = estimate(graph, p_halt=p_halt, personalization=start, n_walks=16, n_batches=8, seed=seed)
+            result = estimate(
+                graph, p_halt=p_halt, personalization=start, n_walks=16, n_batches=8, seed=seed
+            )
             if result.steps:
                 continue
             silent += 1
@@ -180,7 +208,11 @@ def test_walks_that_take_no_step_state_the_error_that_one_exact_step_shows(p_hal
 
 @pytest.mark.parametrize(
     ("coupling", "n_walks", "tol"),
-    [("pooled", 4, 0.02), ("iid", 16, 0.1), pytest.param("pooled", 2, 0.001, marks=pytest.mark.full)],
+    [
+        ("pooled", 4, 0.02),
+        ("iid", 16, 0.1),
+        pytest.param("pooled", 2, 0.001, marks=pytest.mark.full),
+    ],
 )
 def test_an_error_that_is_asked_for_is_reached_on_average(coupling, n_walks, tol):
     # Stopping favours runs that state too small an error: that is within a tenth.
@@ -196,13 +228,21 @@ def test_an_error_that_is_asked_for_is_reached_on_average(coupling, n_walks, tol
 
 @pytest.mark.parametrize("make_graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize(("coupling", "n_walks", "tol"), [("pooled", 4, 0.02), ("iid", 4, 0.05)])
-def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(make_graph, coupling, n_walks, tol):
+def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(
+    make_graph, coupling, n_walks, tol
+):
     # The same favour: .84 to .92 where .9 is stated.
     errors = Errors(make_graph)
 
     def draw(round_, n):
         # One by one: several vectors state the fewest batches of all.
-        options = {"coupling": coupling, "n_walks": n_walks, "tol": tol, "exact_steps": 0, "n_threads": 1}
+        options = {
+            "coupling": coupling,
+            "n_walks": n_walks,
+            "tol": tol,
+            "exact_steps": 0,
+            "n_threads": 1,
+        }
         held = np.empty((n, errors.graph.n_nodes), dtype=bool)
         for i in range(n):
             result = estimate(errors.graph, seed=round_ * 10**6 + i, **options)
@@ -214,11 +254,13 @@ def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(make_graph
     assert_rates(draw, np.full(size, 0.8), np.full(size, 0.93), n0=200)
 
 
-# -- the guarantee of local queries --------------------------------------------------------------------------
+# -- the guarantee of local queries ----------------------------------------------------------------
 
 
 def missed(make_graph, judged_by, **options):
-    """Whether the guarantee fails for each seed, shape (n, N); `judged_by` is the relative error allowed."""
+    """Whether the guarantee fails for each seed, shape (n, N); `judged_by` is the relative error
+    allowed.
+    """
     graph = make_graph()
     truth = np.array([dense_pagerank(graph, P_HALT, start) for start in np.eye(graph.n_nodes)])
 
@@ -245,8 +287,9 @@ def test_local_scores_are_wrong_no_more_often_than_is_said(make_graph, epsilon, 
 
 
 def test_errors_of_more_than_a_sixty_fourth_of_the_guaranteed_one_are_found():
-    # Bounds are cautious, and pushing leaves little to walks on a small graph; tests/pagerank/test_push.py shows
-    # that a quarter of the walks break the bound where walks do all the work.
+    # Bounds are cautious, and pushing leaves little to walks on a small graph;
+    # tests/pagerank/test_push.py shows that a quarter of the walks break the bound where walks do
+    # all the work.
     draw, size = missed(lopsided_graph, 0.5 / 64, epsilon=0.5, failure=0.05, delta=0.02)
     with pytest.raises(AssertionError, match="wrong rate"):
         assert_rates(draw, np.zeros(size), np.full(size, 0.05), n0=300)

@@ -1,7 +1,7 @@
 """How tests are dealt out to the workers of pytest-xdist: a file at a time.
 
-So what a file compiles and sets up is compiled and set up once, and one worker starts the clusters of
-`tests/distributed`.
+So what a file compiles and sets up is compiled and set up once, and one worker starts the clusters
+of `tests/distributed`.
 """
 
 from __future__ import annotations

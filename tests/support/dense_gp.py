@@ -1,4 +1,6 @@
-"""The posterior of a Gaussian process by dense algebra: a linear predictor, and the covariance of its error."""
+"""The posterior of a Gaussian process by dense algebra: a linear predictor, and the covariance of
+its error.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import numpy as np
 
 
 def dense_posterior(root, nodes, y, noise, *, basis=None, seen=None):
-    """Mean and covariance of f + H b at all inputs given y = f + H b + noise at some, repeats kept as rows.
+    """Mean and covariance of f + H b at all inputs given y = f + H b + noise at some, repeats kept
+    as rows.
 
     Parameters
     ----------
@@ -19,8 +22,8 @@ def dense_posterior(root, nodes, y, noise, *, basis=None, seen=None):
     basis : ndarray, shape (N, b), optional
         H, whose coefficients have a flat prior; ones by default, no columns for a zero mean.
     seen : ndarray, shape (N, D), optional
-        Other rows, by which the predictor knows the observed inputs: its covariance is still that of its error
-        under the prior.
+        Other rows, by which the predictor knows the observed inputs: its covariance is still that
+        of its error under the prior.
     """
     basis = np.ones((len(root), 1)) if basis is None else basis
     own = (root if seen is None else seen)[nodes]

@@ -1,4 +1,6 @@
-"""Elliptical slice sampling: long Markov chains of a latent Gaussian field, the truth of approximations."""
+"""Elliptical slice sampling: long Markov chains of a latent Gaussian field, the truth of
+approximations.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """How often the suite may fail by chance, counted and enforced; and the seed of a night.
 
-Every sequential test (`tests.support.sequential`) may fail on correct code with a probability of at most its
-level. The levels of a session are added up, over the workers of pytest-xdist too and the negative controls among
-them, and a session whose sum exceeds `TOTAL` fails. For rates (`assert_rates`) a level is an exact bound,
-binomial; for means
-(`assert_unbiased`) it is an approximation, by Student's law corrected for skewness, which test_sequential.py
-holds against skewed laws. Other random tests draw from fixed seeds: what passes once passes always.
+Every sequential test (`tests.support.sequential`) may fail on correct code with a probability of at
+most its level. The levels of a session are added up, over the workers of pytest-xdist too and the
+negative controls among them, and a session whose sum exceeds `TOTAL` fails. For rates
+(`assert_rates`) a level is an exact bound, binomial; for means (`assert_unbiased`) it is an
+approximation, by Student's law corrected for skewness, which test_sequential.py holds against
+skewed laws. Other random tests draw from fixed seeds: what passes once passes always.
 
-With the environment variable GRAPHRF_TEST_SEED set to an integer from 1 to 999,999,999 (a date, say) all
-sequential tests draw anew and Hypothesis looks at inputs of that seed. The same integer repeats the same session.
+With the environment variable GRAPHRF_TEST_SEED set to an integer from 1 to 999,999,999 (a date,
+say) all sequential tests draw anew and Hypothesis looks at inputs of that seed. The same integer
+repeats the same session.
 
 The functions named pytest_* are hooks, which tests/conftest.py imports.
 """
@@ -21,11 +22,13 @@ from typing import Any
 
 import pytest
 
-# Bound on the probability that a correct package fails the suite, and the level of a test that does not state one.
+# Bound on the probability that a correct package fails the suite, and the level of a test that does
+# not state one.
 TOTAL = 1e-4
 LEVEL = TOTAL / 2000
 VARIABLE = "GRAPHRF_TEST_SEED"
-# Rounds of a test that are kept free for one night; draws use up to round * 10^6 + n as seeds, below 2^63.
+# Rounds of a test that are kept free for one night; draws use up to round * 10^6 + n as seeds,
+# below 2^63.
 ROUNDS = 16
 
 _KEY = "sequential_levels"
@@ -51,7 +54,9 @@ class Account:
     def __str__(self) -> str:
         rate = f"false-alarm rate at most {self.spent:.2g}"
         return f"sequential tests: {len(self.levels)} calls, {rate}" + (
-            f", MORE THAN {TOTAL:g}: lower LEVEL in tests/support/false_alarms.py" if self.overdrawn else ""
+            f", MORE THAN {TOTAL:g}: lower LEVEL in tests/support/false_alarms.py"
+            if self.overdrawn
+            else ""
         )
 
 
@@ -92,7 +97,10 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):  # this is a worker
         session.config.workeroutput[_KEY] = account.levels
-    elif account.overdrawn and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+    elif account.overdrawn and session.exitstatus in (
+        pytest.ExitCode.OK,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -1,7 +1,7 @@
 """The device of tests with the mark `cuda`, which are skipped where torch sees no GPU.
 
-The environment variable `GRAPHRF_TEST_DEVICE` names the device instead: with `cpu` these tests are rehearsed, and
-with `cuda` they fail where there is no GPU.
+The environment variable `GRAPHRF_TEST_DEVICE` names the device instead: with `cpu` these tests are
+rehearsed, and with `cuda` they fail where there is no GPU.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import pytest
 
 
 def pytest_runtest_logreport(report):
-    """Print a failure at once where the device is named: a later test may hang, and be killed with all reports."""
+    """Print a failure at once where the device is named: a later test may hang, and be killed with
+    all reports.
+    """
     if report.failed and "GRAPHRF_TEST_DEVICE" in os.environ:
         print(f"\n{report.nodeid}\n{report.longreprtext}", flush=True)
 

@@ -23,8 +23,8 @@ def edge_lists(
 ) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     """Number of nodes, both ends and weights of edges.
 
-    One of: a few edges anywhere (loops and parallel ones among them), a star, a clique, a path, a cycle, a
-    complete bipartite graph, no edges; on some of the nodes, the others being isolated.
+    One of: a few edges anywhere (loops and parallel ones among them), a star, a clique, a path, a
+    cycle, a complete bipartite graph, no edges; on some of the nodes, the others being isolated.
     """
     n = draw(st.integers(1, max_nodes))
     used = draw(st.integers(1, n))
@@ -46,10 +46,14 @@ def edge_lists(
         pairs = []
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    order = rng.permutation(n)  # so that what is isolated and where the hub is does not depend on positions
+    order = rng.permutation(
+        n
+    )  # so that what is isolated and where the hub is does not depend on positions
     if weighted is None:
         weighted = draw(st.booleans())
-    weights = 10 ** rng.uniform(-decades / 2, decades / 2, len(ends)) if weighted else np.ones(len(ends))
+    weights = (
+        10 ** rng.uniform(-decades / 2, decades / 2, len(ends)) if weighted else np.ones(len(ends))
+    )
     return n, order[ends[:, 0]], order[ends[:, 1]], weights
 
 
@@ -74,7 +78,9 @@ def union(first: grf.Graph, second: grf.Graph) -> grf.Graph:
     """Both graphs side by side, the nodes of the first in front."""
     import scipy.sparse as sp
 
-    return grf.Graph(sp.block_diag([first.adjacency, second.adjacency], format="csr"), directed=first.directed)
+    return grf.Graph(
+        sp.block_diag([first.adjacency, second.adjacency], format="csr"), directed=first.directed
+    )
 
 
 # Kernels of either Laplacian that every graph can have.

@@ -8,11 +8,14 @@ from types import CodeType, FrameType
 from typing import Any
 
 
-def interleaved_results(call: Callable[[], Any], intruder: Callable[[], Any], code: CodeType) -> list[Any]:
-    """Results of `call`, with `intruder` run before the first, the second, ... line of the function `code`.
+def interleaved_results(
+    call: Callable[[], Any], intruder: Callable[[], Any], code: CodeType
+) -> list[Any]:
+    """Results of `call`, with `intruder` run before the first, the second, ... line of the function
+    `code`.
 
-    A thread can lose the interpreter between any two lines, so each of these is what a call may return when
-    another thread makes the intruder's.
+    A thread can lose the interpreter between any two lines, so each of these is what a call may
+    return when another thread makes the intruder's.
     """
     results = []
     while True:

@@ -1,4 +1,6 @@
-"""Small and large harm to good input: bytes, JSON values and arrays, each drawn from a seeded generator."""
+"""Small and large harm to good input: bytes, JSON values and arrays, each drawn from a seeded
+generator.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,19 @@ import numpy as np
 # Stands in JSON values for text that `json.dumps` does not write; see `json_text`.
 _MARK = "\N{REPLACEMENT CHARACTER}raw"
 _RAW = (
-    *("NaN", "Infinity", "-Infinity", "1e999", "-0.0", "5e-324", "1E-400", '"\\ud800"', '"\\u0000"', "]", '"'),
+    *(
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "-0.0",
+        "5e-324",
+        "1E-400",
+        '"\\ud800"',
+        '"\\u0000"',
+        "]",
+        '"',
+    ),
     *("9" * 100_000, "[" * 100_000, "[" * 400 + "]" * 400, '{"a": ' * 50_000, '{"a": 1, "a": 2}'),
 )
 VALUES = (
@@ -36,8 +50,31 @@ VALUES = (
         2**70,
     ),
     *(0.0, -1.0, 0.5, 1.0, 1.5, 1e-300, 1e300, -1e300, 1e-12, 1e12, 0.1),
-    *("", "x", "0", "nan", "1e999999999", "../../x", "a\0b", "https://example.org/x", "é" * 50, "float64"),
-    *([], {}, [[]], [0], [0, 1], [1, 0], [0.5], ["x"], [None], {"": 0}, {"class": "eval", "arguments": {}}),
+    *(
+        "",
+        "x",
+        "0",
+        "nan",
+        "1e999999999",
+        "../../x",
+        "a\0b",
+        "https://example.org/x",
+        "é" * 50,
+        "float64",
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [0],
+        [0, 1],
+        [1, 0],
+        [0.5],
+        ["x"],
+        [None],
+        {"": 0},
+        {"class": "eval", "arguments": {}},
+    ),
 )
 
 
@@ -54,14 +91,18 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
         elif kind == 3:
             content[at:at] = rng.randbytes(size)
         elif kind == 4:
-            content[at : at + size] = bytes([rng.choice((0, 1, 255))]) * len(content[at : at + size])
+            content[at : at + size] = bytes([rng.choice((0, 1, 255))]) * len(
+                content[at : at + size]
+            )
         else:
             content = content[:at] if rng.random() < 0.5 else content + content[at : at + 64]
     return bytes(content)
 
 
 def mutated_json(value: Any, rng: random.Random) -> Any:
-    """A copy of a JSON value with one to three changes: values of other kinds, keys gone, renamed or new."""
+    """A copy of a JSON value with one to three changes: values of other kinds, keys gone, renamed
+    or new.
+    """
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 2, 3))):
         holders = list(_holders(value))
@@ -75,7 +116,9 @@ def mutated_json(value: Any, rng: random.Random) -> Any:
         if kind == 0:
             del holder[key]
         elif kind == 1 and isinstance(holder, dict):
-            holder[key + "x" if rng.random() < 0.5 else rng.choice(("", "class", "size"))] = holder.pop(key)
+            holder[key + "x" if rng.random() < 0.5 else rng.choice(("", "class", "size"))] = (
+                holder.pop(key)
+            )
         elif kind == 1:
             holder.append(holder[key])
         elif kind == 2 and isinstance(holder, dict):
@@ -170,9 +213,14 @@ def _of_another_shape(array: np.ndarray, rng: random.Random) -> np.ndarray:
     return rng.choice(
         (
             *(flat[:0], flat[:1], flat[:-1], flat[1:], flat[::2], np.append(flat, flat)),
-            *(np.zeros((), flat.dtype), flat[None], flat[:, None], np.asfortranarray(np.stack([flat, flat]))),
+            *(
+                np.zeros((), flat.dtype),
+                flat[None],
+                flat[:, None],
+                np.asfortranarray(np.stack([flat, flat])),
+            ),
         )
-    )  # fmt: skip
+    )
 
 
 def _in_another_order(array: np.ndarray, rng: random.Random) -> np.ndarray:
@@ -191,8 +239,35 @@ def _with_other_values(array: np.ndarray, rng: random.Random) -> np.ndarray:
         return array
     flat = array.ravel().copy()
     at = rng.randrange(flat.size)
-    whole = (0, 1, 2, -1, 7, 8, 100, 255, 32_767, 65_535, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63))
-    broken = (float("nan"), float("inf"), -float("inf"), 5e-324, 1e-30, 0.5, 1e30, 1.7e308, -0.5, 1 + 1e-9)
+    whole = (
+        0,
+        1,
+        2,
+        -1,
+        7,
+        8,
+        100,
+        255,
+        32_767,
+        65_535,
+        2**31 - 1,
+        -(2**31),
+        2**62,
+        2**63 - 1,
+        -(2**63),
+    )
+    broken = (
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        5e-324,
+        1e-30,
+        0.5,
+        1e30,
+        1.7e308,
+        -0.5,
+        1 + 1e-9,
+    )
     choices = whole + broken if flat.dtype.kind == "f" else whole
     with np.errstate(all="ignore"):
         new = np.array(rng.choice(choices)).astype(flat.dtype)

@@ -10,7 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Publisher:
-    """A local server that answers each path as a function says, given the handler of the request."""
+    """A local server that answers each path as a function says, given the handler of
+    the request.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
@@ -40,12 +42,17 @@ class Publisher:
         self.thread.join()
 
 
-def sends(content: bytes, *headers: tuple[str, str], code: int = 200, length: int | None = None) -> Callable:
+def sends(
+    content: bytes, *headers: tuple[str, str], code: int = 200, length: int | None = None
+) -> Callable:
     """An answer of this content."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.send_response(code)
-        for header in (("Content-Length", str(len(content) if length is None else length)), *headers):
+        for header in (
+            ("Content-Length", str(len(content) if length is None else length)),
+            *headers,
+        ):
             request.send_header(*header)
         request.end_headers()
         request.wfile.write(content)

@@ -1,14 +1,17 @@
-"""Which tests `make test` leaves to `make test-more`: what takes long, and what says the same again.
+"""Which tests `make test` leaves to `make test-more`: what takes long, and what says the same
+again.
 
 Three rules mark a test as `more`, beside the mark itself where it stands at a test:
 
 1. It is listed in `SLOW`.
-2. Its function has several parameters, and their values in this case stand in others that `make test` runs.
-3. Its function is listed in `GRIDS`, and the case is not one of the first so many of those that are left.
+2. Its function has several parameters, and their values in this case stand in others that `make
+   test` runs.
+3. Its function is listed in `GRIDS`, and the case is not one of the first so many of those that are
+   left.
 
-One case of each function that is left has the mark `one`: where all are run a second time, with another BLAS
-kernel, these are. Tests with the mark `full` are in neither. Hypothesis tests run in both, with more inputs in
-`make test-more`.
+One case of each function that is left has the mark `one`: where all are run a second time, with
+another BLAS kernel, these are. Tests with the mark `full` are in neither. Hypothesis tests run in
+both, with more inputs in `make test-more`.
 """
 
 from __future__ import annotations
@@ -81,7 +84,8 @@ SLOW = {
     "tests/gp/metric/test_metric_regression.py::test_default": "draws have the law of predictions",
 }
 
-# The beginning of a function's id -> how many of its cases, which are of one kind, `make test` runs.
+# The beginning of a function's id -> how many of its cases, which are of one kind, `make test`
+# runs.
 GRIDS = {
     "tests/gp/test_matrix.py::test_ordinary_samples": 2,
     "tests/distributed/test_factor.py::test_columns_beside": 1,
@@ -155,7 +159,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for name, group in cases.items():
         again = said_again(group)
         left = [item for item in group if item not in again]
-        most = next((most for beginning, most in GRIDS.items() if name.startswith(beginning)), len(left))
+        most = next(
+            (most for beginning, most in GRIDS.items() if name.startswith(beginning)), len(left)
+        )
         for item in (*again, *left[most:]):
             item.add_marker(mark)
         kept = left[:most]
@@ -163,11 +169,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def said_again(cases: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The cases of one function that are not needed to have each value of each of its parameters once."""
+    """The cases of one function that are not needed to have each value of each of its parameters
+    once.
+    """
     values = {case: set(map(_value, _parameters(case).items())) for case in cases}
     seen: set[tuple[Any, ...]] = set()
     rest = list(values)
-    for most in range(max(map(len, values.values()), default=0), 0, -1):  # those with the most new values first
+    for most in range(
+        max(map(len, values.values()), default=0), 0, -1
+    ):  # those with the most new values first
         for case in rest:
             if len(values[case] - seen) >= most:
                 seen |= values[case]

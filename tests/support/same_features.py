@@ -25,7 +25,9 @@ def changed(features: grf.features.Features, **changes: Any) -> grf.features.Fea
     """The features with other settings or arrays of the record."""
     of_record = {name: changes.pop(name) for name in ARRAYS if name in changes}
     nodes = changes.pop("nodes", features.nodes)
-    return grf.features.Features(replace(features.info, **changes), nodes, replace(features.record, **of_record))
+    return grf.features.Features(
+        replace(features.info, **changes), nodes, replace(features.record, **of_record)
+    )
 
 
 def taken_rows(features: grf.features.Features, rows: np.ndarray) -> grf.features.Features:

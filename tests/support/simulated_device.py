@@ -1,8 +1,9 @@
-"""A torch device without hardware: tensors on "meta" that hold their numbers on the CPU, and a log of what leaves.
+"""A torch device without hardware: tensors on "meta" that hold their numbers on the CPU, and a log
+of what leaves.
 
-Operations that mix tensors of the device with those of the host fail, as on CUDA; copies between the two are
-logged with their size, and so is every answer that Python waits for. Instead of being divided by a number, tensors
-are multiplied by its reciprocal, which rounds differently, as on CUDA.
+Operations that mix tensors of the device with those of the host fail, as on CUDA; copies between
+the two are logged with their size, and so is every answer that Python waits for. Instead of being
+divided by a number, tensors are multiplied by its reciprocal, which rounds differently, as on CUDA.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ class SimulatedDevice(TorchDispatchMode):
         torch.tensor, torch.Generator = self._plain
         super().__exit__(*error)
 
-    def _tensor(self, data: Any, *, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+    def _tensor(
+        self, data: Any, *, device: Any = None, requires_grad: bool = False, **options: Any
+    ) -> Any:
         made = self._plain[0](data, **options)
         made = made if device is None else made.to(device)
         return made.requires_grad_(requires_grad)
@@ -126,7 +129,11 @@ def _run(function: Any, args: Any, kwargs: dict[str, Any], log: list[tuple[str, 
     if torch.Tag.inplace_view in function.tags and here:
         with no_dispatch():
             function(*args, **kwargs)  # the shape of the wrapper
-    if function in _PRODUCTS and isinstance(args[0], Simulated) and not isinstance(args[1], Simulated):
+    if (
+        function in _PRODUCTS
+        and isinstance(args[0], Simulated)
+        and not isinstance(args[1], Simulated)
+    ):
         function, args = _PRODUCTS[function], (args[0], 1.0 / float(args[1]))
     known = {id(tensor.inner): tensor for tensor in here}
     if device is not None:

@@ -9,8 +9,18 @@ import graphrf as grf
 
 
 def two_components(weighted: bool) -> grf.Graph:
-    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; weights are unequal."""
-    edges = [(0, 1, 2.0), (0, 2, 0.5), (1, 2, 1.0), (2, 3, 3.0), (3, 3, 0.7), (4, 5, 1.5), (5, 6, 0.25)]
+    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; weights
+    are unequal.
+    """
+    edges = [
+        (0, 1, 2.0),
+        (0, 2, 0.5),
+        (1, 2, 1.0),
+        (2, 3, 3.0),
+        (3, 3, 0.7),
+        (4, 5, 1.5),
+        (5, 6, 0.25),
+    ]
     adjacency = np.zeros((8, 8))
     for u, v, weight in edges:
         adjacency[u, v] = adjacency[v, u] = weight if weighted else 1.0

@@ -26,12 +26,17 @@ def test_each_test_that_is_not_full_runs_in_make_test_or_in_make_test_more() -> 
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     # The target of each call of pytest, and the marks that it selects.
     calls = re.findall(
-        r'^(\S+):.*\n(?:\t.*\n)*?\t\$\(PYTEST\) -m "(.*?)" .* (?:tests|\$\(EVERYTHING\))$', makefile, re.MULTILINE
+        r'^(\S+):.*\n(?:\t.*\n)*?\t\$\(PYTEST\) -m "(.*?)" .* (?:tests|\$\(EVERYTHING\))$',
+        makefile,
+        re.MULTILINE,
     )
     selected = dict(calls)
     assert list(selected) == ["tests", "more"]
     for more, full, hypothesis in itertools.product((False, True), repeat=3):
-        runs = [eval(marks, {"more": more, "full": full, "hypothesis": hypothesis}) for marks in selected.values()]
+        runs = [
+            eval(marks, {"more": more, "full": full, "hypothesis": hypothesis})
+            for marks in selected.values()
+        ]
         assert runs == [not (more or full), (more or hypothesis) and not full]
         assert any(runs) or full
     # What is not even collected is all left to `make test-more`.

@@ -1,4 +1,6 @@
-"""Sequential tests themselves: their false-alarm rate, their power, their account and their nights."""
+"""Sequential tests themselves: their false-alarm rate, their power, their account and
+their nights.
+"""
 
 from __future__ import annotations
 
@@ -57,16 +59,25 @@ def test_a_correct_sampler_passes() -> None:
 
 def test_the_false_alarm_rate_is_at_most_the_level(by_day: Account) -> None:
     # binomial(400, 0.05) exceeds 38 with probability 1e-4
-    assert alarms(lambda seed: assert_unbiased(normal(0.0, seed), np.zeros(3), n0=50, level=0.05), 400) <= 38
     assert (
-        alarms(lambda seed: assert_rates(coin(0.04, seed), [0.5, 0.0], [0.5, 0.04], n0=50, level=0.05), 400) <= 38
+        alarms(lambda seed: assert_unbiased(normal(0.0, seed), np.zeros(3), n0=50, level=0.05), 400)
+        <= 38
+    )
+    assert (
+        alarms(
+            lambda seed: assert_rates(coin(0.04, seed), [0.5, 0.0], [0.5, 0.04], n0=50, level=0.05),
+            400,
+        )
+        <= 38
     )
     assert len(by_day.levels) == 800
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.02])
 def test_rates_outside_their_bounds_fail(rate: float) -> None:
-    with pytest.raises(AssertionError, match=r"event 1 happened .* at a rate of 0\.005 to 0\.01 .*round [12]"):
+    with pytest.raises(
+        AssertionError, match=r"event 1 happened .* at a rate of 0\.005 to 0\.01 .*round [12]"
+    ):
         assert_rates(coin(rate), [0.5, 0.005], [0.5, 0.01], n0=5000)
 
 
@@ -110,11 +121,13 @@ def test_draws_of_the_wrong_shape_are_refused() -> None:
         assert_unbiased(lambda index, n: np.zeros((n, 2)), np.zeros(3))
 
 
-# -- skewness ------------------------------------------------------------------------------------------------
+# -- skewness --------------------------------------------------------------------------------------
 
 
 def exponential_p_values(sign: float, n: int, replicates: int) -> tuple[np.ndarray, np.ndarray]:
-    """p-values of means of n exponential draws: with the correction for skewness, and Student's alone."""
+    """p-values of means of n exponential draws: with the correction for skewness, and Student's
+    alone.
+    """
     draws = sign * np.random.default_rng(1).standard_exponential((n, replicates))
     p_values, t = _p_values(draws, np.full(replicates, sign), 0.0)
     return p_values, 2 * stats.t.sf(np.abs(t), n - 1)
@@ -132,10 +145,11 @@ def test_p_values_of_skewed_draws_are_as_rare_as_they_say_and_students_are_not(s
 
 
 def far_tail(n: int, limit: float, replicates: int) -> tuple[float, float]:
-    """P(t < -limit) of means of n exponential draws, of the statistic as corrected and of Student's.
+    """P(t < -limit) of means of n exponential draws, of the statistic as corrected and of
+    Student's.
 
-    By importance sampling: draws of density proportional to exp(-x - b y - b^2 y^2 / 2), y = x - 1, of which t is
-    near -limit, with b = limit / sqrt(n); that is a normal law cut at 0.
+    By importance sampling: draws of density proportional to exp(-x - b y - b^2 y^2 / 2), y = x - 1,
+    of which t is near -limit, with b = limit / sqrt(n); that is a normal law cut at 0.
 
     Source: Q.-M. Shao, "Self-normalized large deviations", Ann. Probab. 25 (1997), 285-328.
     """
@@ -147,7 +161,9 @@ def far_tail(n: int, limit: float, replicates: int) -> tuple[float, float]:
     weights = np.exp((-x - law.logpdf(x)).sum(axis=0))
     t = (x.mean(axis=0) - 1) / (x.std(axis=0, ddof=1) / np.sqrt(n))
     corrected = unskewed(t, skewness(x), n)
-    return float(np.mean(weights * (np.maximum(t, corrected) < -limit))), float(np.mean(weights * (t < -limit)))
+    return float(np.mean(weights * (np.maximum(t, corrected) < -limit))), float(
+        np.mean(weights * (t < -limit))
+    )
 
 
 def test_far_tails_of_skewed_draws_are_as_heavy_as_they_say_and_students_are_not() -> None:
@@ -168,10 +184,12 @@ def test_the_transformed_statistic_increases_and_leaves_symmetric_draws_alone() 
     for skew in (-8.0, -0.1, 0.5, 20.0):
         assert (np.diff(unskewed(t, np.full_like(t, skew), 1000)) >= 0).all()
     np.testing.assert_array_equal(unskewed(t, np.zeros_like(t), 1000), t)
-    np.testing.assert_array_equal(unskewed(np.array([-np.inf, np.inf]), np.zeros(2), 10), [-np.inf, np.inf])
+    np.testing.assert_array_equal(
+        unskewed(np.array([-np.inf, np.inf]), np.zeros(2), 10), [-np.inf, np.inf]
+    )
 
 
-# -- the account ---------------------------------------------------------------------------------------------
+# -- the account -----------------------------------------------------------------------------------
 
 
 def test_every_call_is_counted_at_its_level(by_day: Account) -> None:
@@ -204,16 +222,36 @@ def test_mean(case):
 def test_a_session_fails_if_the_levels_of_its_workers_exceed_the_total(tmp_path: Path) -> None:
     (tmp_path / "test_session.py").write_text(SESSION)
     session = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.support.false_alarms", "-p",
-         "no:cacheprovider", "-n2", str(tmp_path / "test_session.py")],
-        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "xdist",
+            "-p",
+            "tests.support.false_alarms",
+            "-p",
+            "no:cacheprovider",
+            "-n2",
+            str(tmp_path / "test_session.py"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
         env=os.environ
-        | {"PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", false_alarms.VARIABLE: "20261122"},
-    )  # fmt: skip
+        | {
+            "PYTEST_ADDOPTS": "",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            false_alarms.VARIABLE: "20261122",
+        },
+    )
     lines = session.stdout.splitlines()
     assert session.returncode == 1, session.stdout
     assert "random tests: repeat with GRAPHRF_TEST_SEED=20261122" in lines
-    assert lines[-2].startswith("sequential tests: 4 calls, false-alarm rate at most 0.0001, MORE THAN 0.0001")
+    assert lines[-2].startswith(
+        "sequential tests: 4 calls, false-alarm rate at most 0.0001, MORE THAN 0.0001"
+    )
     assert "4 passed" in lines[-1]
 
 
@@ -234,20 +272,24 @@ def test_the_hooks_act_in_this_session(pytestconfig: pytest.Config) -> None:
             assert getattr(false_alarms, name) in acting, name
 
 
-def test_a_session_passes_within_the_total_and_workers_report_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_passes_within_the_total_and_workers_report_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     worker = Session(workeroutput={})
     monkeypatch.setattr(false_alarms, "account", account := Account())
     account.levels = [TOTAL / 2]
     false_alarms.pytest_sessionfinish(worker)
     controller = Session()
     for expected in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-        false_alarms.pytest_testnodedown(SimpleNamespace(workeroutput=dict(worker.config.workeroutput)))
+        false_alarms.pytest_testnodedown(
+            SimpleNamespace(workeroutput=dict(worker.config.workeroutput))
+        )
         false_alarms.pytest_sessionfinish(controller)
         assert controller.exitstatus == expected
     false_alarms.pytest_testnodedown(SimpleNamespace())  # of a worker that crashed
 
 
-# -- nights --------------------------------------------------------------------------------------------------
+# -- nights ----------------------------------------------------------------------------------------
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, given: str) -> list[int]:
@@ -264,7 +306,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch, given: str) -> list[int]:
     return rounds
 
 
-def test_a_night_has_rounds_of_its_own_and_repeats_them(by_day: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_night_has_rounds_of_its_own_and_repeats_them(
+    by_day: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     day, other, again, last = (drawn(monkeypatch, given) for given in ("", "1", "1", "999999999"))
     assert day == list(range(len(day)))
     assert len(day) > 1
@@ -289,7 +333,10 @@ def test_the_header_says_how_a_night_is_repeated_and_hypothesis_has_its_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(false_alarms.VARIABLE, "20261122")
-    assert false_alarms.pytest_report_header() == "random tests: repeat with GRAPHRF_TEST_SEED=20261122"
+    assert (
+        false_alarms.pytest_report_header()
+        == "random tests: repeat with GRAPHRF_TEST_SEED=20261122"
+    )
     given = SimpleNamespace(option=SimpleNamespace(hypothesis_seed=None))
     for expected in ("20261122", "5"):
         false_alarms.pytest_configure(given)

@@ -23,13 +23,16 @@ def write_record(
     path: str | os.PathLike[str], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
     """Write the record, which JSON can hold, and the arrays as an uncompressed .npz file."""
-    # The table of contents of an archive has no checksum: what it loses can be missed only if it is known.
+    # The table of contents of an archive has no checksum: what it loses can be missed only if it is
+    # known.
     text = json.dumps({**record, "arrays": list(arrays)}).encode()
     with atomic_write(checks.path("path", path)) as file:
         write_arrays(file, {"record": np.frombuffer(text, np.uint8), **arrays})
 
 
-def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_record(
+    path: str | os.PathLike[str], *formats: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Record and arrays of a file whose record has one of `formats` as its "format". Faults raise.
 
     The arrays take no more memory than the file has bytes, and none before the record is known.
@@ -49,7 +52,9 @@ def read_record(path: str | os.PathLike[str], *formats: str) -> tuple[dict[str, 
 
 
 def record_format(path: str | os.PathLike[str]) -> str | None:
-    """The "format" of a file's record, before it is read as such; None where there is none to be had."""
+    """The "format" of a file's record, before it is read as such; None where there is none to be
+    had.
+    """
     try:
         with opened(path) as file:
             record = parsed(_arrays(file, ("record",))["record"].tobytes())
@@ -59,7 +64,9 @@ def record_format(path: str | os.PathLike[str]) -> str | None:
 
 
 def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """Arrays of an uncompressed archive, as `read_arrays`; MemoryError where the machine has no room for them."""
+    """Arrays of an uncompressed archive, as `read_arrays`; MemoryError where the machine has no
+    room for them.
+    """
     size, left = os.fstat(file.fileno()).st_size, available_memory()
     limit = size if left is None else min(size, left)
     try:
@@ -67,19 +74,23 @@ def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, 
     except MemoryError as error:
         # numpy raises a subclass where memory is short
         if type(error) is MemoryError and error.args and limit == size:
-            raise ValueError("it is compressed, as no record is, and its arrays are larger than it") from None
+            raise ValueError(
+                "it is compressed, as no record is, and its arrays are larger than it"
+            ) from None
         raise
 
 
 def opened(path: str | os.PathLike[str]) -> IO[bytes]:
-    """The file, open for reading, once it is known to be a plain one: a pipe or a device may never end."""
+    """The file, open for reading, once it is known to be a plain one: a pipe or a device may never
+    end.
+    """
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError("it is no file")
     return open(path, "rb")
 
 
-# Errors that invalid records cause in their readers. (A missing member of an archive raises a KeyError, a number
-# that fits no integer an OverflowError, unlimited nesting a RecursionError.)
+# Errors that invalid records cause in their readers. (A missing member of an archive raises a
+# KeyError, a number that fits no integer an OverflowError, unlimited nesting a RecursionError.)
 _FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 
 
@@ -89,15 +100,19 @@ def complete_file(path: str | os.PathLike[str], writer: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileNotFoundError(f"`path` must be a file written by {writer}, got none at {path}") from None
+        raise FileNotFoundError(
+            f"`path` must be a file written by {writer}, got none at {path}"
+        ) from None
     except OSError as error:
         raise OSError(
-            error.errno, f"`path` must be a file that can be read ({error.strerror or error})", str(path)
+            error.errno,
+            f"`path` must be a file that can be read ({error.strerror or error})",
+            str(path),
         ) from None
     except MemoryError as error:
         raise NoRoomError(
-            f"{str(path)!r}, a file of {writer}, needs more memory than is available ({error or 'none left'}); "
-            "free some, or read it on a larger machine"
+            f"{str(path)!r}, a file of {writer}, needs more memory than is available "
+            f"({error or 'none left'}); free some, or read it on a larger machine"
         ) from None
     except _FAULTS as error:
         raise checks.value_error(

@@ -27,11 +27,13 @@ _LONGEST_STEM = 200
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of `path` when the block ends well, and vanishes when it does not.
+    """A binary file that takes the place of `path` when the block ends well, and vanishes when it
+    does not.
 
-    A process killed at any moment leaves either the old file or the new one, and a temporary file beside it, which
-    the next writer removes. A link is replaced, not its target; permissions are kept. ValueError where `path`
-    cannot be a file's, OSError with a way out where it cannot be written.
+    A process killed at any moment leaves either the old file or the new one, and a temporary file
+    beside it, which the next writer removes. A link is replaced, not its target; permissions are
+    kept. ValueError where `path` cannot be a file's, OSError with a way out where it cannot be
+    written.
     """
     target = file_path(path, argument)
     try:
@@ -56,10 +58,11 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
 
 
 def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str = "path") -> bool:
-    """Write a file that was not there, whole or not at all; False, and nothing is written, if there was one.
+    """Write a file that was not there, whole or not at all; False, and nothing is written, if there
+    was one.
 
-    Of several processes one succeeds. Without hard links, a killed process may leave half of it. Errors are those
-    of `atomic_write`.
+    Of several processes one succeeds. Without hard links, a killed process may leave half of it.
+    Errors are those of `atomic_write`.
     """
     target = file_path(path, argument)
     try:
@@ -93,14 +96,17 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
 
 
 def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
-    """Version of a file: inode, size and modification time in nanoseconds, which change when it is replaced."""
+    """Version of a file: inode, size and modification time in nanoseconds, which change when it is
+    replaced.
+    """
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder reach the disk, where the system can: else a power cut may bring the old name
-    back."""
+    """Have the names in a folder reach the disk, where the system can: else a power cut may bring
+    the old name back.
+    """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -109,11 +115,13 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-# -- paths that cannot be written ----------------------------------------------------------------------------
+# -- paths that cannot be written ------------------------------------------------------------------
 
 
 def file_path(path: Any, argument: str) -> Path:
-    """The path of a plain file or of nothing yet; for others TypeError or ValueError, with the argument's name."""
+    """The path of a plain file or of nothing yet; for others TypeError or ValueError, with the
+    argument's name.
+    """
     text = checks.path(argument, path)
     name = re.split(r"[/\\]" if os.name == "nt" else "/", text)[-1]
     try:
@@ -132,10 +140,13 @@ def file_path(path: Any, argument: str) -> Path:
             # Renaming over a device or a pipe would put a plain file in its place.
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "no plain file"
-                raise checks.value_error(argument, f"must be the path of a file, got {text!r}, which is {kind}")
+                raise checks.value_error(
+                    argument, f"must be the path of a file, got {text!r}, which is {kind}"
+                )
         elif not stat.S_ISDIR(mode):
             raise checks.value_error(
-                argument, f"must be the path of a file, got {text!r}, which is below the file {str(place)!r}"
+                argument,
+                f"must be the path of a file, got {text!r}, which is below the file {str(place)!r}",
             )
     return target
 
@@ -158,13 +169,16 @@ def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -
     shown = repr(text) if len(text) <= 500 else f"{text[:60]!r}... of {len(text):,} characters"
     return OSError(
         error.errno,
-        f"`{argument}` must be one that can be written to, got {shown} ({error.strerror or error}); "
-        f"{_WAYS_OUT.get(error.errno or 0, 'choose another place')}; what was there before is unchanged",
+        f"`{argument}` must be one that can be written to, got {shown} "
+        f"({error.strerror or error}); {_WAYS_OUT.get(error.errno or 0, 'choose another place')}; "
+        "what was there before is unchanged",
     )
 
 
 def require_writable(folder: Path, argument: str) -> None:
-    """OSError, with the name of the argument, unless files can be written there, or the folder can be made."""
+    """OSError, with the name of the argument, unless files can be written there, or the folder can
+    be made.
+    """
     try:
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         tempfile.TemporaryFile(dir=there).close()
@@ -172,7 +186,7 @@ def require_writable(folder: Path, argument: str) -> None:
         raise cannot_write(error, folder, argument) from error
 
 
-# -- temporary files -----------------------------------------------------------------------------------------
+# -- temporary files -------------------------------------------------------------------------------
 
 
 def _new_temporary(target: Path) -> tuple[Path, int]:
@@ -185,7 +199,8 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
         old_mode = None
     while True:
         temporary = target.parent / f".{_stem(target)}.{secrets.token_hex(8)}.part"
-        # The system applies the umask: to ask for it in a process with threads is to change it for a moment.
+        # The system applies the umask: to ask for it in a process with threads is to change it for
+        # a moment.
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         handle = os.open(temporary, flags, 0o666 if old_mode is None else 0o600)
         try:
@@ -204,7 +219,9 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> bool:
-    """Try to lock a file: False if another process holds the lock, True also where locks are not supported."""
+    """Try to lock a file: False if another process holds the lock, True also where locks are not
+    supported.
+    """
     if fcntl is None:
         return True
     try:
@@ -222,7 +239,9 @@ def _stem(target: Path) -> str:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files for `target` whose writers died, where files have locks (not on Windows)."""
+    """Remove temporary files for `target` whose writers died, where files have locks (not on
+    Windows).
+    """
     if fcntl is None:
         return
     leftover = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{16}\.part")

@@ -1,4 +1,6 @@
-"""Archives of plain arrays, .npz, written without pickle, and read without trust in what their headers declare."""
+"""Archives of plain arrays, .npz, written without pickle, and read without trust in what their
+headers declare.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _PIECE = 2**17
 # Deflate writes 258 bytes with two bits at best; a larger declared ratio is false.
 _DEFLATE_RATIO = 1032
 _NAME = re.compile(r"\w[\w-]*\.npy", re.ASCII)
-# NumPy writes version 1.0 for all types but long records; 2.0 and 3.0 have four bytes for the header's length.
+# NumPy writes version 1.0 for all types but long records; 2.0 and 3.0 have four bytes for the
+# header's length.
 _MAGICS = {b"\x93NUMPY\x01\x00": 2, b"\x93NUMPY\x02\x00": 4, b"\x93NUMPY\x03\x00": 4}
 # Python 2 wrote L after long integers.
 _HEADER = re.compile(
@@ -29,7 +32,8 @@ _HEADER = re.compile(
 )
 _FAULTS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
-    # zipfile raises these for bits that stand for encryption, and for methods that it does not know.
+    # zipfile raises these for bits that stand for encryption, and for methods that it does not
+    # know.
     *(RuntimeError, NotImplementedError, OverflowError, LookupError, TypeError, AttributeError),
 )
 
@@ -59,8 +63,12 @@ class _Pieces:
         return True
 
 
-def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> None:
-    """Write arrays as numpy.savez does; ValueError for those of objects, which that pickles before numpy 2.3."""
+def write_arrays(
+    file: IO[bytes], arrays: Mapping[str, np.ndarray], *, compressed: bool = False
+) -> None:
+    """Write arrays as numpy.savez does; ValueError for those of objects, which that pickles before
+    numpy 2.3.
+    """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, array in arrays.items():
@@ -68,35 +76,46 @@ def write_arrays(file: IO[bytes], arrays: Mapping[str, np.ndarray], *, compresse
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def read_arrays(file: IO[bytes], limit: int, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of an .npz archive by name, each checked against what it declares, in native byte order.
+def read_arrays(
+    file: IO[bytes], limit: int, names: Collection[str] | None = None
+) -> dict[str, np.ndarray]:
+    """The arrays of an .npz archive by name, each checked against what it declares, in native byte
+    order.
 
-    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text; with `names`
-    only these are read, else nothing else may be there. ValueError for any fault, MemoryError for arrays of more
-    than `limit` bytes, both before anything is allocated. Reading takes about 1 MB beside the arrays.
+    Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text;
+    with `names` only these are read, else nothing else may be there. ValueError for any fault,
+    MemoryError for arrays of more than `limit` bytes, both before anything is allocated. Reading
+    takes about 1 MB beside the arrays.
     """
     with _archive(file) as archive:
         members = archive.infolist()
         if names is not None:
-            members = [member for member in members if member.filename.removesuffix(".npy") in names]
+            members = [
+                member for member in members if member.filename.removesuffix(".npy") in names
+            ]
         _check_members(members)
         total = sum(member.file_size for member in members)
         if total > limit:
             raise NoRoomError(
-                f"its arrays take {total / 2**20:,.1f} MiB, and {limit / 2**20:,.1f} MiB are allowed"
+                f"its arrays take {total / 2**20:,.1f} MiB, and {limit / 2**20:,.1f} MiB are "
+                "allowed"
             )
         return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
 
 
 def array_names(file: IO[bytes]) -> list[str]:
-    """Names of the arrays of an .npz archive, in no more than about 1 MB; ValueError for any fault."""
+    """Names of the arrays of an .npz archive, in no more than about 1 MB; ValueError
+    for any fault.
+    """
     with _archive(file) as archive:
         return [member.filename.removesuffix(".npy") for member in archive.infolist()]
 
 
 @contextmanager
 def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    """The archive, once its table of contents is short and fits the file; ValueError for any fault."""
+    """The archive, once its table of contents is short and fits the file; ValueError
+    for any fault.
+    """
     size = file.seek(0, 2)
     file.seek(0)
     try:
@@ -104,11 +123,15 @@ def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
             _check_contents(archive.infolist(), size)
             yield archive
     except _FAULTS as error:
-        raise ValueError(f"it is not an .npz archive, or not a whole one: {str(error)[:200]}") from None
+        raise ValueError(
+            f"it is not an .npz archive, or not a whole one: {str(error)[:200]}"
+        ) from None
 
 
 class Header(NamedTuple):
-    """Header of an .npy file: type, shape and order of its array, and the offset of the first entry."""
+    """Header of an .npy file: type, shape and order of its array, and the offset of the first
+    entry.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -117,7 +140,9 @@ class Header(NamedTuple):
 
 
 def read_header(stream: IO[bytes]) -> Header | None:
-    """The header of an .npy file of numbers, booleans or text; None for anything else. Nothing is evaluated."""
+    """The header of an .npy file of numbers, booleans or text; None for anything else. Nothing is
+    evaluated.
+    """
     width = _MAGICS.get(stream.read(8), 0)
     length = int.from_bytes(stream.read(width), "little")
     found = _HEADER.fullmatch(stream.read(length)) if width and length < 2**16 else None
@@ -141,7 +166,9 @@ def _check_contents(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _check_members(members: list[zipfile.ZipInfo]) -> None:
-    """Raise where the name, method or size of a member is not that of an array that is read here."""
+    """Raise where the name, method or size of a member is not that of an array that is
+    read here.
+    """
     for member in members:
         name = member.orig_filename
         if not _NAME.fullmatch(name) or member.filename != name:
@@ -161,14 +188,18 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     with archive.open(member) as stream:
         header = read_header(stream)
         if header is None:
-            raise ValueError(f"its member {name!r} has no header of a plain array (.npy without objects)")
+            raise ValueError(
+                f"its member {name!r} has no header of a plain array (.npy without objects)"
+            )
         dtype, shape, order, offset = header
         n_bytes = math.prod(shape) * dtype.itemsize
         if offset + n_bytes != member.file_size:
             raise ValueError(
-                f"its member {name!r} has another size than the shape {shape} of {dtype} in its header"
+                f"its member {name!r} has another size than the shape {shape} of {dtype} in its "
+                "header"
             )
-        # The checksum is compared when all the bytes are read that the member declares, which are these.
+        # The checksum is compared when all the bytes are read that the member declares, which are
+        # these.
         data = np.empty(n_bytes, np.uint8)
         filled = 0
         while filled < n_bytes:

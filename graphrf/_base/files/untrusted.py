@@ -1,4 +1,6 @@
-"""Reading files from elsewhere: within available memory, with the errors of other libraries translated."""
+"""Reading files from elsewhere: within available memory, with the errors of other libraries
+translated.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ _READERS = r"(graphrf|trimesh)\."
 def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> bytes:
     """The bytes of a plain file, decompressed when its name ends in `.gz`.
 
-    What is made of a byte takes up to `factor` bytes: a file that would exceed `memory_limit` (by default what is
-    available) is a MemoryError before it is read or, if compressed, as soon as it has grown too large. What is no
-    plain file, empty, damaged or compressed twice is a ValueError.
+    What is made of a byte takes up to `factor` bytes: a file that would exceed `memory_limit` (by
+    default what is available) is a MemoryError before it is read or, if compressed, as soon as it
+    has grown too large. What is no plain file, empty, damaged or compressed twice is a ValueError.
     """
     limit = available_memory() if memory_limit is None else memory_limit
     most = None if limit is None else int(limit / factor)
@@ -55,14 +57,20 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
         raise ValueError(f"{path} is empty")
     start = content[:200].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
-        raise ValueError(f"{path} is a pointer of Git LFS, not the file itself; `git lfs pull` fetches that")
+        raise ValueError(
+            f"{path} is a pointer of Git LFS, not the file itself; `git lfs pull` fetches that"
+        )
     if start.startswith((b"<!doctype html", b"<html")):
-        raise ValueError(f"{path} is an HTML page, such as servers send in place of a file; download it again")
+        raise ValueError(
+            f"{path} is an HTML page, such as servers send in place of a file; download it again"
+        )
     return content
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """The first bytes of a plain file, decompressed when its name ends in `.gz`; fewer if it has fewer."""
+    """The first bytes of a plain file, decompressed when its name ends in `.gz`; fewer if it has
+    fewer.
+    """
     size = checked_size(path)
     with path.open("rb") as file:
         if not path.name.lower().endswith(".gz"):
@@ -90,18 +98,25 @@ def checked_size(path: Path) -> int:
     if stat.S_ISDIR(facts.st_mode):
         raise ValueError(f"{path} is a folder; a file with a graph or a mesh was wanted")
     if not stat.S_ISREG(facts.st_mode):
-        raise ValueError(f"{path} is a pipe, a socket or a device; a plain file was wanted: write it to one first")
+        raise ValueError(
+            f"{path} is a pipe, a socket or a device; a plain file was wanted: write it to one "
+            "first"
+        )
     return facts.st_size
 
 
-def require(path: Path, size: int, needed: float, memory_limit: int | None, *, at_least: bool = False) -> None:
-    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the limit."""
+def require(
+    path: Path, size: int, needed: float, memory_limit: int | None, *, at_least: bool = False
+) -> None:
+    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the
+    limit.
+    """
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
         more = "at least " if at_least else ""
         raise NoRoomError(
-            f"{path} has {more}{size:,} bytes, whose reading takes about {more}{needed / 2**30:.3g} GiB, but "
-            f"{limit_words(memory_limit, limit)}; {MORE_MEMORY}"
+            f"{path} has {more}{size:,} bytes, whose reading takes about "
+            f"{more}{needed / 2**30:.3g} GiB, but {limit_words(memory_limit, limit)}; {MORE_MEMORY}"
         )
 
 
@@ -109,22 +124,28 @@ def require(path: Path, size: int, needed: float, memory_limit: int | None, *, a
 def untrusted(path: Path, wanted: str) -> Iterator[None]:
     """Raise every error of another library's reader within the block as a fault of the file.
 
-    Warning filters belong to the process, not to a thread: where NumPy needs one it is set permanently.
+    Warning filters belong to the process, not to a thread: where NumPy needs one it is set
+    permanently.
     """
     if _PARTS_PASS:
-        warnings.filterwarnings("error", "string or file could not be read", DeprecationWarning, _READERS)
+        warnings.filterwarnings(
+            "error", "string or file could not be read", DeprecationWarning, _READERS
+        )
     try:
         with np.errstate(all="ignore"):
             yield
     except MemoryError as error:
         reason = f": {str(error)[:200]}" if str(error) else ""
         raise NoRoomError(
-            f"{path}: its reading as a {wanted} needs more memory than is available{reason}; free some, pass a "
-            "larger `memory_limit`, or give the graph as a scipy.sparse matrix"
+            f"{path}: its reading as a {wanted} needs more memory than is available{reason}; free "
+            "some, pass a larger `memory_limit`, or give the graph as a scipy.sparse matrix"
         ) from None
     except Exception as error:
         # Libraries are given bytes: where they name the file, they name a place in memory.
-        reason = re.sub(r"The file <[^>]*>", "it", " ".join(str(error)[:1000].split())) or type(error).__name__
+        reason = (
+            re.sub(r"The file <[^>]*>", "it", " ".join(str(error)[:1000].split()))
+            or type(error).__name__
+        )
         raise ValueError(f"{path} is not a readable {wanted}: {reason[:300]}") from None
 
 
@@ -149,8 +170,9 @@ def listed(names: Iterable[Any], most: int = 10) -> str:
 
 
 def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The content of a gzip file of `size` bytes in pieces; zeros may follow the last member, as tapes leave
-    them."""
+    """The content of a gzip file of `size` bytes in pieces; zeros may follow the last member, as
+    tapes leave them.
+    """
     member, data, at = None, b"", 0
     try:
         while True:
@@ -186,6 +208,8 @@ def named(path: Path) -> Iterator[None]:
     except (ValueError, TypeError, MemoryError) as error:
         if str(path) in str(error):
             raise
-        kind = next(kind for kind in (ValueError, TypeError, MemoryError) if isinstance(error, kind))
+        kind = next(
+            kind for kind in (ValueError, TypeError, MemoryError) if isinstance(error, kind)
+        )
         reason = str(error) or "not enough memory to read it"
         raise kind(f"{path}{', ' if reason.startswith('line ') else ': '}{reason}") from None

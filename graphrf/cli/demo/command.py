@@ -9,15 +9,13 @@ from graphrf.cli.options.commands import refuse_unused
 from graphrf.cli.options.messages import Talking
 from graphrf.cli.options.output import echo
 
-EXAMPLES = (
-    "graphrf demo",
-    "graphrf demo --seed 1 --out tour",
-    "graphrf demo --papers",
-)
+EXAMPLES = ("graphrf demo", "graphrf demo --seed 1 --out tour", "graphrf demo --papers")
 
 
 def demo(out: str | None = None, papers: bool = False, seed: int = 0, quiet: bool = False) -> None:
-    """Write a report of predictions on roads, districts, a mesh and through time, compared with the truth."""
+    """Write a report of predictions on roads, districts, a mesh and through time, compared with the
+    truth.
+    """
     talking = Talking(quiet=quiet)
     if papers:
         refuse_unused({"--out": out}, (), "`--papers`, which prints its tables")

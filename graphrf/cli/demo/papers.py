@@ -1,4 +1,6 @@
-"""`graphrf demo --papers`: errors of samplers, and of estimates of PageRank, as the papers compare them."""
+"""`graphrf demo --papers`: errors of samplers, and of estimates of PageRank, as the papers compare
+them.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,20 @@ def tables(seed: int) -> Iterator[str]:
     graph = datasets.load("karate").graph
     assert graph is not None
     samplers = measures(
-        graph, Diffusion(2.0), sizes=[8, 32], n_rows=graph.n_nodes, repeats=_REPEATS, most_work=1e10, seed=seed
+        graph,
+        Diffusion(2.0),
+        sizes=[8, 32],
+        n_rows=graph.n_nodes,
+        repeats=_REPEATS,
+        most_work=1e10,
+        seed=seed,
     )
     rows = [
-        (each.method, "-" if each.size is None else str(each.size), each.note or f"{each.error:.2g}")
+        (
+            each.method,
+            "-" if each.size is None else str(each.size),
+            each.note or f"{each.error:.2g}",
+        )
         for each in samplers
     ]
     yield f"Gram matrix of Diffusion(2.0), karate club\n{aligned(('sampler', 'size', 'relative error'), rows)}\n"
@@ -33,7 +45,8 @@ def tables(seed: int) -> Iterator[str]:
     for coupling in ("iid", "antithetic", "stratified", "pooled"):
         for n_walks in (8, 32):
             found = [
-                estimate(graph, n_walks=n_walks, coupling=coupling, seed=seed + k).scores for k in range(_REPEATS)
+                estimate(graph, n_walks=n_walks, coupling=coupling, seed=seed + k).scores
+                for k in range(_REPEATS)
             ]
             errors = np.abs(np.array(found) - exact).sum(axis=1)
             rows.append((coupling, str(n_walks), f"{np.mean(errors):.2g}"))

@@ -1,4 +1,6 @@
-"""The parts of the demo: data that are generated, a model, its errors at what it did not see, and a figure."""
+"""The parts of the demo: data that are generated, a model, its errors at what it did not see, and a
+figure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _TWO_SIDED = 1.959964  # the normal quantile of 95 % intervals
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the report: plain words, numbers by their names, and a figure with its description."""
+    """A part of the report: plain words, numbers by their names, and a figure with its
+    description.
+    """
 
     title: str
     question: str
@@ -57,19 +61,25 @@ def _errors(mean: np.ndarray, std: np.ndarray, truth: np.ndarray, unit: str = ""
 
 
 def _roads(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray, Graph]:
-    """Coordinates, edges and graph of a town: a crooked grid of streets, of which some are missing."""
+    """Coordinates, edges and graph of a town: a crooked grid of streets, of which some
+    are missing.
+    """
     number = np.arange(size * size).reshape(size, size)
     across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
     down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
     edges = np.concatenate([across, down[rng.random(len(down)) < 0.6]])
-    places = np.stack(np.divmod(number.ravel(), size), axis=1) + rng.uniform(-0.3, 0.3, (size * size, 2))
+    places = np.stack(np.divmod(number.ravel(), size), axis=1) + rng.uniform(
+        -0.3, 0.3, (size * size, 2)
+    )
     return places, edges, from_edges(edges[:, 0], edges[:, 1], n_nodes=size * size)
 
 
 def _smooth(graph: Graph, lengthscale: float, rng: np.random.Generator) -> np.ndarray:
     """A random smooth signal on the nodes, of about unit variance."""
     matrix = kernel_block(graph, Matern(nu=2.0, lengthscale=lengthscale))
-    signal = np.linalg.cholesky(matrix + 1e-10 * np.eye(graph.n_nodes)) @ rng.standard_normal(graph.n_nodes)
+    signal = np.linalg.cholesky(matrix + 1e-10 * np.eye(graph.n_nodes)) @ rng.standard_normal(
+        graph.n_nodes
+    )
     return np.asarray(signal / np.sqrt(np.mean(np.diag(matrix))))
 
 
@@ -150,7 +160,9 @@ def districts(seed: int) -> Part:
     for ax, (title, values, colours) in zip(figure.subplots(1, 3), panels, strict=True):
         image = ax.imshow(values.reshape(size, size), **colours)
         ax.set(title=title, xticks=[], yticks=[])
-        bar = figure.colorbar(image, ax=ax, shrink=0.7, extend="both" if colours is risks else "neither")
+        bar = figure.colorbar(
+            image, ax=ax, shrink=0.7, extend="both" if colours is risks else "neither"
+        )
         if colours is risks:
             bar.set_ticks([0.5, 0.7, 1.0, 1.4, 2.0], labels=["0.5", "0.7", "1", "1.4", "2"])
             bar.minorticks_off()
@@ -186,7 +198,9 @@ def mesh(seed: int) -> Part:
     rng = np.random.default_rng(seed + 2)
     order = rng.permutation(graph.n_nodes)
     used, held = order[:200], order[200:]
-    gp = GraphGPRegressor(graph, seed=seed).fit(used, truth[used] + 0.05 * rng.standard_normal(used.size))
+    gp = GraphGPRegressor(graph, seed=seed).fit(
+        used, truth[used] + 0.05 * rng.standard_normal(used.size)
+    )
     mean, std = gp.predict(return_std=True)
     figure = _figure(3.0)
     plot_mesh_posterior(
@@ -238,8 +252,14 @@ def through_time(seed: int) -> Part:
     figure = _figure(3.2)
     ax = figure.subplots()
     plot_series(
-        hours, mean[:, place], std[:, place], observed=known[:, place], truth=truth[:, place], ax=ax, label="km/h",
-    )  # fmt: skip
+        hours,
+        mean[:, place],
+        std[:, place],
+        observed=known[:, place],
+        truth=truth[:, place],
+        ax=ax,
+        label="km/h",
+    )
     ax.set_xlabel("days")
     return Part(
         "Time series: gaps and a forecast",

@@ -30,9 +30,9 @@ td { font-variant-numeric: tabular-nums; }
 footer { margin-top: 3rem; color: #555; font-size: .9rem; }
 """
 _INTRODUCTION = (
-    "Each example below generates its data, so the truth is known. A model sees part of them and predicts the "
-    "rest with intervals. An interval of 95 % should contain the truth in about 95 % of cases. RMSE is the "
-    "root-mean-square error."
+    "Each example below generates its data, so the truth is known. A model sees part of them and "
+    "predicts the rest with intervals. An interval of 95 % should contain the truth in about 95 % "
+    "of cases. RMSE is the root-mean-square error."
 )
 
 

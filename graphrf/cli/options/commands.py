@@ -1,4 +1,6 @@
-"""Commands: their parameters become options by the table, and those in a dataclass are shared by commands."""
+"""Commands: their parameters become options by the table, and those in a dataclass are shared by
+commands.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from graphrf.cli.options.table import OPTIONS, Option
 
 
 class Command(TyperCommand):
-    """A command whose help lists its parameters by panels, and flags without the type of a value."""
+    """A command whose help lists its parameters by panels, and flags without the type
+    of a value.
+    """
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain_flags(super().get_params(ctx))
@@ -27,7 +31,9 @@ class Command(TyperCommand):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None:
-                panels.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
+                panels.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(
+                    record
+                )
         for title, records in panels.items():
             with formatter.section(title):
                 formatter.write_dl(records)
@@ -42,13 +48,19 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, str(command.help).partition("\n")[0]) for name, command in self.commands.items()]
+                [
+                    (name, str(command.help).partition("\n")[0])
+                    for name, command in self.commands.items()
+                ]
             )
 
 
 def _plain_flags(params: list[Any]) -> list[Any]:
     for param in params:
-        if getattr(param, "is_flag", False) or param.name in ("install_completion", "show_completion"):
+        if getattr(param, "is_flag", False) or param.name in (
+            "install_completion",
+            "show_completion",
+        ):
             param.metavar = ""
     return params
 
@@ -56,8 +68,8 @@ def _plain_flags(params: list[Any]) -> list[Any]:
 def add_command(app: typer.Typer, run: Callable[..., None], examples: Sequence[str]) -> None:
     """Register `run` as a command of its name; errors about bad input become one line.
 
-    The table of options has the help of each parameter. Parameters of `run` that are dataclasses are replaced by
-    their fields.
+    The table of options has the help of each parameter. Parameters of `run` that are dataclasses
+    are replaced by their fields.
     """
     command_name = run.__name__
     groups: dict[str, Any] = {}
@@ -72,7 +84,10 @@ def add_command(app: typer.Typer, run: Callable[..., None], examples: Sequence[s
             names.setdefault(known, shown)
         parameters.append(
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, info]
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=Annotated[hint, info],
             )
         )
 
@@ -90,7 +105,9 @@ def add_command(app: typer.Typer, run: Callable[..., None], examples: Sequence[s
     def command(**values: Any) -> None:
         with plain_messages({**NAMES, **names}):
             gathered = {
-                name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+                name: group(
+                    **{field.name: values.pop(field.name) for field in dataclasses.fields(group)}
+                )
                 for name, group in groups.items()
             }
             run(**values, **gathered)
@@ -116,17 +133,27 @@ def _info(name: str, option: Option) -> Any:
     if option.panel == "Arguments":
         complete = completed_graphs if name == "graph" else None
         return typer.Argument(
-            metavar=option.metavar, help=option.help, show_default=False, autocompletion=complete,
+            metavar=option.metavar,
+            help=option.help,
+            show_default=False,
+            autocompletion=complete,
             rich_help_panel="Arguments",
-        )  # fmt: skip
-    words = option.words or (option.metavar.split("|") if option.metavar and "|" in option.metavar else ())
+        )
+    words = option.words or (
+        option.metavar.split("|") if option.metavar and "|" in option.metavar else ()
+    )
     return typer.Option(
-        *option.flags.split(), metavar=option.metavar, help=option.help, hidden=not option.help,
-        rich_help_panel=option.panel, autocompletion=_completed_words(words) if words else None,
-    )  # fmt: skip
+        *option.flags.split(),
+        metavar=option.metavar,
+        help=option.help,
+        hidden=not option.help,
+        rich_help_panel=option.panel,
+        autocompletion=_completed_words(words) if words else None,
+    )
 
 
-# Options of any command by the library's names of the same arguments, for messages that refer to other commands.
+# Options of any command by the library's names of the same arguments, for messages that refer to
+# other commands.
 NAMES = {
     known: _shown(name, option)
     for name, option in OPTIONS.items()
@@ -151,7 +178,7 @@ def completed_graphs(incomplete: str) -> list[str]:
     return files + [name for name in names() if name.startswith(incomplete)]
 
 
-# -- options that do not go together ---------------------------------------------------------------------------
+# -- options that do not go together ---------------------------------------------------------------
 
 
 def given_options(*groups: Any) -> dict[str, Any]:
@@ -164,27 +191,38 @@ def given_options(*groups: Any) -> dict[str, Any]:
 
 
 def require_known(option: str, value: str, known: Sequence[str], also: str = "") -> None:
-    """ValueError, with the words most like it, for a `value` that is not among the `known` words."""
+    """ValueError, with the words most like it, for a `value` that is not among the
+    `known` words.
+    """
     if value not in known:
         from graphrf._base.checks import did_you_mean
 
         like = did_you_mean(value, known)
         raise ValueError(
-            f"`{option}` must be one of {', '.join(known)}{also}, got {value!r}" + (f"; {like}" if like else "")
+            f"`{option}` must be one of {', '.join(known)}{also}, got {value!r}"
+            + (f"; {like}" if like else "")
         )
 
 
 def refuse_unused(given: Mapping[str, Any], used: Sequence[str], chosen: str) -> None:
-    """ValueError for options, given by flag with their values (None: not given), that `chosen` does not use."""
+    """ValueError for options, given by flag with their values (None: not given), that `chosen` does
+    not use.
+    """
     unused = [option for option, value in given.items() if value is not None and option not in used]
     if unused:
         names = ", ".join(f"`{option}`" for option in unused)
         takes = ", ".join(f"`{option}`" for option in given if option in used)
-        raise ValueError(f"{names} cannot be used with {chosen}" + (f", which takes {takes}" if takes else ""))
+        raise ValueError(
+            f"{names} cannot be used with {chosen}" + (f", which takes {takes}" if takes else "")
+        )
 
 
 def refuse_without(given: Mapping[str, Any], needed: str) -> None:
-    """ValueError for options, given by flag with their values (None: not given), where `needed` is not given."""
+    """ValueError for options, given by flag with their values (None: not given), where `needed` is
+    not given.
+    """
     options = [f"`{option}`" for option, value in given.items() if value is not None]
     if options:
-        raise ValueError(f"{', '.join(options)} {'needs' if len(options) == 1 else 'need'} {needed}")
+        raise ValueError(
+            f"{', '.join(options)} {'needs' if len(options) == 1 else 'need'} {needed}"
+        )

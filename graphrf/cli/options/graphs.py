@@ -42,7 +42,12 @@ class Loaded:
     def facts(self) -> dict[str, Any]:
         """Metadata of the graph, for the record of a result."""
         graph = self.graph
-        facts = {"source": self.source, "nodes": graph.n_nodes, "edges": graph.n_edges, "directed": graph.directed}
+        facts = {
+            "source": self.source,
+            "nodes": graph.n_nodes,
+            "edges": graph.n_edges,
+            "directed": graph.directed,
+        }
         return facts | {"weighted": bool(graph.is_weighted)}
 
 
@@ -56,7 +61,9 @@ def load(source: str, reading: Reading, talking: Talking) -> Loaded:
     elif os.path.exists(path):
         graph, kind = _of_path(path, reading, given)
         loaded = Loaded(graph, f"{kind} {source}")
-        also = "" if kind == "folder" or not _is_dataset(source) else ", not the data set of that name"
+        also = (
+            "" if kind == "folder" or not _is_dataset(source) else ", not the data set of that name"
+        )
         talking.remark(f"{graph!r} from the {loaded.source}{also}")
     else:
         refuse_unused(given, (), f"{source!r}, which is not a file")
@@ -78,8 +85,12 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
         return open_graph(path), "folder"
     if text_files.suffix(path) in meshes.MESH_SUFFIXES:
         refuse_unused(given, _OF_MESHES, f"the mesh {path}")
-        return from_mesh(path, on=reading.mesh_on or "faces", weights=reading.mesh_weights or "unit"), "mesh"
-    refuse_unused({option: given[option] for option in _OF_MESHES}, (), f"{path}, which is not a mesh")
+        return from_mesh(
+            path, on=reading.mesh_on or "faces", weights=reading.mesh_weights or "unit"
+        ), "mesh"
+    refuse_unused(
+        {option: given[option] for option in _OF_MESHES}, (), f"{path}, which is not a mesh"
+    )
     if reading.unweighted and reading.weight is not None:
         raise ValueError("`--weight` and `--unweighted` exclude each other: use only one of them")
     columns = None if reading.columns is None else tuple(map(_column, reading.columns.split(",")))
@@ -87,7 +98,9 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
         raise ValueError(f"`--columns` must be two columns, A,B, got {reading.columns!r}")
     graph = load_graph(
         path,
-        weight=(False if reading.unweighted else None) if reading.weight is None else _column(reading.weight),
+        weight=(False if reading.unweighted else None)
+        if reading.weight is None
+        else _column(reading.weight),
         weight_is=reading.weight_is,
         directed=reading.directed,
         columns=columns,

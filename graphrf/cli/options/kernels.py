@@ -41,7 +41,8 @@ class KernelChoice:
         del given["--kernel"]
         if name is None:
             refuse_without(
-                {option: value for option, value in given.items() if option != "--laplacian"}, "`--kernel`"
+                {option: value for option, value in given.items() if option != "--laplacian"},
+                "`--kernel`",
             )
             return None
         require_known("--kernel", name, KERNEL_NAMES)
@@ -50,5 +51,7 @@ class KernelChoice:
         kind = getattr(kernels, _AREAL.get(name) or "".join(map(str.capitalize, name.split("_"))))
         taken = [f"--{field.name}" for field in dataclasses.fields(kind) if field.init]
         refuse_unused(given, taken, f"`--kernel {name}`")
-        kernel: Kernel = kind(**{option[2:]: value for option, value in given.items() if value is not None})
+        kernel: Kernel = kind(
+            **{option[2:]: value for option, value in given.items() if value is not None}
+        )
         return kernel

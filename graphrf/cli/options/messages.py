@@ -19,16 +19,16 @@ from graphrf.cli.options.standard_input import forget, named
 
 FAILED, USAGE, INTERRUPTED, UNREAD = 1, 2, 130, 141
 EXIT_CODES = (
-    "Exit codes: 0 done; 2 the command cannot be carried out as given (options, files, missing extras, too little "
-    "memory), and nothing was written; 130 interrupted; 141 nobody reads the output any more; 1 anything else."
+    "Exit codes: 0 done; 2 the command cannot be carried out as given (options, files, missing "
+    "extras, too little memory), and nothing was written; 130 interrupted; 141 nobody reads the "
+    "output any more; 1 anything else."
 )
 # Full disks, and standard output that was closed.
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 # Phrases of the library's messages, and the same on the command line; longer ones first.
 _PHRASES = {
     MORE_MEMORY: "read it on a machine with more memory",
-    "features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, r, r)":
-        "`graphrf gram` with `graphrf gram --exact`",
+    "features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, r, r)": "`graphrf gram` with `graphrf gram --exact`",
     "graphrf.apply_kernel, graphrf.kernel_block": "graphrf gram --exact",
     "graphrf.apply_kernel": "graphrf gram --exact",
     "kernel.truncation_length(tol)": "`--kernel` without `--max-length`",
@@ -41,8 +41,9 @@ _PHRASES = {
     "GraphGPRegressor": "graphrf fit",
     "Features.save": "`graphrf features`",
     "Coupling.save": "`graphrf couple`",
-}  # fmt: skip
-# An object with its settings, which stays as it is; an argument in backticks, with its value, or by itself.
+}
+# An object with its settings, which stays as it is; an argument in backticks, with its value, or by
+# itself.
 _ARGUMENTS = re.compile(
     r"\b[A-Z]\w*\([^()]*\)|`(\w+)`|\b(\w+)=(?:'([\w-]+)'|(True|False)\b)|(?<![\w.-])([a-z]+_[a-z]+)(?![\w=(])"
 )
@@ -50,7 +51,11 @@ _ARGUMENTS = re.compile(
 _PYTHON_ONLY = re.compile(
     r"(?: \(|; |(?<=\?) )(?:graph\.index|graphrf\.load_graph|features\.row_errors)\([^()]*\)[^();]*\)?"
 )
-_OPPOSITES = {"--directed": "--undirected", "--optimize": "--no-optimize", "--weight": "--unweighted"}
+_OPPOSITES = {
+    "--directed": "--undirected",
+    "--optimize": "--no-optimize",
+    "--weight": "--unweighted",
+}
 # A terminal obeys these characters, also in the name of a node.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LONG_NUMBER = re.compile(r"\d+\.\d{6,}(?:e[-+]\d+)?")
@@ -89,10 +94,11 @@ class Talking:
 
 @contextmanager
 def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
-    """Warnings, and errors about bad input, in one line each on standard error; Ctrl-C leaves quietly.
+    """Warnings, and errors about bad input, in one line each on standard error; Ctrl-C leaves
+    quietly.
 
-    `names` has the options of the command by the library's names of the same arguments. An error that is no fault
-    of the input keeps its traceback and the exit code 1.
+    `names` has the options of the command by the library's names of the same arguments. An error
+    that is no fault of the input keeps its traceback and the exit code 1.
     """
     format_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: visible(
@@ -105,7 +111,9 @@ def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
         raise typer.Exit(UNREAD) from None
     except (ValueError, OSError, ImportError, MemoryError) as error:
         # Without the "[Errno 2] " that Python puts before a message of the library.
-        own = said_by(error) if isinstance(error, OSError) and error.filename is None else str(error)
+        own = (
+            said_by(error) if isinstance(error, OSError) and error.filename is None else str(error)
+        )
         text = " ".join(own.split()) or type(error).__name__
         typer.echo(visible(f"graphrf: {in_options(text, names)}"), err=True)
         if not isinstance(error, OSError) or error.errno not in _UNWRITABLE:
@@ -158,7 +166,9 @@ def shortened(text: str) -> str:
 
 
 def open_streams() -> None:
-    """Give the program the streams that its caller has closed: of these, only writing a result is an error."""
+    """Give the program the streams that its caller has closed: of these, only writing a result is
+    an error.
+    """
     # In the order of their numbers, since the system gives the lowest that is free.
     sys.stdin = sys.stdin or os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
@@ -167,7 +177,9 @@ def open_streams() -> None:
 
 def said_by(error: OSError) -> str:
     """The text of an error of the system, without its number."""
-    return "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+    return (
+        "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+    )
 
 
 def forget_output() -> None:

@@ -41,14 +41,18 @@ class NodeNames:
         """The nodes at positions (default all): integers and text; of other names the text."""
         if self._nodes is None:
             return list(range(self._n_nodes) if positions is None else map(int, positions))
-        chosen = self._nodes if positions is None else [self._nodes[position] for position in positions]
+        chosen = (
+            self._nodes if positions is None else [self._nodes[position] for position in positions]
+        )
         plain = all(type(node) in (int, str) for node in chosen)
         return list(chosen) if plain else [str(node) for node in chosen]
 
     def is_node(self, text: str) -> bool:
         """True if a node has this name."""
         if self._nodes is None:
-            return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < self._n_nodes
+            return (
+                text.isascii() and text.isdigit() and len(text) < 20 and int(text) < self._n_nodes
+            )
         return text in self._by_text
 
     @property
@@ -56,11 +60,15 @@ class NodeNames:
         if self._known is None:
             self._known = {str(node): position for position, node in enumerate(self._nodes or ())}
             if len(self._known) < self._n_nodes:
-                raise ValueError("GRAPH has different nodes whose names are the same as text; rename them")
+                raise ValueError(
+                    "GRAPH has different nodes whose names are the same as text; rename them"
+                )
         return self._known
 
     def positions(self, cells: Iterable[Cell]) -> np.ndarray:
-        """The positions of nodes; ValueError, which begins with the place, for one of an unknown name."""
+        """The positions of nodes; ValueError, which begins with the place, for one of an unknown
+        name.
+        """
         import numpy as np
 
         return _known_positions(np.array([self._position(*cell) for cell in cells], dtype=np.int64))
@@ -70,14 +78,18 @@ class NodeNames:
             return int(text) if self._nodes is None else self._by_text[text]
         if self._nodes is None:
             raise ValueError(
-                f"{place}: the nodes of this graph have no names, so a position in [0, {self._n_nodes - 1}] "
-                f"is needed, got {text[:60]!r}"
+                f"{place}: the nodes of this graph have no names, so a position in [0, "
+                f"{self._n_nodes - 1}] is needed, got {text[:60]!r}"
             )
         some = ", ".join(list(self._by_text)[:3])
-        raise ValueError(f"{place}: no node of the graph is named {text[:60]!r}; its nodes are {some} and so on")
+        raise ValueError(
+            f"{place}: no node of the graph is named {text[:60]!r}; its nodes are {some} and so on"
+        )
 
     def chosen(self, given: str, option: str) -> np.ndarray:
-        """Positions of the nodes of an option: of a file of nodes, or of names with commas between them."""
+        """Positions of the nodes of an option: of a file of nodes, or of names with commas between
+        them.
+        """
         return self.positions(listed(given, option, "nodes", NODE_TITLES, self.is_node))
 
 

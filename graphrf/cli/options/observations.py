@@ -27,7 +27,9 @@ class Covariates:
         """Covariates from columns of a table of text, given by title or position."""
         import numpy as np
 
-        numbers = [table.numbers(table.number_of(each, "--covariates"), "covariate") for each in columns]
+        numbers = [
+            table.numbers(table.number_of(each, "--covariates"), "covariate") for each in columns
+        ]
         return cls(list(columns), np.array(numbers).T)
 
     def __getitem__(self, column: str) -> np.ndarray:
@@ -67,7 +69,9 @@ class Observed:
                 raise ValueError(f"{place}: the label is empty; leave the line out")
         labels = table.column(self.target)
         if len(set(labels)) < 2:
-            raise ValueError(f"OBSERVATIONS must have labels of at least two classes, got only {labels[0]!r}")
+            raise ValueError(
+                f"OBSERVATIONS must have labels of at least two classes, got only {labels[0]!r}"
+            )
         return labels
 
 
@@ -82,20 +86,26 @@ class ObservedColumns:
         """The observations of a file."""
         table = read_observations(file, names.is_node)
         if table.width < 2:
-            raise ValueError(f"{table.path}: only one column; a column of nodes and one of values are needed")
+            raise ValueError(
+                f"{table.path}: only one column; a column of nodes and one of values are needed"
+            )
         node, target = self.numbers(table)
         if table.width == 2:
             if node is None:
                 node = 0 if target is None else 1 - target
             target = 1 - node if target is None else target
         if node is None or target is None:
-            option, what = ("--node-column", "nodes") if node is None else ("--target-column", "targets")
+            option, what = (
+                ("--node-column", "nodes") if node is None else ("--target-column", "targets")
+            )
             raise ValueError(
-                f"`{option}` is needed: which column of {table.path} has the {what}, of {table.names}"
+                f"`{option}` is needed: which column of {table.path} has the {what}, of "
+                f"{table.names}"
             )
         if node == target:
             raise ValueError(
-                f"`--node-column` and `--target-column` must be different columns of {table.path}, got the same"
+                f"`--node-column` and `--target-column` must be different columns of {table.path}, "
+                "got the same"
             )
         return Observed(table, names.positions(table.cells(node)), target)
 
@@ -109,7 +119,13 @@ class ObservedColumns:
         return node, target
 
 
-def read_covariates(file: str, titles: Sequence[str], names: NodeNames) -> tuple[np.ndarray, Covariates]:
-    """The nodes of a file, in the column with such a title or the first, and their covariates of these titles."""
+def read_covariates(
+    file: str, titles: Sequence[str], names: NodeNames
+) -> tuple[np.ndarray, Covariates]:
+    """The nodes of a file, in the column with such a title or the first, and their covariates of
+    these titles.
+    """
     table = read_observations(file, names.is_node, "`--covariates`")
-    return names.positions(table.cells(table.first_of(NODE_TITLES) or 0)), Covariates.of(table, titles)
+    return names.positions(table.cells(table.first_of(NODE_TITLES) or 0)), Covariates.of(
+        table, titles
+    )

@@ -29,8 +29,9 @@ ENDINGS = (".csv", ".npz", ".json")
 class Result:
     """Result of a command.
 
-    `columns` are the columns of a csv file, titles and cells, all of one length; `arrays` go into npz files and
-    JSON in their place where there are any. `facts` are metadata. `summary` is for people, if no output is named.
+    `columns` are the columns of a csv file, titles and cells, all of one length; `arrays` go into
+    npz files and JSON in their place where there are any. `facts` are metadata. `summary` is for
+    people, if no output is named.
     """
 
     command: str
@@ -50,9 +51,14 @@ class Result:
 
 
 def check_output(
-    output: str | None, inputs: Sequence[str] = (), endings: Sequence[str] = ENDINGS, option: str = "-o"
+    output: str | None,
+    inputs: Sequence[str] = (),
+    endings: Sequence[str] = ENDINGS,
+    option: str = "-o",
 ) -> None:
-    """Raise, before any work is done, where the output cannot be written or is one of the inputs."""
+    """Raise, before any work is done, where the output cannot be written or is one of
+    the inputs.
+    """
     if output is None or (output == "-" and ".csv" in endings):
         return
     from graphrf._base.files.atomic import file_path, require_writable
@@ -80,7 +86,9 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
 
 
 def echo(text: str) -> None:
-    """Print on standard output, all at once and flushed, so that a closed pipe shows here and not at the end."""
+    """Print on standard output, all at once and flushed, so that a closed pipe shows here and not
+    at the end.
+    """
     typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
 
 
@@ -104,7 +112,8 @@ def _write(result: Result, path: Path) -> None:
 
 def _json(result: Result) -> str:
     content = {
-        name: array.tolist() if hasattr(array, "tolist") else array for name, array in result.content().items()
+        name: array.tolist() if hasattr(array, "tolist") else array
+        for name, array in result.content().items()
     }
     return json.dumps({**result.record, "result": content}, allow_nan=False) + "\n"
 
@@ -131,12 +140,19 @@ def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
     cells = column if isinstance(column, Sequence) else list(column.tolist())
     if short:
         return [brief(cell) if isinstance(cell, float) else cell for cell in cells]
-    # The shortest text of a float32 that gives the number back; Python's floats have that by themselves.
-    return [str(value) for value in column] if getattr(column, "dtype", None) == "float32" else cells
+    # The shortest text of a float32 that gives the number back; Python's floats have that by
+    # themselves.
+    return (
+        [str(value) for value in column] if getattr(column, "dtype", None) == "float32" else cells
+    )
 
 
-def aligned(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] | None = None) -> str:
-    """A table for people, with the columns `right` aligned to the right; by default all but the first."""
+def aligned(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] | None = None
+) -> str:
+    """A table for people, with the columns `right` aligned to the right; by default all but the
+    first.
+    """
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
     right = range(1, len(titles)) if right is None else right
     lines = []

@@ -21,7 +21,12 @@ _TAKES = {
     "cut": ("--budget", "--max-length"),
     "exact": ("--max-length",),
 }
-_HALTING = {"stratified": "Stratified", "iid": "IID", "antithetic": "Antithetic", "sigma": "SigmaCoupled"}
+_HALTING = {
+    "stratified": "Stratified",
+    "iid": "IID",
+    "antithetic": "Antithetic",
+    "sigma": "SigmaCoupled",
+}
 _LENGTHS = (*_HALTING, "truncated", "auto")
 # Fraction of a kernel's sum |f_k| that may lie above the largest power.
 _TAIL = 1e-3
@@ -68,7 +73,9 @@ class Sampling:
         if name == "compressed":
             options: dict[str, Any] = {"max_length": self.max_length, "laplacian": laplacian}
             if self.lengths not in (None, "auto"):
-                raise ValueError(f"`--lengths` must be auto with `--sampler compressed`, got {self.lengths!r}")
+                raise ValueError(
+                    f"`--lengths` must be auto with `--sampler compressed`, got {self.lengths!r}"
+                )
             if self.lengths is not None:
                 options["lengths"] = self._auto(kernel)
             return CompressedPowers(32 if self.budget is None else self.budget, **options)
@@ -76,7 +83,9 @@ class Sampling:
         if name == "exact":
             return ExactPowers(highest, laplacian=laplacian)
         if self.budget is None:
-            raise ValueError("`--budget` is needed with `--sampler cut`: how many entries of a row are kept")
+            raise ValueError(
+                "`--budget` is needed with `--sampler cut`: how many entries of a row are kept"
+            )
         return CutPowers(self.budget, highest, laplacian=laplacian)
 
     def _law(self, graph: Graph, kernel: Kernel | None) -> LengthLaw | AdaptiveLengths:
@@ -109,7 +118,9 @@ class Sampling:
         from graphrf.sampling.walks.auto_lengths import AutoLengths
 
         if kernel is None:
-            raise ValueError("`--kernel` is needed with `--lengths auto`, which fits the lengths to it")
+            raise ValueError(
+                "`--kernel` is needed with `--lengths auto`, which fits the lengths to it"
+            )
         return AutoLengths(kernel)
 
     def _highest(self, chosen: str, graph: Graph, kernel: Kernel | None) -> int:
@@ -117,5 +128,7 @@ class Sampling:
         if self.max_length is not None:
             return self.max_length
         if kernel is None:
-            raise ValueError(f"`--max-length` is needed with {chosen}, or `--kernel`, which determines it")
+            raise ValueError(
+                f"`--max-length` is needed with {chosen}, or `--kernel`, which determines it"
+            )
         return kernel.truncation_length(_TAIL, kernel.check_graph(graph))

@@ -44,8 +44,12 @@ class Readings:
     times: list[Any]
     values: np.ndarray
 
-    def filled(self, in_gaps: np.ndarray, observed: float | None = None) -> list[tuple[str, list[Any]]]:
-        """Titles and cells of the file, with numbers in its gaps; readings as they are, or as `observed`."""
+    def filled(
+        self, in_gaps: np.ndarray, observed: float | None = None
+    ) -> list[tuple[str, list[Any]]]:
+        """Titles and cells of the file, with numbers in its gaps; readings as they are, or as
+        `observed`.
+        """
         columns: list[list[Any]] = [self.table.column(number) for number in range(self.table.width)]
         n_lines = len(self.table.rows)
         numbers = iter(in_gaps.tolist())
@@ -58,8 +62,12 @@ class Readings:
         return list(zip(self.table.titles or [], columns, strict=True))
 
 
-def read_series(file: str, time: str | None, observed: ObservedColumns, names: NodeNames) -> Readings:
-    """The readings of a file; `time` is the column of times, by default one with such a title, or the first."""
+def read_series(
+    file: str, time: str | None, observed: ObservedColumns, names: NodeNames
+) -> Readings:
+    """The readings of a file; `time` is the column of times, by default one with such a title, or
+    the first.
+    """
     import numpy as np
 
     table = _titled(read_observations(file))
@@ -74,24 +82,30 @@ def read_series(file: str, time: str | None, observed: ObservedColumns, names: N
     else:
         if observed.target_column is not None:
             raise ValueError(
-                f"`--target-column` needs a column of nodes (`--node-column`): {table.path} has a column for each "
-                "node"
+                f"`--target-column` needs a column of nodes (`--node-column`): {table.path} has a "
+                "column for each node"
             )
         targets = [column for column in range(table.width) if column != number]
         if not targets:
-            raise ValueError(f"{table.path}: only one column; one of times and one for each node are needed")
+            raise ValueError(
+                f"{table.path}: only one column; one of times and one for each node are needed"
+            )
         nodes = names.positions(
             [(titles[column], f"{table.path}, the title of column {column}") for column in targets]
         )
         if len(set(nodes.tolist())) < len(targets):
-            raise ValueError(f"{table.path} has several columns for one node; its columns are {table.names}")
+            raise ValueError(
+                f"{table.path} has several columns for one node; its columns are {table.names}"
+            )
         nodes = nodes.repeat(len(table.rows))
     values = [_reading(*cell) for column in targets for cell in table.cells(column)]
     return Readings(table, targets, nodes, times * len(targets), np.array(values))
 
 
 def chosen_times(given: str) -> tuple[list[str], list[Stamp]]:
-    """The times of the option `--times` as text and as times: a file with a column of them, or A,B,C."""
+    """The times of the option `--times` as text and as times: a file with a column of them, or
+    A,B,C.
+    """
     cells = listed(given, "--times", "times", TIME_TITLES)
     stamps = [stamp(*cell) for cell in cells]
     if len({isinstance(each, float) for each in stamps}) > 1:
@@ -105,20 +119,25 @@ def stamp(text: str, place: str) -> Stamp:
     found = number if number is not None and math.isfinite(number) else _date(text)
     if found is None:
         raise ValueError(
-            f"{place}: a time must be a number of hours, or a date such as 2024-05-06 07:30, got {text[:60]!r}"
+            f"{place}: a time must be a number of hours, or a date such as 2024-05-06 07:30, got "
+            f"{text[:60]!r}"
         )
     return found
 
 
 def _titled(table: TextTable) -> TextTable:
-    """The table with its first line as titles, though with gaps in all columns they resemble readings."""
+    """The table with its first line as titles, though with gaps in all columns they resemble
+    readings.
+    """
     if table.titles is not None:
         return table
     first = table.rows[0]
     if len(table.rows) == 1 or all(
         number_in(text) is not None or text.lower() in _GAPS or _date(text) for text in first
     ):
-        raise ValueError(f"{table.path} has no titles: the first line must contain the names of the columns")
+        raise ValueError(
+            f"{table.path} has no titles: the first line must contain the names of the columns"
+        )
     return dataclasses.replace(table, titles=first, rows=table.rows[1:], lines=table.lines[1:])
 
 
@@ -128,7 +147,8 @@ def _target(table: TextTable, node: int, time: int, target: int | None) -> int:
         target = rest[0]
     if target is None:
         raise ValueError(
-            f"`--target-column` is needed: which column of {table.path} contains the values, of {table.names}"
+            f"`--target-column` is needed: which column of {table.path} contains the values, of "
+            f"{table.names}"
         )
     if len({node, time, target}) < 3:
         raise ValueError(f"times, nodes and values must be three different columns of {table.path}")
@@ -139,7 +159,9 @@ def _reading(text: str, place: str) -> float:
     value = math.nan if text.lower() in _GAPS else number_in(text)
     if value is None or math.isinf(value):
         way_out = f"; {way_out_of(text)}" if any(sign.isdigit() for sign in text) else ""
-        raise ValueError(f"{place}: a reading must be a finite number, or empty, got {text[:60]!r}{way_out}")
+        raise ValueError(
+            f"{place}: a reading must be a finite number, or empty, got {text[:60]!r}{way_out}"
+        )
     return value
 
 
@@ -155,6 +177,6 @@ def _require_one_kind(times: list[Stamp], table: TextTable) -> None:
         if isinstance(time, float) != isinstance(times[0], float):
             kind = "a number (hours)" if isinstance(time, float) else "a date"
             raise ValueError(
-                f"{table.path}, line {line}: the time is {kind}, those above are not; write all times in the same "
-                "form"
+                f"{table.path}, line {line}: the time is {kind}, those above are not; write all "
+                "times in the same form"
             )

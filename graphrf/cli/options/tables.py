@@ -40,7 +40,9 @@ class TextTable:
         return ", ".join(self.titles or map(str, range(self.width)))
 
     def first_of(self, titles: Sequence[str]) -> int | None:
-        """The column that has the first of these titles, whatever their case; None where no column has one."""
+        """The column that has the first of these titles, whatever their case; None where no column
+        has one.
+        """
         own = [title.lower() for title in self.titles or []]
         return next((own.index(title) for title in titles if title in own), None)
 
@@ -52,8 +54,8 @@ class TextTable:
             return int(column)
         have = "it has no titles" if self.titles is None else f"its columns are {self.names}"
         raise ValueError(
-            f"`{option}` must be a column of {self.path}, got {column!r}; {have}, and columns may be given by "
-            f"position, 0 to {self.width - 1}"
+            f"`{option}` must be a column of {self.path}, got {column!r}; {have}, and columns may "
+            f"be given by position, 0 to {self.width - 1}"
         )
 
     def column(self, number: int) -> list[str]:
@@ -63,30 +65,46 @@ class TextTable:
     def cells(self, number: int) -> list[Cell]:
         """The text of a column, with places."""
         return [
-            (text, f"{self.path}, line {line}") for text, line in zip(self.column(number), self.lines, strict=True)
+            (text, f"{self.path}, line {line}")
+            for text, line in zip(self.column(number), self.lines, strict=True)
         ]
 
     def numbers(self, number: int, what: str) -> list[float]:
-        """The cells of a column as finite numbers; ValueError with the line of the first that is none."""
+        """The cells of a column as finite numbers; ValueError with the line of the first that is
+        none.
+        """
         values = []
         for text, place in self.cells(number):
             value = number_in(text)
             if value is None or not math.isfinite(value):
                 came = "an empty cell" if not text else repr(text[:60])
-                raise ValueError(f"{place}: the {what} must be a finite number, got {came}; {way_out_of(text)}")
+                raise ValueError(
+                    f"{place}: the {what} must be a finite number, got {came}; {way_out_of(text)}"
+                )
             values.append(value)
-        if self.mark == ";" and len(values) > 1 and all(map(_THOUSANDS.fullmatch, self.column(number))):
+        if (
+            self.mark == ";"
+            and len(values) > 1
+            and all(map(_THOUSANDS.fullmatch, self.column(number)))
+        ):
             warn(
                 f"{self.path}: the {what} is read with decimal points, {self.rows[0][number]} as "
-                f"{values[0]:g}; if its points part thousands, as in many files with semicolons, remove them"
+                f"{values[0]:g}; if its points part thousands, as in many files with semicolons, "
+                "remove them"
             )
         return values
 
 
 def listed(
-    given: str, option: str, what: str, titles: Sequence[str], is_node: Callable[[str], bool] | None = None
+    given: str,
+    option: str,
+    what: str,
+    titles: Sequence[str],
+    is_node: Callable[[str], bool] | None = None,
 ) -> list[Cell]:
-    """The values of an option: a column of a file, the one with such a title or the first, or A,B,C."""
+    """The values of an option: a column of a file, the one with such a title or the first, or
+    A,B,C.
+    """
     path = Path(input_file(given))
     if path.is_file():
         table = read_table(path, is_node, spaces=False)
@@ -105,14 +123,17 @@ def read_observations(
     return read_table(path, is_node)
 
 
-def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spaces: bool = True) -> TextTable:
+def read_table(
+    path: Path, is_node: Callable[[str], bool] | None = None, *, spaces: bool = True
+) -> TextTable:
     """The table of a file: cells parted by tabs, commas, semicolons or (with `spaces`) white space.
 
-    The first line decides by what. Blank lines and comments are skipped: lines that begin with # and a space, and
-    above all others those that begin with # and no name of a node. The first line holds titles where it has no
-    number in some column that holds numbers in all other lines, where one of its cells is such a title as node or
-    target, or where a column holds nodes in all other lines and none of its cells is repeated below; but not where
-    it has a node in a column of nodes. The file is bounded by the memory that is left.
+    The first line decides by what. Blank lines and comments are skipped: lines that begin with #
+    and a space, and above all others those that begin with # and no name of a node. The first line
+    holds titles where it has no number in some column that holds numbers in all other lines, where
+    one of its cells is such a title as node or target, or where a column holds nodes in all other
+    lines and none of its cells is repeated below; but not where it has a node in a column of nodes.
+    The file is bounded by the memory that is left.
     """
     from graphrf.graph.files import text_files
 
@@ -123,7 +144,9 @@ def read_table(path: Path, is_node: Callable[[str], bool] | None = None, *, spac
         if line.strip() and not _is_comment(line, above=not kept, is_node=is_node):
             kept.append((number, line))
     if not kept:
-        raise ValueError(f"{path} has only blank lines and comments; a line for each node is needed")
+        raise ValueError(
+            f"{path} has only blank lines and comments; a line for each node is needed"
+        )
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
     mark = None if mark is None and spaces else mark or "\t"
     rows = _rows(path, kept, mark)
@@ -140,12 +163,19 @@ def _rows(path: Path, lines: Sequence[tuple[int, str]], mark: str | None) -> lis
     rows: list[list[str]] = []
     for number, line in lines:
         try:
-            cells = line.split() if mark is None else next(csv.reader([line], delimiter=mark, strict=True))
+            cells = (
+                line.split()
+                if mark is None
+                else next(csv.reader([line], delimiter=mark, strict=True))
+            )
         except csv.Error as error:
-            raise ValueError(f"{path}, line {number}: quotation marks do not match ({error})") from None
+            raise ValueError(
+                f"{path}, line {number}: quotation marks do not match ({error})"
+            ) from None
         if rows and len(cells) != len(rows[0]):
             raise ValueError(
-                f"{path}, line {number}: {len(cells)} columns where the lines above have {len(rows[0])}"
+                f"{path}, line {number}: {len(cells)} columns where the lines above have "
+                f"{len(rows[0])}"
             )
         rows.append([cell.strip() for cell in cells])
     return rows
@@ -165,7 +195,8 @@ def _is_comment(line: str, *, above: bool, is_node: Callable[[str], bool] | None
 def _has_node(rows: list[list[str]], is_node: Callable[[str], bool]) -> bool:
     """True if some column has a node both in the first row and in the second, if there is one."""
     return any(
-        is_node(cell) and is_node(rows[1][column] if rows[1:] else cell) for column, cell in enumerate(rows[0])
+        is_node(cell) and is_node(rows[1][column] if rows[1:] else cell)
+        for column, cell in enumerate(rows[0])
     )
 
 
@@ -175,7 +206,11 @@ def _has_titles(rows: list[list[str]], is_node: Callable[[str], bool] | None) ->
         return True
     columns = list(zip(*others, strict=True))
     for cell, column in zip(first, columns, strict=False):
-        if cell and number_in(cell) is None and all(number_in(other) is not None for other in column):
+        if (
+            cell
+            and number_in(cell) is None
+            and all(number_in(other) is not None for other in column)
+        ):
             return True
     # A node that is misspelt has a label that other nodes have, and a target that is a number.
     if is_node is None or any(not cell or number_in(cell) is not None for cell in first):
@@ -187,7 +222,9 @@ def _has_titles(rows: list[list[str]], is_node: Callable[[str], bool] | None) ->
 def way_out_of(cell: str) -> str:
     """Advice on a cell that should hold a number."""
     if any(sign.isdigit() for sign in cell):
-        return "write numbers with a decimal point, without units and without marks between thousands"
+        return (
+            "write numbers with a decimal point, without units and without marks between thousands"
+        )
     return "leave the line out if nothing was observed"
 
 

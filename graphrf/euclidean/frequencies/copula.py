@@ -1,7 +1,7 @@
 r"""Gaussian copulas of frequency norms, and learning one from data by gradient descent.
 
-A Gaussian copula is the joint distribution of u_i = Phi(g_i), g a Gaussian vector with unit variances: each u_i
-is uniform, so features stay unbiased, and the correlations of g can be learned.
+A Gaussian copula is the joint distribution of u_i = Phi(g_i), g a Gaussian vector with unit
+variances: each u_i is uniform, so features stay unbiased, and the correlations of g can be learned.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ READOUTS = ("fourier", "laplace")
 class GaussianCopula:
     """A Gaussian copula, as a coupling of the norms of a block of frequencies.
 
-    u = Phi(L e) with e standard normal and L the Cholesky factor of a correlation matrix, used as `norms` of
-    features whose blocks have `order` frequencies. Pairwise norm coupling (`norms="pnc"`) is the limit of
-    correlation -1 in each pair, so it is not in this family. Cost of a draw: O(order^2) per block.
+    u = Phi(L e) with e standard normal and L the Cholesky factor of a correlation matrix, used as
+    `norms` of features whose blocks have `order` frequencies. Pairwise norm coupling
+    (`norms="pnc"`) is the limit of correlation -1 in each pair, so it is not in this family. Cost
+    of a draw: O(order^2) per block.
 
     Source: Reid et al. 2024, "Variance-reducing couplings for random features", Definition A.7.
 
     Parameters
     ----------
     cholesky : array_like, shape (order, order)
-        L: lower triangular with a positive diagonal and rows of norm 1; TypeError or ValueError if it is not.
+        L: lower triangular with a positive diagonal and rows of norm 1; TypeError or ValueError if
+        it is not.
 
     Examples
     --------
@@ -55,7 +57,9 @@ class GaussianCopula:
         if factor.shape[0] != factor.shape[1]:
             raise checks.value_error("cholesky", f"must be square, got {checks.describe(factor)}")
         if np.triu(factor, 1).any() or not (np.diag(factor) > 0).all():
-            raise checks.value_error("cholesky", "must be lower triangular with a positive diagonal")
+            raise checks.value_error(
+                "cholesky", "must be lower triangular with a positive diagonal"
+            )
         norms = np.linalg.norm(factor, axis=1)
         if not np.allclose(norms, 1, rtol=0, atol=1e-8):
             raise checks.value_error(
@@ -85,7 +89,9 @@ class GaussianCopula:
         return self.cholesky @ self.cholesky.T
 
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size); `size` must be `order`."""
+        """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size); `size` must be
+        `order`.
+        """
         if size != self.order:
             raise checks.value_error(
                 "norms",
@@ -98,7 +104,9 @@ class GaussianCopula:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedCopula:
-    """Result of `learn_copula`: the last copula, and estimates of the loss before each step, shape (n_steps,)."""
+    """Result of `learn_copula`: the last copula, and estimates of the loss before each step, shape
+    (n_steps,).
+    """
 
     copula: GaussianCopula
     losses: np.ndarray
@@ -123,28 +131,30 @@ def learn_copula(
 
     Minimises, over the correlations of a Gaussian copula of d norms,
 
-    .. math:: L(\theta) = E \Big[ \Big( \tfrac{1}{N^2} \sum_{ij} (\phi(x_i) \cdot \phi(x_j) - k(x_i, x_j))^2
+    .. math:: L(\theta) = E \Big[ \Big( \tfrac{1}{N^2} \sum_{ij} (\phi(x_i) \cdot \phi(x_j) -
+        k(x_i, x_j))^2
         \Big)^{1/2} \Big], \qquad L_{ij} = \theta_{ij} / s_i \; (j \le i), \quad \theta_{ii} = 1,
 
-    with s_i the norm of row i of theta, which makes any real theta_ij (j < i) a Cholesky factor of a correlation
-    matrix. Each step draws `n_samples` blocks of directions and normal vectors, and Adam uses the gradient through
-    the quantile function of the norms (the reparameterisation trick). Cost of a step: O(n_samples (N^2 d + d^3))
-    time, n_samples N^2 numbers.
+    with s_i the norm of row i of theta, which makes any real theta_ij (j < i) a Cholesky factor of
+    a correlation matrix. Each step draws `n_samples` blocks of directions and normal vectors, and
+    Adam uses the gradient through the quantile function of the norms (the reparameterisation
+    trick). Cost of a step: O(n_samples (N^2 d + d^3)) time, n_samples N^2 numbers.
 
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. A.5, Eqs. 34 and 35. The
-    printed Eq. 34 has j >= i and positive theta, which would allow positive correlations only. TypeError or
-    ValueError if an argument is not as below.
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. A.5, Eqs. 34
+    and 35. The printed Eq. 34 has j >= i and positive theta, which would allow positive
+    correlations only. TypeError or ValueError if an argument is not as below.
 
     Parameters
     ----------
     x : array_like, shape (N, d)
-        Training points, d at least 2, not all equal (readout "laplace": not all 0). Evaluate the features on other
-        points.
+        Training points, d at least 2, not all equal (readout "laplace": not all 0). Evaluate the
+        features on other points.
     kernel : str or StationaryKernel
         "gaussian" with readout "laplace".
     directions : {"iid", "orthogonal", "simplex"}
     readout : {"fourier", "laplace"}
-        Paired Fourier features of d frequencies, or positive features of d frequencies and their negatives.
+        Paired Fourier features of d frequencies, or positive features of d frequencies and their
+        negatives.
     lengthscale : float or array_like of shape (d,)
     n_steps : int
     learning_rate : float
@@ -162,16 +172,22 @@ def learn_copula(
     data = points("x", x)
     d = data.shape[1]
     if d < 2:
-        raise checks.value_error("x", f"must have at least 2 columns, whose frequencies can be coupled, got {d}")
+        raise checks.value_error(
+            "x", f"must have at least 2 columns, whose frequencies can be coupled, got {d}"
+        )
     chosen = stationary_kernel(kernel)
     directions = checks.choice("directions", directions, DIRECTIONS)
     positive = checks.choice("readout", readout, READOUTS) == "laplace"
     if positive and chosen.nu is not None:
-        raise checks.value_error("kernel", f"must be 'gaussian' with readout 'laplace', got {chosen.name!r}")
+        raise checks.value_error(
+            "kernel", f"must be 'gaussian' with readout 'laplace', got {chosen.name!r}"
+        )
     if not (data if positive else data[1:] != data[:1]).any():
         wanted = "a point other than 0" if positive else "two different points"
         raise checks.value_error(
-            "x", f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact for any copula"
+            "x",
+            f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact for any "
+            "copula",
         )
     n_steps = checks.integer("n_steps", n_steps, low=1)
     n_samples = checks.integer("n_samples", n_samples, low=1)
@@ -186,7 +202,9 @@ def learn_copula(
         optimiser = torch.optim.Adam([theta], lr=rate)
         losses = np.empty(n_steps)
         for step in range(n_steps):
-            scores = torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
+            scores = (
+                torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
+            )
             frequencies = NormsOfScores.apply(scores, d, chosen)[..., None] * torch.from_numpy(
                 unit_blocks(directions, n_samples, d, rng)
             )
@@ -201,17 +219,23 @@ def learn_copula(
 
 
 def cholesky_factor(theta: torch.Tensor, order: int) -> torch.Tensor:
-    """L of Eq. 34 from its order (order - 1) / 2 free entries, row by row; zeros give the identity."""
+    """L of Eq. 34 from its order (order - 1) / 2 free entries, row by row; zeros give
+    the identity.
+    """
     rows, columns = torch.tril_indices(order, order, -1)
     factor = torch.eye(order, dtype=theta.dtype).index_put((rows, columns), theta)
     return factor / factor.norm(dim=1, keepdim=True)
 
 
 class NormsOfScores(torch.autograd.Function):
-    """Norms r with P(|w| <= r) = F(r) = Phi(g) of scores g, which differentiates to dr/dg = phi(g) / p(r)."""
+    """Norms r with P(|w| <= r) = F(r) = Phi(g) of scores g, which differentiates to dr/dg = phi(g)
+    / p(r).
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: torch.Tensor, dimension: int, kernel: StationaryKernel) -> torch.Tensor:
+    def forward(
+        ctx: Any, scores: torch.Tensor, dimension: int, kernel: StationaryKernel
+    ) -> torch.Tensor:
         g = scores.detach().numpy()
         u = np.clip(special.ndtr(g), 2.0**-53, 1 - 2.0**-53)
         r = kernel.norm_quantile(u, dimension)

@@ -1,4 +1,6 @@
-r"""Directions of random frequencies: orthogonal and simplex blocks under a Haar rotation, and their fast forms."""
+r"""Directions of random frequencies: orthogonal and simplex blocks under a Haar rotation, and their
+fast forms.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,25 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 
-DIRECTIONS = ("iid", "orthogonal", "simplex", "simplex+", "orthogonal-hd", "simplex-hd", "halton", "sobol")
+DIRECTIONS = (
+    "iid",
+    "orthogonal",
+    "simplex",
+    "simplex+",
+    "orthogonal-hd",
+    "simplex-hd",
+    "halton",
+    "sobol",
+)
 
 
 def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    """Orthogonal matrices from the Haar measure, (n, d, d): QR of Gaussian ones, with the signs of R's diagonal.
+    """Orthogonal matrices from the Haar measure, (n, d, d): QR of Gaussian ones, with the signs of
+    R's diagonal.
 
-    LAPACK's Q alone is not Haar (its first entry is always negative), which biases positive features. Cost: O(n
-    d^3) time. Source: Mezzadri 2007, "How to generate random matrices from the classical compact groups", Sec. 4.
+    LAPACK's Q alone is not Haar (its first entry is always negative), which biases positive
+    features. Cost: O(n d^3) time. Source: Mezzadri 2007, "How to generate random matrices from the
+    classical compact groups", Sec. 4.
 
     Examples
     --------
@@ -33,14 +46,16 @@ def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def simplex(dimension: int) -> np.ndarray:
-    r"""Rows that point to the corners of a simplex: unit vectors with cosine -1/(d-1) between any two, (d, d).
+    r"""Rows that point to the corners of a simplex: unit vectors with cosine -1/(d-1) between any
+    two, (d, d).
 
     .. math::
-        s_i = \sqrt{\tfrac{d}{d-1}}\, e_i - \tfrac{\sqrt d + 1}{(d-1)^{3/2}} (1, \dots, 1, 0)^\top \; (i < d),
+        s_i = \sqrt{\tfrac{d}{d-1}}\, e_i - \tfrac{\sqrt d + 1}{(d-1)^{3/2}} (1, \dots, 1, 0)^\top
+        \; (i < d),
         \qquad s_d = \tfrac{1}{\sqrt{d-1}} (1, \dots, 1, 0)^\top.
 
-    ValueError if d < 2, since a simplex of one corner has no angle. Source: Reid et al. 2023, "Simplex random
-    features", Eq. 9, whose sqrt(d + 1) must read sqrt(d) + 1.
+    ValueError if d < 2, since a simplex of one corner has no angle. Source: Reid et al. 2023,
+    "Simplex random features", Eq. 9, whose sqrt(d + 1) must read sqrt(d) + 1.
 
     Examples
     --------
@@ -62,7 +77,9 @@ def simplex_product(y: Any) -> Any:
 
 
 def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    """n independent blocks of d unit vectors, "iid", "orthogonal" or "simplex"; shape (n, d, d), float64."""
+    """n independent blocks of d unit vectors, "iid", "orthogonal" or "simplex"; shape (n, d, d),
+    float64.
+    """
     if directions == "iid":
         normal = rng.standard_normal((n, dimension, dimension))
         return normal / np.linalg.norm(normal, axis=2, keepdims=True)
@@ -73,14 +90,18 @@ def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generato
 
 
 def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> np.ndarray:
-    r"""Turn the directions of a block, shape (d, d), so that longer frequencies subtend wider angles.
+    r"""Turn the directions of a block, shape (d, d), so that longer frequencies subtend wider
+    angles.
 
-    .. math:: w_i \leftarrow -\|w_i\| \frac{\sum_{j \ne i} w_j}{\|\sum_{j \ne i} w_j\|}, \quad i = 1, \dots, d,
+    .. math:: w_i \leftarrow -\|w_i\| \frac{\sum_{j \ne i} w_j}{\|\sum_{j \ne i} w_j\|}, \quad i =
+        1, \dots, d,
 
-    one after the other, which lowers |sum_i w_i| at every step. (All at once would raise it.) Where one norm
-    exceeds the sum of the others, the sum cannot vanish, and the vectors end antiparallel. Cost: O(d^2) per pass.
+    one after the other, which lowers |sum_i w_i| at every step. (All at once would raise it.) Where
+    one norm exceeds the sum of the others, the sum cannot vanish, and the vectors end antiparallel.
+    Cost: O(d^2) per pass.
 
-    Source: Reid et al. 2023, "Simplex random features", Eqs 16 and 17, where the factor on the right is the norm.
+    Source: Reid et al. 2023, "Simplex random features", Eqs 16 and 17, where the factor on the
+    right is the norm.
 
     Parameters
     ----------
@@ -108,5 +129,7 @@ def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> 
 
 def _check_simplex(dimension: Any) -> int:
     if checks.integer("dimension", dimension, low=1) == 1:
-        raise ValueError("simplex directions need at least 2 dimensions, got 1; use directions='orthogonal'")
+        raise ValueError(
+            "simplex directions need at least 2 dimensions, got 1; use directions='orthogonal'"
+        )
     return int(dimension)

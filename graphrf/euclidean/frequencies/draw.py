@@ -44,7 +44,8 @@ class Frequencies(Protocol):
     def project(self, x: Any, out: np.ndarray | None = None) -> Any:
         """x W^T, for points of shape (..., d): an array, in float32 or float64, or a torch tensor.
 
-        With `out`, arrays of two axes are written into it; it has the dtype of x and contiguous rows.
+        With `out`, arrays of two axes are written into it; it has the dtype of x and contiguous
+        rows.
         """
         ...
 
@@ -59,10 +60,11 @@ def draw_frequencies(
     antithetic: bool = False,
     seed: int | None = None,
 ) -> Frequencies:
-    """Draw coupled random frequencies, each with the spectral distribution of a kernel as its marginal.
+    """Draw coupled random frequencies, each with the spectral distribution of a kernel as its
+    marginal.
 
-    Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a rotation
-    ([theory](../theory/euclidean.md#couplings-of-directions)):
+    Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a
+    rotation ([theory](../theory/euclidean.md#couplings-of-directions)):
 
     ===============  ==================================================  =============================
     directions       U R                                                 cost of x W^T per block
@@ -76,16 +78,18 @@ def draw_frequencies(
     halton, sobol    scrambled low-discrepancy points, whole frequencies O(d^2)
     ===============  ==================================================  =============================
 
-    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features are unbiased.
-    HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd at distance 1.5 along an
-    axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16; positive features at |x + y| = 3 are off by
-    factors of 0.5 to 2.2 at d = 4 (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a
-    power of two d' with zeros and have blocks of d' frequencies with norms of dimension d'.
+    All except the HD forms have exactly the kernel's spectral distribution as marginal, so features
+    are unbiased. HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd
+    at distance 1.5 along an axis it is 0.81 of the exact one at d = 4, 0.957 at 8, 0.991 at 16;
+    positive features at |x + y| = 3 are off by factors of 0.5 to 2.2 at d = 4
+    (`examples/fast_simplex.py`). Below d = 16 use rotations. HD products pad x to a power of two d'
+    with zeros and have blocks of d' frequencies with norms of dimension d'.
 
     Time O(m d^2) for the rotations; memory m d numbers, or m for HD forms.
 
-    Source: Yu et al. 2016, "Orthogonal random features"; Reid et al. 2023, "Simplex random features", Eqs 8, 9, 17
-    and App. B.2; Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App. G.
+    Source: Yu et al. 2016, "Orthogonal random features"; Reid et al. 2023, "Simplex random
+    features", Eqs 8, 9, 17 and App. B.2; Reid et al. 2024, "Variance-reducing couplings for random
+    features", Sec. 3 and App. G.
 
     Parameters
     ----------
@@ -97,19 +101,20 @@ def draw_frequencies(
         "gaussian", "matern12", "matern32", "matern52" or "laplace".
     directions : str
     norms : str, NormCoupling or None
-        "iid", "pnc", "pm" or another coupling of `norm_coupling`. None for "halton" and "sobol", which have their
-        own norms, and only for these.
+        "iid", "pnc", "pm" or another coupling of `norm_coupling`. None for "halton" and "sobol",
+        which have their own norms, and only for these.
     antithetic : bool
-        Draw n / 2 frequencies and add their negatives, as the second half of the rows, for positive features; in
-        Fourier features -w repeats w.
+        Draw n / 2 frequencies and add their negatives, as the second half of the rows, for positive
+        features; in Fourier features -w repeats w.
     seed : int, optional
-        None draws one. Norms and directions have separate streams, so a seed gives the same directions for all
-        couplings of norms.
+        None draws one. Norms and directions have separate streams, so a seed gives the same
+        directions for all couplings of norms.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is invalid, n is odd with `antithetic`, or `norms` cannot be combined with `directions`.
+        If an argument is invalid, n is odd with `antithetic`, or `norms` cannot be combined with
+        `directions`.
 
     Examples
     --------
@@ -127,28 +132,38 @@ def draw_frequencies(
                 "n", f"must be even with antithetic frequencies, which come in pairs, got {n}"
             )
         half = draw_frequencies(
-            n // 2, dimension, kernel=law, directions=directions, norms=norms, antithetic=False, seed=seed
+            n // 2,
+            dimension,
+            kernel=law,
+            directions=directions,
+            norms=norms,
+            antithetic=False,
+            seed=seed,
         )
         return AntitheticFrequencies(half)
     for_norms, for_directions = (
-        np.random.default_rng(stream) for stream in np.random.SeedSequence(checks.seed(seed)).spawn(2)
+        np.random.default_rng(stream)
+        for stream in np.random.SeedSequence(checks.seed(seed)).spawn(2)
     )
     if directions in SEQUENCES:
         if norms is not None:
             raise checks.value_error(
-                "norms", f"must be None with directions={directions!r}, which has its own, got {norms!r}"
+                "norms",
+                f"must be None with directions={directions!r}, which has its own, got {norms!r}",
             )
         return DenseFrequencies(_sequence(directions, n, dimension, law, for_directions))
     if norms is None:
         raise checks.value_error(
-            "norms", f"must be a coupling with directions={directions!r}, got None; use 'iid' or 'pnc'"
+            "norms",
+            f"must be a coupling with directions={directions!r}, got None; use 'iid' or 'pnc'",
         )
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
     if directions.startswith("simplex") and size == 1:
         # scikit-learn's tests search for the words in brackets.
         raise ValueError(
-            "simplex directions need at least 2 dimensions, got 1 (n_features = 1); use directions='orthogonal'"
+            "simplex directions need at least 2 dimensions, got 1 (n_features = 1); use "
+            "directions='orthogonal'"
         )
     n_blocks = -(-n // size)
     lengths = law.norm_quantile(block_uniforms(norms, n_blocks, size, for_norms), size)
@@ -198,7 +213,9 @@ class DenseFrequencies(_Sized):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FastFrequencies(_Sized):
-    """Blocks D S H D_1 H D_2 H D_3, stored as signs and norms: O(m) memory, O(m log d) time a point."""
+    """Blocks D S H D_1 H D_2 H D_3, stored as signs and norms: O(m) memory, O(m log d) time a
+    point.
+    """
 
     signs: np.ndarray
     norms: np.ndarray
@@ -266,18 +283,23 @@ def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np
         return unit_blocks(directions, n_blocks, d, rng)
     rotations, corners = unit_blocks("orthogonal", n_blocks, d, rng), simplex(d)
     with blas_threads(1):
-        return np.stack([simplex_plus(norms, corners) @ r for norms, r in zip(lengths, rotations, strict=True)])
+        return np.stack(
+            [simplex_plus(norms, corners) @ r for norms, r in zip(lengths, rotations, strict=True)]
+        )
 
 
 def _sequence(
     directions: str, n: int, dimension: int, kernel: StationaryKernel, rng: np.random.Generator
 ) -> np.ndarray:
-    """The first n points of a scrambled sequence as frequencies; the first unscrambled one would be infinite."""
+    """The first n points of a scrambled sequence as frequencies; the first unscrambled one would be
+    infinite.
+    """
     columns = dimension if kernel.nu is None else dimension + 1
     kind = qmc.Halton if directions == "halton" else qmc.Sobol
     if directions == "sobol" and columns > qmc.Sobol.MAXDIM:
         raise checks.value_error(
-            "directions", f"'sobol' has at most {qmc.Sobol.MAXDIM} columns, got {columns}; use 'halton'"
+            "directions",
+            f"'sobol' has at most {qmc.Sobol.MAXDIM} columns, got {columns}; use 'halton'",
         )
     drawn = n if directions == "halton" else next_power_of_two(n)
     u = kind(columns, scramble=True, seed=rng).random(drawn)[:n]

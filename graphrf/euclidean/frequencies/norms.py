@@ -1,6 +1,8 @@
-r"""Couplings of the norms of random frequencies: joint distributions of uniforms, mapped by the norms' quantiles.
+r"""Couplings of the norms of random frequencies: joint distributions of uniforms, mapped by the
+norms' quantiles.
 
-Any joint distribution with uniform marginals leaves the features unbiased; it changes their variance.
+Any joint distribution with uniform marginals leaves the features unbiased; it changes their
+variance.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ class NormCoupling(Protocol):
     """A joint distribution of the norms of one block of frequencies, as uniforms."""
 
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniforms in (0, 1) for independent blocks of `size` frequencies, shape (n_blocks, size), float64.
+        """Uniforms in (0, 1) for independent blocks of `size` frequencies, shape (n_blocks, size),
+        float64.
 
-        Each entry must be uniform by itself; entries of one row may depend on each other. The norm of a
-        frequency is the kernel's `norm_quantile` of its uniform.
+        Each entry must be uniform by itself; entries of one row may depend on each other. The norm
+        of a frequency is the kernel's `norm_quantile` of its uniform.
         """
         ...
 
@@ -31,7 +34,9 @@ class NormCoupling(Protocol):
 class _Named:
     """A named coupling, with a readable representation."""
 
-    def __init__(self, name: str, draw: Callable[[int, int, np.random.Generator], np.ndarray]) -> None:
+    def __init__(
+        self, name: str, draw: Callable[[int, int, np.random.Generator], np.ndarray]
+    ) -> None:
         self.name = name
         self.uniforms = draw
 
@@ -40,7 +45,9 @@ class _Named:
 
 
 def open_uniforms(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Uniforms (k + 1/2) / 2^52: neither 0 nor 1, and 1 - u is exact, so no quantile is infinite."""
+    """Uniforms (k + 1/2) / 2^52: neither 0 nor 1, and 1 - u is exact, so no quantile is
+    infinite.
+    """
     return (rng.integers(0, 1 << 52, size=shape) + 0.5) * 2.0**-52
 
 
@@ -78,14 +85,15 @@ def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     pm      positive monotone: one u for the whole block
     ======  ==========================================================================================
 
-    [Theory](../theory/euclidean.md#couplings-of-norms) has their variances. Source: Reid et al. 2024,
-    "Variance-reducing couplings for random features", Theorem 3.2, Definition 3.3 and App. B.3.
+    [Theory](../theory/euclidean.md#couplings-of-norms) has their variances. Source: Reid et al.
+    2024, "Variance-reducing couplings for random features", Theorem 3.2, Definition 3.3 and App.
+    B.3.
 
     Parameters
     ----------
     norms : str or NormCoupling
-        A name, or an object with `uniforms(n_blocks, size, rng)`, such as a learned Gaussian copula; TypeError or
-        ValueError if it is neither.
+        A name, or an object with `uniforms(n_blocks, size, rng)`, such as a learned Gaussian
+        copula; TypeError or ValueError if it is neither.
 
     Examples
     --------

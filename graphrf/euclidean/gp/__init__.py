@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from graphrf.euclidean.gp.moments import weight_space_moments as weight_space_moments
     from graphrf.euclidean.gp.pathwise import decoupled_draws as decoupled_draws
     from graphrf.euclidean.gp.pathwise import weight_space_draws as weight_space_draws
-    from graphrf.euclidean.gp.sparse_spectrum import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
+    from graphrf.euclidean.gp.sparse_spectrum import (
+        SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
+    )
     from graphrf.euclidean.gp.variational import (
         VariationalSparseSpectrumGPRegressor as VariationalSparseSpectrumGPRegressor,
     )

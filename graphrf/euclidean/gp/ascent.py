@@ -21,7 +21,9 @@ _IMPOSSIBLE = -1e25
 
 
 class Ascent(NamedTuple):
-    """Final point of a gradient ascent, its value, and whether the optimiser reports convergence."""
+    """Final point of a gradient ascent, its value, and whether the optimiser reports
+    convergence.
+    """
 
     point: Point
     value: float
@@ -29,18 +31,28 @@ class Ascent(NamedTuple):
 
 
 def ascend(
-    objective: Objective, start: Point, bounds: dict[str, tuple[np.ndarray, np.ndarray]], max_iterations: int
+    objective: Objective,
+    start: Point,
+    bounds: dict[str, tuple[np.ndarray, np.ndarray]],
+    max_iterations: int,
 ) -> Ascent:
-    """Maximise from `start`; all its arrays are varied, those named in `bounds` between (low, high)."""
+    """Maximise from `start`; all its arrays are varied, those named in `bounds` between (low,
+    high).
+    """
     if not start or max_iterations == 0:
         return Ascent(start, value_at(objective, start), True)
 
     def unpacked(vector: np.ndarray) -> Point:
         parts = np.split(vector, np.cumsum([value.size for value in start.values()])[:-1])
-        return {name: part.reshape(start[name].shape) for name, part in zip(start, parts, strict=True)}
+        return {
+            name: part.reshape(start[name].shape) for name, part in zip(start, parts, strict=True)
+        }
 
     def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        tensors = {name: torch.tensor(value, requires_grad=True) for name, value in unpacked(vector).items()}
+        tensors = {
+            name: torch.tensor(value, requires_grad=True)
+            for name, value in unpacked(vector).items()
+        }
         try:
             value = objective(tensors)
         except torch.linalg.LinAlgError:
@@ -57,9 +69,13 @@ def ascend(
         ends = np.broadcast_to(low, value.shape).ravel(), np.broadcast_to(high, value.shape).ravel()
         limits += list(zip(*ends, strict=True))
     found = minimize(
-        negative, np.concatenate([value.ravel() for value in start.values()]), jac=True, method="L-BFGS-B",
-        bounds=limits, options={"maxiter": max_iterations, "ftol": _FLAT, "gtol": _LEVEL},
-    )  # fmt: skip
+        negative,
+        np.concatenate([value.ravel() for value in start.values()]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": max_iterations, "ftol": _FLAT, "gtol": _LEVEL},
+    )
     return Ascent(unpacked(found.x), -float(found.fun), bool(found.success))
 
 

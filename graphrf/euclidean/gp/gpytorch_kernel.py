@@ -13,7 +13,10 @@ from graphrf.gp.torch import quiet_import  # noqa: F401
 # isort: split
 import gpytorch
 from gpytorch.constraints import Interval
-from gpytorch.models.exact_prediction_strategies import DefaultPredictionStrategy, LinearPredictionStrategy
+from gpytorch.models.exact_prediction_strategies import (
+    DefaultPredictionStrategy,
+    LinearPredictionStrategy,
+)
 from gpytorch.priors import Prior
 from linear_operator.operators import (
     LinearOperator,
@@ -35,16 +38,19 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
 
     .. math:: k(x, y) = \phi(x)^\top \phi(y) = \frac 1 m \sum_{i=1}^m \cos(w_i^\top (x - y) / l).
 
-    It evaluates to a `LowRankRootLinearOperator` where there are more points than features, so that GPyTorch
-    solves by the Woodbury identity. The convention is that of `gpytorch.kernels.RFFKernel`: cosines and sines of
-    x W^T / l, all cosines first, divided by sqrt(m); every variance is 1. Put it into `ScaleKernel`, sums and
-    products like any other kernel. Sums of these kernels stay of low rank.
+    It evaluates to a `LowRankRootLinearOperator` where there are more points than features, so that
+    GPyTorch solves by the Woodbury identity. The convention is that of
+    `gpytorch.kernels.RFFKernel`: cosines and sines of x W^T / l, all cosines first, divided by
+    sqrt(m); every variance is 1. Put it into `ScaleKernel`, sums and products like any other
+    kernel. Sums of these kernels stay of low rank.
 
-    Cost for n points: O(n m d) for the features and O(n m^2) for a solve, or O(n^2 m + n^3) where n is smaller.
-    In float32 Woodbury's identity loses digits where noise is small: with 1,000 points, 100 features and a noise
-    of 1e-4 of the scale, means were off by 1e-4, and standard deviations of 0.002 by 1e-6.
+    Cost for n points: O(n m d) for the features and O(n m^2) for a solve, or O(n^2 m + n^3) where n
+    is smaller. In float32 Woodbury's identity loses digits where noise is small: with 1,000 points,
+    100 features and a noise of 1e-4 of the scale, means were off by 1e-4, and standard deviations
+    of 0.002 by 1e-6.
 
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App. B.2.
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", Sec. 3 and App.
+    B.2.
 
     Parameters
     ----------
@@ -101,36 +107,60 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
             )
         law, seed = stationary_kernel(kernel), checks.seed(seed)
         super().__init__(
-            ard_num_dims=ard_num_dims, batch_shape=batch_shape or torch.Size(), active_dims=active_dims,
-            lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint,
-        )  # fmt: skip
+            ard_num_dims=ard_num_dims,
+            batch_shape=batch_shape or torch.Size(),
+            active_dims=active_dims,
+            lengthscale_prior=lengthscale_prior,
+            lengthscale_constraint=lengthscale_constraint,
+        )
         # Independent of each other in the batch; one set alone is that of the same seed elsewhere.
-        seeds = [seed, *np.random.default_rng(seed).integers(2**62, size=self.batch_shape.numel() - 1).tolist()]
-        matrices = np.stack([
-            draw_frequencies(
-                n_frequencies, dimension, kernel=law, directions=directions, norms=norms, seed=each
-            ).matrix
-            for each in seeds[: self.batch_shape.numel()]
-        ])  # fmt: skip
+        seeds = [
+            seed,
+            *np.random.default_rng(seed)
+            .integers(2**62, size=self.batch_shape.numel() - 1)
+            .tolist(),
+        ]
+        matrices = np.stack(
+            [
+                draw_frequencies(
+                    n_frequencies,
+                    dimension,
+                    kernel=law,
+                    directions=directions,
+                    norms=norms,
+                    seed=each,
+                ).matrix
+                for each in seeds[: self.batch_shape.numel()]
+            ]
+        )
         frequencies = torch.tensor(matrices, dtype=self.raw_lengthscale.dtype)
-        self.register_buffer("frequencies", frequencies.reshape(*self.batch_shape, n_frequencies, dimension))
+        self.register_buffer(
+            "frequencies", frequencies.reshape(*self.batch_shape, n_frequencies, dimension)
+        )
 
     def extra_repr(self) -> str:
         *_, m, d = self.frequencies.shape
         return f"dimension={d}, n_frequencies={m}"
 
     def features(self, x: Tensor) -> Tensor:
-        """The features of points x (..., n, d), shape (..., n, 2m); differentiable in x and the lengthscale."""
+        """The features of points x (..., n, d), shape (..., n, 2m); differentiable in x and the
+        lengthscale.
+        """
         if x.shape[-1] != self.frequencies.shape[-1]:
             raise ValueError(
-                f"inputs must have dimension {self.frequencies.shape[-1]}, got shape {tuple(x.shape)}"
+                f"inputs must have dimension {self.frequencies.shape[-1]}, got shape "
+                f"{tuple(x.shape)}"
             )
         return paired((x / self.lengthscale) @ self.frequencies.mT)
 
-    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor | LinearOperator:
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
+    ) -> Tensor | LinearOperator:
         """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
         if params.get("last_dim_is_batch"):
-            raise checks.value_error("last_dim_is_batch", "must be False: frequencies couple the dimensions")
+            raise checks.value_error(
+                "last_dim_is_batch", "must be False: frequencies couple the dimensions"
+            )
         same = x1 is x2 or torch.equal(x1, x2)
         left = self.features(x1)
         right = left if same else self.features(x2)
@@ -143,7 +173,9 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     def prediction_strategy(
         self, train_inputs: Any, train_prior_dist: Any, train_labels: Any, likelihood: Any
     ) -> DefaultPredictionStrategy:
-        """Predictions in the weights where there are fewer features than points; called by GPyTorch."""
+        """Predictions in the weights where there are fewer features than points; called by
+        GPyTorch.
+        """
         few = 2 * self.frequencies.shape[-2] < train_inputs[0].shape[-2]
         strategy = LinearPredictionStrategy if few else DefaultPredictionStrategy
         return strategy(train_inputs, train_prior_dist, train_labels, likelihood)
@@ -155,7 +187,9 @@ def _operator(features: Tensor) -> RootLinearOperator:
 
 
 class _Sums:
-    """Sums of such operators put their features side by side; linear_operator would invert one of them for it."""
+    """Sums of such operators put their features side by side; linear_operator would invert one of
+    them for it.
+    """
 
     root: LinearOperator
 
@@ -163,7 +197,9 @@ class _Sums:
         if isinstance(other, RootLinearOperator):
             roots = self.root.to_dense(), other.root.to_dense()
             batch = torch.broadcast_shapes(*(root.shape[:-2] for root in roots))
-            return _operator(torch.cat([root.expand(*batch, *root.shape[-2:]) for root in roots], -1))
+            return _operator(
+                torch.cat([root.expand(*batch, *root.shape[-2:]) for root in roots], -1)
+            )
         return super().__add__(other)  # type: ignore[misc]
 
 

@@ -1,4 +1,6 @@
-"""Means and covariances, in closed form, of exact posteriors on R^d, of decoupled draws and of weight space."""
+"""Means and covariances, in closed form, of exact posteriors on R^d, of decoupled draws and of
+weight space.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,11 @@ def exact_moments(
     .. math:: \mu = K_* (K + \mathrm{diag}(noise))^{-1} y, \quad
               \Sigma = K_{**} - K_* (K + \mathrm{diag}(noise))^{-1} K_*^\top.
 
-    For noisy values add the noise variance to the diagonal of the covariance. Cost: O(n^3 + n^2 q + n q^2) time,
-    n^2 + n q + q^2 numbers.
+    For noisy values add the noise variance to the diagonal of the covariance. Cost: O(n^3 + n^2 q +
+    n q^2) time, n^2 + n q + q^2 numbers.
 
-    Source: Eqs. A.2 and, with `noise=0` and y = u, A.3 of "Numerical methods for improved decoupled sampling of
-    Gaussian processes".
+    Source: Eqs. A.2 and, with `noise=0` and y = u, A.3 of "Numerical methods for improved decoupled
+    sampling of Gaussian processes".
 
     Parameters
     ----------
@@ -63,7 +65,9 @@ def exact_moments(
     x_new = query_points("x_new", x_new, x.shape[1])
     cross = process.cross(x_new)
     half = process.solver.half(cross.T)
-    return ProcessMoments(half.T @ process.solver.half(y), process.cross(x_new, x_new) - half.T @ half)
+    return ProcessMoments(
+        half.T @ process.solver.half(y), process.cross(x_new, x_new) - half.T @ half
+    )
 
 
 def decoupled_moments(
@@ -80,14 +84,15 @@ def decoupled_moments(
     r"""Mean and covariance of the distribution of `decoupled_draws` at `x_new`, given the features.
 
     .. math:: \mu = C y, \quad
-              \Sigma = (\Phi_* - C \Phi)(\Phi_* - C \Phi)^\top + C \, \mathrm{diag}(noise) \, C^\top, \quad
+              \Sigma = (\Phi_* - C \Phi)(\Phi_* - C \Phi)^\top + C \, \mathrm{diag}(noise) \,
+              C^\top, \quad
               C = K_* (K + \mathrm{diag}(noise))^{-1}.
 
     The mean is that of `exact_moments`. Cost: O(n^3 + n^2 q + (n + q) q D) time.
 
-    Source: Eq. A.6 of "Numerical methods for improved decoupled sampling of Gaussian processes", for noisy values.
-    Its cross term, printed twice alike, is one term and its transpose; computed as a square, the covariance has no
-    negative eigenvalues.
+    Source: Eq. A.6 of "Numerical methods for improved decoupled sampling of Gaussian processes",
+    for noisy values. Its cross term, printed twice alike, is one term and its transpose; computed
+    as a square, the covariance has no negative eigenvalues.
 
     Parameters
     ----------
@@ -97,12 +102,15 @@ def decoupled_moments(
 
     Examples
     --------
-    With one feature, (cos x), the prior's variance at x = 2 is cos(2)^2, and far from the observation it stays so.
+    With one feature, (cos x), the prior's variance at x = 2 is cos(2)^2, and far from the
+    observation it stays so.
 
     >>> import numpy as np
     >>> from types import SimpleNamespace
     >>> one = SimpleNamespace(transform=np.cos)
-    >>> law = decoupled_moments(one, "gaussian", [[0.0]], [1.0], [[2.0]], noise=0.1, lengthscale=0.1)
+    >>> law = decoupled_moments(
+    ...     one, "gaussian", [[0.0]], [1.0], [[2.0]], noise=0.1, lengthscale=0.1
+    ... )
     >>> bool(np.isclose(law.covariance[0, 0], np.cos(2.0) ** 2))
     True
     """
@@ -110,7 +118,9 @@ def decoupled_moments(
     process = make_process(kernel, x, noise, lengthscale, output_scale)
     x_new = query_points("x_new", x_new, x.shape[1])
     update = process.solver.solve(process.cross(x, x_new)).value.T
-    return _moved(process.features(features, x), process.features(features, x_new), update, y, noise)
+    return _moved(
+        process.features(features, x), process.features(features, x_new), update, y, noise
+    )
 
 
 def weight_space_moments(
@@ -122,13 +132,14 @@ def weight_space_moments(
     noise: ArrayLike,
     output_scale: float = 1.0,
 ) -> ProcessMoments:
-    r"""Mean and covariance of the distribution of `weight_space_draws` at `x_new`, given the features.
+    r"""Mean and covariance of the distribution of `weight_space_draws` at `x_new`, given the
+    features.
 
     .. math:: \mu = C y, \quad \Sigma = \Phi_* \Phi_*^\top - C \Phi \Phi_*^\top, \quad
               C = \Phi_* \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}.
 
-    The covariance, of rank D at most, is computed as the equal sum of squares of `decoupled_moments`. Cost:
-    O(n^3 + n^2 (q + D) + n q (q + D)) time.
+    The covariance, of rank D at most, is computed as the equal sum of squares of
+    `decoupled_moments`. Cost: O(n^3 + n^2 (q + D) + n q (q + D)) time.
 
     Source: Sec. A.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
 
@@ -156,6 +167,8 @@ def weight_space_moments(
 def _moved(
     phi: np.ndarray, phi_new: np.ndarray, update: np.ndarray, y: np.ndarray, noise: np.ndarray
 ) -> ProcessMoments:
-    """Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its sign."""
+    """Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its
+    sign.
+    """
     spread = phi_new - update @ phi
     return ProcessMoments(update @ y, spread @ spread.T + (update * noise) @ update.T)

@@ -1,4 +1,6 @@
-"""A Gaussian process on R^d at its observed points: validation, covariances, features and a solver."""
+"""A Gaussian process on R^d at its observed points: validation, covariances, features
+and a solver.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from graphrf._base import checks
-from graphrf.euclidean.kernels import KERNELS, StationaryKernel, lengthscales, points, stationary_kernel
+from graphrf.euclidean.kernels import (
+    KERNELS,
+    StationaryKernel,
+    lengthscales,
+    points,
+    stationary_kernel,
+)
 from graphrf.operators.solvers import CholeskySolver
 
-# Conditional variances below this share (times the number of values) of the largest variance are rounding errors.
+# Conditional variances below this share (times the number of values) of the largest variance are
+# rounding errors.
 _SINGULAR = 16 * np.finfo(np.float64).eps
 
 
@@ -25,7 +34,9 @@ class Transformer(Protocol):
 
 @dataclass(frozen=True)
 class Process:
-    """The observed points under the exact kernel, with the Cholesky factor of their noisy covariance."""
+    """The observed points under the exact kernel, with the Cholesky factor of their noisy
+    covariance.
+    """
 
     kernel: StationaryKernel
     x: np.ndarray
@@ -45,16 +56,22 @@ class Process:
         return transformed(features, x, self.output_scale)
 
     def features_and_kernel(self, features: Transformer, x: np.ndarray) -> np.ndarray:
-        """[Phi, K] between `x` and the observed points, shape (n, D + number of observed points)."""
+        """[Phi, K] between `x` and the observed points, shape (n, D + number of
+        observed points).
+        """
         return np.hstack([self.features(features, x), self.cross(x)])
 
 
-def make_process(kernel: Any, x: np.ndarray, noise: np.ndarray, lengthscale: Any, output_scale: Any) -> Process:
+def make_process(
+    kernel: Any, x: np.ndarray, noise: np.ndarray, lengthscale: Any, output_scale: Any
+) -> Process:
     """The process of a kernel, at validated points with validated noise."""
     law, scale = stationary_kernel(kernel), output_variance(output_scale)
     lengthscale = lengthscales(lengthscale, x.shape[1])
     gram = scale * law.gram(x, lengthscale=lengthscale)
-    return Process(law, x, lengthscale, scale, gram, cholesky_solver(gram, noise, "the kernel matrix"))
+    return Process(
+        law, x, lengthscale, scale, gram, cholesky_solver(gram, noise, "the kernel matrix")
+    )
 
 
 def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskySolver:
@@ -63,7 +80,8 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
     least = _SINGULAR * len(matrix) * matrix.diagonal().max()
     try:
         solver = CholeskySolver(matrix)
-        # Some values may follow from the others up to rounding, although the factorisation succeeds.
+        # Some values may follow from the others up to rounding, although the factorisation
+        # succeeds.
         singular = noise.min() < least and bool((solver.inverse_diagonal * least > 1).any())
     except np.linalg.LinAlgError:
         singular = True
@@ -71,7 +89,8 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
         raise checks.value_error(
             "noise",
             f"must be large enough that {what} plus noise is positive definite to rounding, got "
-            f"{noise.min():g} to {noise.max():g} for {len(gram)} points; raise it, or drop points near others",
+            f"{noise.min():g} to {noise.max():g} for {len(gram)} points; raise it, or drop points "
+            "near others",
         )
     return solver
 
@@ -79,7 +98,9 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
 def observations(
     x: Any, y: Any, noise: Any, n_samples: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points (n, d), values (n,) or, if draws may have their own, (1 or n_samples, n), and variances (n,)."""
+    """Points (n, d), values (n,) or, if draws may have their own, (1 or n_samples, n), and
+    variances (n,).
+    """
     x = points("x", x)
     size = len(x)
     if size == 0:
@@ -113,7 +134,9 @@ def query_points(name: str, x: Any, dimension: int) -> np.ndarray:
     array = points(name, x)
     if array.shape[1] != dimension:
         raise checks.value_error(
-            name, f"must have {dimension} columns as the observed points have, got {checks.describe(array)}"
+            name,
+            f"must have {dimension} columns as the observed points have, got "
+            f"{checks.describe(array)}",
         )
     return array
 
@@ -127,17 +150,22 @@ def transformed(features: Transformer, x: np.ndarray, output_scale: float) -> np
     """Features whose products have the output scale, shape (n, D)."""
     if isinstance(features, type) or not callable(getattr(features, "transform", None)):
         raise checks.type_error(
-            "features", f"must be a fitted transformer, with a method `transform`, got {checks.describe(features)}"
+            "features",
+            "must be a fitted transformer, with a method `transform`, got "
+            f"{checks.describe(features)}",
         )
     phi = np.asarray(features.transform(x))
     if phi.ndim != 2 or len(phi) != len(x) or phi.shape[1] == 0:
         raise checks.value_error(
-            "features", f"must turn {len(x)} points into shape ({len(x)}, D), got {checks.describe(phi)}"
+            "features",
+            f"must turn {len(x)} points into shape ({len(x)}, D), got {checks.describe(phi)}",
         )
     return np.sqrt(output_scale) * _numbers("features.transform(x)", phi)
 
 
-def _agree(features: Transformer, kernel: StationaryKernel, lengthscale: np.ndarray, dimension: int) -> None:
+def _agree(
+    features: Transformer, kernel: StationaryKernel, lengthscale: np.ndarray, dimension: int
+) -> None:
     """Raise an error for features of another kernel, whose draws would be wrong."""
     # Fitted attributes first, since settings may have changed after the fit.
     theirs: Any = getattr(features, "kernel_", getattr(features, "kernel", None))
@@ -146,10 +174,14 @@ def _agree(features: Transformer, kernel: StationaryKernel, lengthscale: np.ndar
     if known and stationary_kernel(theirs).nu != kernel.nu:
         raise checks.value_error(
             "features",
-            f"must be of the kernel {kernel.name!r}, got features of {stationary_kernel(theirs).name!r}",
+            f"must be of the kernel {kernel.name!r}, got features of "
+            f"{stationary_kernel(theirs).name!r}",
         )
     scale = getattr(features, "lengthscale_", getattr(features, "lengthscale", None))
-    if scale is not None and not np.allclose(lengthscales(scale, dimension), lengthscale, rtol=1e-6, atol=0):
+    if scale is not None and not np.allclose(
+        lengthscales(scale, dimension), lengthscale, rtol=1e-6, atol=0
+    ):
         raise checks.value_error(
-            "features", f"must have the lengthscale of the kernel, {lengthscale}, got {scale}; pass it to both"
+            "features",
+            f"must have the lengthscale of the kernel, {lengthscale}, got {scale}; pass it to both",
         )

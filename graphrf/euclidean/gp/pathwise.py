@@ -1,6 +1,8 @@
-r"""Decoupled posterior draws of a Gaussian process on R^d: features for the prior, the exact kernel for the data.
+r"""Decoupled posterior draws of a Gaussian process on R^d: features for the prior, the exact kernel
+for the data.
 
-Also draws in the weights of the features alone. `moments` has the exact means and covariances of both.
+Also draws in the weights of the features alone. `moments` has the exact means and covariances of
+both.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from graphrf.operators.pathwise import PosteriorDraws, condition, draw_normals, 
 
 @dataclass(frozen=True, repr=False)
 class FunctionDraws:
-    """Draws from a posterior, each a function on R^d: of `decoupled_draws` and `weight_space_draws`.
+    """Draws from a posterior, each a function on R^d: of `decoupled_draws` and
+    `weight_space_draws`.
 
     Attributes
     ----------
@@ -53,8 +56,9 @@ class FunctionDraws:
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).
 
-        Up to rounding, a value does not depend on the other points. Cost: the features of the q points,
-        for decoupled draws their kernel with the n observed ones, and one product with s columns.
+        Up to rounding, a value does not depend on the other points. Cost: the features of the q
+        points, for decoupled draws their kernel with the n observed ones, and one product with s
+        columns.
         """
         x = query_points("x", x, self.dimension)
         if len(x) == 0:  # scikit-learn's transformers refuse empty input
@@ -74,20 +78,22 @@ def decoupled_draws(
     output_scale: float = 1.0,
     seed: int | None = None,
 ) -> FunctionDraws:
-    r"""Draw functions from the posterior of a Gaussian process: a prior draw from features, updated by the kernel.
+    r"""Draw functions from the posterior of a Gaussian process: a prior draw from features, updated
+    by the kernel.
 
     .. math:: f(\cdot) = \phi(\cdot)^\top w + k(\cdot, X) (K + \mathrm{diag}(noise))^{-1}
               (y - \Phi w - \varepsilon), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
-    The mean is that of the exact posterior for any features. The covariance is exact where
-    k(x, y) = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's rule.
+    The mean is that of the exact posterior for any features. The covariance is exact where k(x, y)
+    = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's rule.
 
-    Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of the q points.
-    Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the number of draws.
+    Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of
+    the q points. Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the
+    number of draws.
 
-    Source: Eqs. A.4 (`noise=0`, y = u) and A.5 of "Numerical methods for improved decoupled sampling of Gaussian
-    processes", after Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth 2020, "Efficiently Sampling Functions
-    from Gaussian Process Posteriors".
+    Source: Eqs. A.4 (`noise=0`, y = u) and A.5 of "Numerical methods for improved decoupled
+    sampling of Gaussian processes", after Wilson, Borovitskiy, Terenin, Mostowsky and Deisenroth
+    2020, "Efficiently Sampling Functions from Gaussian Process Posteriors".
 
     Parameters
     ----------
@@ -98,11 +104,11 @@ def decoupled_draws(
     x : array_like, shape (n, d)
         Observed points, or inducing points of a sparse Gaussian process.
     y : array_like, shape (n,) or (n_samples, n)
-        Observed values, or one vector for each draw: values u ~ q(u) of a sparse Gaussian process at its inducing
-        points, with `noise=0`.
+        Observed values, or one vector for each draw: values u ~ q(u) of a sparse Gaussian process
+        at its inducing points, with `noise=0`.
     noise : float or array_like of shape (n,)
-        Variances of the noise, >= 0. With 0 the draws pass through y, which needs a kernel matrix that is not
-        numerically singular.
+        Variances of the noise, >= 0. With 0 the draws pass through y, which needs a kernel matrix
+        that is not numerically singular.
     n_samples : int
         s >= 1.
     lengthscale : float or array_like of shape (d,)
@@ -114,13 +120,13 @@ def decoupled_draws(
     Raises
     ------
     TypeError, ValueError
-        If input has a wrong type, shape or value, features name another kernel or lengthscale, or the kernel
-        matrix plus noise is numerically singular.
+        If input has a wrong type, shape or value, features name another kernel or lengthscale, or
+        the kernel matrix plus noise is numerically singular.
 
     Examples
     --------
-    The features (cos x, sin x) have the kernel cos(x - y) and approximate the Gaussian one badly, but the mean is
-    right:
+    The features (cos x, sin x) have the kernel cos(x - y) and approximate the Gaussian one badly,
+    but the mean is right:
 
     >>> import numpy as np
     >>> from types import SimpleNamespace
@@ -162,16 +168,19 @@ def weight_space_draws(
     output_scale: float = 1.0,
     seed: int | None = None,
 ) -> FunctionDraws:
-    r"""Draw functions from the posterior of the weights of features: the process whose kernel is phi(x) . phi(y).
+    r"""Draw functions from the posterior of the weights of features: the process whose kernel is
+    phi(x) . phi(y).
 
-    .. math:: f(\cdot) = \phi(\cdot)^\top \big( w + \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}
-              (y - \Phi w - \varepsilon) \big), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
+    .. math:: f(\cdot) = \phi(\cdot)^\top \big( w + \Phi^\top (\Phi \Phi^\top +
+        \mathrm{diag}(noise))^{-1}
+              (y - \Phi w - \varepsilon) \big), \quad w \sim N(0, I), \; \varepsilon \sim N(0,
+              noise).
 
-    For comparison with `decoupled_draws`: D functions cannot both follow many observations and keep the prior's
-    variance away from them (variance starvation), and the mean is not exact.
+    For comparison with `decoupled_draws`: D functions cannot both follow many observations and keep
+    the prior's variance away from them (variance starvation), and the mean is not exact.
 
-    Cost: O(n^3 + n^2 s + n D s) once; then O(q D s) for q points. Source: Sec. A.2 of "Numerical methods for
-    improved decoupled sampling of Gaussian processes".
+    Cost: O(n^3 + n^2 s + n D s) once; then O(q D s) for q points. Source: Sec. A.2 of "Numerical
+    methods for improved decoupled sampling of Gaussian processes".
 
     Parameters
     ----------
@@ -189,7 +198,9 @@ def weight_space_draws(
     >>> from types import SimpleNamespace
     >>> features = SimpleNamespace(transform=lambda x: np.hstack([np.cos(x), np.sin(x)]))
     >>> draws = weight_space_draws(features, [[0.0]], [1.0], noise=0.0, n_samples=3, seed=0)
-    >>> draws.at([[0.0], [2 * np.pi]]).round(12)  # the observation repeats with the features' period
+    >>> draws.at([[0.0], [2 * np.pi]]).round(
+    ...     12
+    ... )  # the observation repeats with the features' period
     array([[1., 1.],
            [1., 1.],
            [1., 1.]])
@@ -201,7 +212,12 @@ def weight_space_draws(
     phi = basis(x)
     solve = cholesky_solver(phi @ phi.T, noise, "the features' products").solve
     draws = posterior_draws(
-        _DenseFactor(phi), noise, y[:, None], solve, n_samples=n_samples, rng=np.random.default_rng(seed)
+        _DenseFactor(phi),
+        noise,
+        y[:, None],
+        solve,
+        n_samples=n_samples,
+        rng=np.random.default_rng(seed),
     )
     return FunctionDraws(draws, basis, x.shape[1], seed)
 
@@ -224,10 +240,11 @@ class _DenseFactor:
 
 
 class _ObservedFactor(_DenseFactor):
-    """Rows [Phi, K] of the n observed points, whose transpose is expressed in the functions k(., x_i).
+    """Rows [Phi, K] of the n observed points, whose transpose is expressed in the functions k(.,
+    x_i).
 
-    If K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Since the basis contains
-    these functions, the coefficients are y itself, and 0 for phi.
+    If K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Since the
+    basis contains these functions, the coefficients are y itself, and 0 for phi.
     """
 
     def apply_t(self, y: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""The sparse spectrum Gaussian process: regression on R^d in the weights of random Fourier features."""
+"""The sparse spectrum Gaussian process: regression on R^d in the weights of random Fourier
+features.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,18 @@ from torch import Tensor
 from graphrf._base import checks
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.gp.ascent import Ascent, Point, ascend
-from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
-from graphrf.euclidean.gp.weight_space import CosineBasis, DualPosterior, PrimalPosterior, total_sums
+from graphrf.euclidean.gp.weight_regressor import (
+    Observed,
+    WeightPosterior,
+    WeightSpaceRegressor,
+    tensors,
+)
+from graphrf.euclidean.gp.weight_space import (
+    CosineBasis,
+    DualPosterior,
+    PrimalPosterior,
+    total_sums,
+)
 from graphrf.euclidean.kernels import StationaryKernel
 
 FREQUENCIES = ("fixed", "trained")
@@ -24,38 +36,39 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
               \varepsilon \sim N(0, \sigma^2), \quad
               \phi(x) = \frac{1}{\sqrt m} [\cos(W x / l), \sin(W x / l)],
 
-    a Gaussian process of kernel s m^-1 sum_i cos(w_i . (x - x') / l). Lengthscale, output scale s and noise
-    variance maximise the marginal likelihood; with `frequencies="trained"` so does W.
+    a Gaussian process of kernel s m^-1 sum_i cos(w_i . (x - x') / l). Lengthscale, output scale s
+    and noise variance maximise the marginal likelihood; with `frequencies="trained"` so does W.
 
-    With fewer frequencies than the kernel needs over the range of X, features repeat and standard deviations
-    become too small away from the data. Compare with twice as many frequencies. An evaluation of the likelihood
-    with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in blocks of rows, for n >= 2m; with fewer rows
-    O(n^2 m + n^3) and O(n m). On another number of torch's threads the result is the same up to rounding.
+    With fewer frequencies than the kernel needs over the range of X, features repeat and standard
+    deviations become too small away from the data. Compare with twice as many frequencies. An
+    evaluation of the likelihood with its gradient takes O(n m^2 + m^3) time and O(m^2) memory, in
+    blocks of rows, for n >= 2m; with fewer rows O(n^2 m + n^3) and O(n m). On another number of
+    torch's threads the result is the same up to rounding.
 
-    Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al. 2024,
-    "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.
+    Source: Lazaro-Gredilla et al. 2010, "Sparse spectrum Gaussian process regression"; Reid et al.
+    2024, "Variance-reducing couplings for random features", App. B.2, Eqs. 37 to 43.
 
     Parameters
     ----------
     n_frequencies : int
         m; there are 2m features.
     kernel, directions, norms : optional
-        Distribution and coupling of the frequencies, as for `draw_frequencies`; "halton" and "sobol" need
-        norms=None.
+        Distribution and coupling of the frequencies, as for `draw_frequencies`; "halton" and
+        "sobol" need norms=None.
     frequencies : {"fixed", "trained"}
-        "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained", as in the paper: m d
-        more parameters, which fit better with few frequencies and overfit with many (standard deviations become
-        too small).
+        "fixed": W stays as drawn, and the model approximates a GP of that kernel. "trained", as in
+        the paper: m d more parameters, which fit better with few frequencies and overfit with many
+        (standard deviations become too small).
     lengthscale : {"ard", "shared"}, float or array_like of shape (d,)
         One trained for each coordinate, one trained for all, or fixed.
     output_scale, noise : float, optional
         Fixed variances of the function and of the noise; None trains them.
     mean : {"constant", "zero"}
-        The constant c is a generalised least-squares estimate for each output, profiled out in training and
-        treated as known afterwards: standard deviations exclude its uncertainty.
+        The constant c is a generalised least-squares estimate for each output, profiled out in
+        training and treated as known afterwards: standard deviations exclude its uncertainty.
     n_starts : int
-        Optimisations, of which the best is kept. The first starts at the best point of a grid, the others at
-        random multiples of its lengthscales, with new frequencies if these are trained.
+        Optimisations, of which the best is kept. The first starts at the best point of a grid, the
+        others at random multiples of its lengthscales, with new frequencies if these are trained.
     max_iterations : int
         Of L-BFGS, per ascent; training frequencies takes a second ascent.
     seed : int in [0, 2^63), optional
@@ -123,7 +136,9 @@ class SparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return checks.choice("frequencies", self.frequencies, FREQUENCIES) == "trained"
 
-    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
+    def _refined(
+        self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int
+    ) -> Ascent:
         if self.frequencies == "fixed":
             return found
         return ascend(self.evidence(data), found.point, self._bounds(data), steps)

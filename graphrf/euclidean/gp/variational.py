@@ -12,7 +12,12 @@ from torch import Tensor
 
 from graphrf.euclidean.frequencies.norms import NormCoupling
 from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
-from graphrf.euclidean.gp.weight_regressor import Observed, WeightPosterior, WeightSpaceRegressor, tensors
+from graphrf.euclidean.gp.weight_regressor import (
+    Observed,
+    WeightPosterior,
+    WeightSpaceRegressor,
+    tensors,
+)
 from graphrf.euclidean.gp.weight_space import PrimalPosterior, backward_evidence, total_sums
 
 # Initial standard deviations of the frequencies; the best one is used.
@@ -20,33 +25,38 @@ _DEVIATIONS = (0.05, 0.2, 0.5)
 
 
 class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
-    r"""Sparse spectrum GP regression with frequencies integrated out by a variational bound (VSSGP).
+    r"""Sparse spectrum GP regression with frequencies integrated out by a variational bound
+    (VSSGP).
 
-    .. math:: y = c + \phi_W(x)^\top a + \varepsilon, \quad a \sim N(0, s I_{2m}), \quad w_i \sim N(0, I_d), \quad
+    .. math:: y = c + \phi_W(x)^\top a + \varepsilon, \quad a \sim N(0, s I_{2m}), \quad w_i \sim
+        N(0, I_d), \quad
               \varepsilon \sim N(0, \sigma^2),
 
-    with the features of `SparseSpectrumGPRegressor`, about an anchor z_i for each frequency: cosines and sines of
-    w_i . (x - z_i) / l. The distribution of their weights is isotropic, so the prior is the same for all anchors.
-    The posterior is approximated by q(W) q(a), q(W) = prod_i N(w_i; mu_i, diag(sigma_i^2)), with q(a) optimal for
-    it, by maximising
+    with the features of `SparseSpectrumGPRegressor`, about an anchor z_i for each frequency:
+    cosines and sines of w_i . (x - z_i) / l. The distribution of their weights is isotropic, so the
+    prior is the same for all anchors. The posterior is approximated by q(W) q(a), q(W) = prod_i
+    N(w_i; mu_i, diag(sigma_i^2)), with q(a) optimal for it, by maximising
 
-    .. math:: L = \log N(y; c, A) \big|_{\Phi^\top \Phi \to E_q \Phi^\top \Phi, \; \Phi \to E_q \Phi}
+    .. math:: L = \log N(y; c, A) \big|_{\Phi^\top \Phi \to E_q \Phi^\top \Phi, \; \Phi \to E_q
+        \Phi}
               - \sum_i \mathrm{KL}(q(w_i) \| N(0, I_d)),
 
-    .. math:: \log N(y; c, A) = -\tfrac12 \Big( \tfrac{|r|^2}{\sigma^2} - \tfrac{s}{\sigma^4} r^\top \Phi B^{-1}
+    .. math:: \log N(y; c, A) = -\tfrac12 \Big( \tfrac{|r|^2}{\sigma^2} - \tfrac{s}{\sigma^4}
+        r^\top \Phi B^{-1}
               \Phi^\top r + \log\det B + n \log(2 \pi \sigma^2) \Big), \quad
               B = I + \tfrac{s}{\sigma^2} \Phi^\top \Phi, \quad r = y - c,
 
-    a lower bound of log p(y | l, s, sigma^2, c), where both W and a are integrated out; for several outputs the
-    first term is summed over them. Expectations are in closed form.
+    a lower bound of log p(y | l, s, sigma^2, c), where both W and a are integrated out; for several
+    outputs the first term is summed over them. Expectations are in closed form.
 
-    `predict` has the exact mean and variance of f under q; `sample` draws frequencies and weights from q. Away
-    from its anchor the expectation of a feature decays as exp(-|sigma_i (x - z_i) / l|^2 / 2), so standard
-    deviations grow far from the data. An evaluation of the bound with its gradient takes O(n m^2 + m^3 + n m d)
-    time and O(m^2) memory.
+    `predict` has the exact mean and variance of f under q; `sample` draws frequencies and weights
+    from q. Away from its anchor the expectation of a feature decays as exp(-|sigma_i (x - z_i) /
+    l|^2 / 2), so standard deviations grow far from the data. An evaluation of the bound with its
+    gradient takes O(n m^2 + m^3 + n m d) time and O(m^2) memory.
 
-    Source: Gal and Turner 2015, "Improving the Gaussian process sparse spectrum approximation by representing
-    uncertainty in frequency inputs", with optimal weights, which replace its phases on learned intervals.
+    Source: Gal and Turner 2015, "Improving the Gaussian process sparse spectrum approximation by
+    representing uncertainty in frequency inputs", with optimal weights, which replace its phases on
+    learned intervals.
 
     Parameters
     ----------
@@ -119,12 +129,15 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
     def _check_settings(self) -> bool:
         return True
 
-    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
+    def _refined(
+        self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int
+    ) -> Ascent:
         """Maximise the bound from the drawn frequencies, with anchors at observations."""
         bound, n = self.bound(data), data.x.shape[0]
         anchors = data.x.numpy()[rng.choice(n, self._m, replace=self._m > n)]
         starts = [
-            found.point | {"log_deviations": np.full(anchors.shape, math.log(each)), "anchors": anchors}
+            found.point
+            | {"log_deviations": np.full(anchors.shape, math.log(each)), "anchors": anchors}
             for each in _DEVIATIONS
         ]
         start = max(starts, key=lambda point: value_at(bound, point))
@@ -137,7 +150,13 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
             given = self._hyperparameters(point, data)
             basis = UncertainBasis.of(given.lengthscale, point)
             value = backward_evidence(
-                basis.sums, data.x, data.sides, 2 * self._m, given.scale, given.noise, self.mean == "constant"
+                basis.sums,
+                data.x,
+                data.sides,
+                2 * self._m,
+                given.scale,
+                given.noise,
+                self.mean == "constant",
             )
             divergence = basis.divergence()
             if divergence.requires_grad:
@@ -150,9 +169,14 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         values = tensors(point)
         given = self._hyperparameters(values, data)
         basis = UncertainBasis.of(given.lengthscale, values)
-        self.deviations_, self.anchors_ = basis.deviations.numpy(), basis.anchors.numpy() + data.centre
+        self.deviations_, self.anchors_ = (
+            basis.deviations.numpy(),
+            basis.anchors.numpy() + data.centre,
+        )
         sums = total_sums(basis.sums, data.x, data.sides, 2 * self._m)
-        return _Variational(basis, PrimalPosterior(sums, given.scale, given.noise, self.mean == "constant"))
+        return _Variational(
+            basis, PrimalPosterior(sums, given.scale, given.noise, self.mean == "constant")
+        )
 
 
 class UncertainBasis(NamedTuple):
@@ -165,7 +189,9 @@ class UncertainBasis(NamedTuple):
 
     @classmethod
     def of(cls, lengthscale: Tensor, point: dict[str, Tensor]) -> UncertainBasis:
-        return cls(lengthscale, point["frequencies"], point["log_deviations"].exp(), point["anchors"])
+        return cls(
+            lengthscale, point["frequencies"], point["log_deviations"].exp(), point["anchors"]
+        )
 
     def divergence(self) -> Tensor:
         """KL(q || prior) of all frequencies."""
@@ -176,10 +202,13 @@ class UncertainBasis(NamedTuple):
         """E phi at points (n, d), shape (n, 2m)."""
         phase, variance = self._phases(x)
         damped = (-variance / 2).exp()
-        return torch.cat([damped * phase.cos(), damped * phase.sin()], -1) / math.sqrt(phase.shape[-1])
+        return torch.cat([damped * phase.cos(), damped * phase.sin()], -1) / math.sqrt(
+            phase.shape[-1]
+        )
 
     def covariances(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Covariances of each pair: var cos, var sin and cov(cos, sin), divided by m; each of shape (n, m).
+        """Covariances of each pair: var cos, var sin and cov(cos, sin), divided by m; each of shape
+        (n, m).
 
         Different frequencies are independent, so the rest of the covariance is 0.
         """
@@ -201,7 +230,9 @@ class UncertainBasis(NamedTuple):
 
     def features(self, x: Tensor, normals: Tensor) -> Tensor:
         """phi at frequencies made of standard normals, shape (m, d)."""
-        return self._replace(means=self.means + self.deviations * normals, deviations=0 * normals).expected(x)
+        return self._replace(
+            means=self.means + self.deviations * normals, deviations=0 * normals
+        ).expected(x)
 
     def _phases(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of w_i . (x - z_i) / l, each of shape (n, m)."""

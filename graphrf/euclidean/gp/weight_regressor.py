@@ -1,4 +1,6 @@
-"""Base class of Gaussian-process regressors in the weights of random Fourier features (scikit-learn style)."""
+"""Base class of Gaussian-process regressors in the weights of random Fourier features (scikit-learn
+style).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
-from graphrf.euclidean.gp.weight_space import CosineBasis, backward_evidence, evidence_by_gram, row_blocks
+from graphrf.euclidean.gp.weight_space import (
+    CosineBasis,
+    backward_evidence,
+    evidence_by_gram,
+    row_blocks,
+)
 from graphrf.euclidean.kernels import lengthscales
 
 LENGTHSCALES = ("ard", "shared")
 MEANS = ("constant", "zero")
 
-# Ranges of lengthscales as multiples of the deviations of X, and of scale and noise as those of the variance of y.
+# Ranges of lengthscales as multiples of the deviations of X, and of scale and noise as those of the
+# variance of y.
 _LENGTHSCALE_RANGE = (1e-2, 1e3)
 _SCALE_RANGE = (1e-3, 1e3)
 _NOISE_RANGE = (1e-6, 10.0)
@@ -31,7 +39,8 @@ _GRID_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _GRID_NOISE = (0.01, 0.1, 0.5)
 
 
-# In this range, squares of the largest entries of X and y, and of 1e-10 of them, are normal numbers.
+# In this range, squares of the largest entries of X and y, and of 1e-10 of them, are normal
+# numbers.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
 
@@ -47,7 +56,9 @@ class Observed(NamedTuple):
 
 
 class WeightHyperparameters(NamedTuple):
-    """Lengthscales of shape () or (d,), output scale and noise variance, in units of `Observed.unit`."""
+    """Lengthscales of shape () or (d,), output scale and noise variance, in units of
+    `Observed.unit`.
+    """
 
     lengthscale: Tensor
     scale: Tensor
@@ -73,7 +84,9 @@ class WeightPosterior(Protocol):
 
 
 class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
-    """Base class of regressors in the weights of random features: settings, training and predictions."""
+    """Base class of regressors in the weights of random features: settings, training and
+    predictions.
+    """
 
     mean_: float | np.ndarray
     frequencies_: np.ndarray
@@ -99,12 +112,16 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
     _objective_name: str
 
     @abstractmethod
-    def _refined(self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int) -> Ascent:
+    def _refined(
+        self, found: Ascent, data: Observed, rng: np.random.Generator, steps: int
+    ) -> Ascent:
         """Train all parameters of the model from the maximum `found` for fixed frequencies."""
 
     @abstractmethod
     def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
-        """The posterior for known hyperparameters; sets further fitted attributes of the subclass."""
+        """The posterior for known hyperparameters; sets further fitted attributes of
+        the subclass.
+        """
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train the hyperparameters and condition on the observations.
@@ -118,8 +135,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If settings are out of range, X or y are not finite or have different lengths, or the largest entry of
-            y or of a column of X is below 1e-140 (but not 0) or above 1e140.
+            If settings are out of range, X or y are not finite or have different lengths, or the
+            largest entry of y or of a column of X is below 1e-140 (but not 0) or above 1e140.
 
         Warns
         -----
@@ -173,20 +190,23 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool | str = False) -> Any:
-        """The posterior mean, shape (q,) or (q, p), and standard deviations of the same shape if requested.
+        """The posterior mean, shape (q,) or (q, p), and standard deviations of the same shape if
+        requested.
 
-        Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard deviation, with m
-        replaced by n where n is smaller. Memory: blocks of about 32 MB.
+        Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard
+        deviation, with m replaced by n where n is smaller. Memory: blocks of about 32 MB.
 
         Parameters
         ----------
         X : array_like, shape (q, d)
         return_std : bool or "observation"
-            True: standard deviations of the noise-free function. "observation": of a new observation.
+            True: standard deviations of the noise-free function. "observation": of a new
+            observation.
         """
         if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
             raise checks.value_error(
-                "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
+                "return_std",
+                f"must be True, False or 'observation', got {checks.describe(return_std)}",
             )
         x = self._points(X)
         blocks = row_blocks(x.shape[0], 2 * self._m)
@@ -194,14 +214,18 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         mean = self._offset + self._unit * (mean + self._posterior.constant.numpy())
         if not return_std:
             return self._shaped(mean)
-        variance = torch.cat([self._posterior.variances(x[rows]) for rows in blocks]).numpy() * self._unit**2
+        variance = (
+            torch.cat([self._posterior.variances(x[rows]) for rows in blocks]).numpy()
+            * self._unit**2
+        )
         if return_std == "observation":
             variance = variance + self.noise_
         std = np.broadcast_to(np.sqrt(variance), mean.shape).copy()
         return self._shaped(mean), self._shaped(std)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
-        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p) for several outputs.
+        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p) for
+        several outputs.
 
         A draw is one function on R^d, determined by the seed and the draw's number alone.
 
@@ -214,7 +238,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         x = self._points(X)
-        draws = self._posterior.sample(x, n_samples, np.random.default_rng(checks.seed(seed))).numpy()
+        draws = self._posterior.sample(
+            x, n_samples, np.random.default_rng(checks.seed(seed))
+        ).numpy()
         return self._shaped(self._offset + self._unit * (draws + self._posterior.constant.numpy()))
 
     # -- settings and data -------------------------------------------------------------------------
@@ -235,7 +261,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             unit = largest or 1.0
         sides = np.hstack([np.ones((y.shape[0], 1)), (y - offset) / unit])
         spread = np.where(spread > 1e-12 * np.abs(x).max(0), spread, 1.0)
-        return Observed(torch.tensor(x - centre), torch.tensor(sides), centre, spread, offset, unit), varies
+        return Observed(
+            torch.tensor(x - centre), torch.tensor(sides), centre, spread, offset, unit
+        ), varies
 
     def _points(self, X: Any) -> Tensor:
         check_is_fitted(self)
@@ -262,7 +290,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         else:
             lengthscale = torch.tensor(lengthscales(self.lengthscale, data.x.shape[1]))
         scale, noise = (
-            point[name].exp() if name in point else torch.tensor(np.float64(getattr(self, name)) / data.unit**2)
+            point[name].exp()
+            if name in point
+            else torch.tensor(np.float64(getattr(self, name)) / data.unit**2)
             for name in ("output_scale", "noise")
         )
         return WeightHyperparameters(lengthscale, scale, noise)
@@ -282,7 +312,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return bounds
 
     def _grid(self, data: Observed) -> list[Point]:
-        """Starting points of several lengthscales and shares of noise; the rest of the variance is signal."""
+        """Starting points of several lengthscales and shares of noise; the rest of the variance is
+        signal.
+        """
         bounds = self._bounds(data)
         factors = _GRID_LENGTHSCALES if "lengthscale" in bounds else (1.0,)
         ratios = _GRID_NOISE if "noise" in bounds else (0.1,)
@@ -290,24 +322,34 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         for factor, ratio in itertools.product(factors, ratios):
             point: Point = {}
             if "lengthscale" in bounds:
-                point["lengthscale"] = bounds["lengthscale"][0] + np.log(factor / _LENGTHSCALE_RANGE[0])
+                point["lengthscale"] = bounds["lengthscale"][0] + np.log(
+                    factor / _LENGTHSCALE_RANGE[0]
+                )
             if "output_scale" in bounds:
                 point["output_scale"] = np.log(1 - ratio)
             if "noise" in bounds:
                 point["noise"] = np.log(ratio)
-            points.append({name: np.asarray(value, dtype=np.float64) for name, value in point.items()})
+            points.append(
+                {name: np.asarray(value, dtype=np.float64) for name, value in point.items()}
+            )
         return points
 
     def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Ascent:
-        """The best of several ascents of at most `steps` iterations, with its frequencies in the point."""
+        """The best of several ascents of at most `steps` iterations, with its frequencies in the
+        point.
+        """
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
         found = []
         for number in range(n_starts):
             matrix = draw_frequencies(
-                self._m, data.x.shape[1], kernel=self.kernel, directions=self.directions, norms=self.norms,
+                self._m,
+                data.x.shape[1],
+                kernel=self.kernel,
+                directions=self.directions,
+                norms=self.norms,
                 seed=seeds[number if fresh else 0],
-            ).matrix  # fmt: skip
+            ).matrix
             objective = self.evidence(data, torch.tensor(matrix))
             start = max(self._grid(data), key=lambda point: value_at(objective, point))
             if number and "lengthscale" in start:
@@ -319,7 +361,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return max(found, key=lambda summit: summit.value)
 
     def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
-        """The log marginal likelihood of the data in their units, as a function of a point of the search."""
+        """The log marginal likelihood of the data in their units, as a function of a point of the
+        search.
+        """
 
         def objective(point: dict[str, Tensor]) -> float:
             given = self._hyperparameters(point, data)
@@ -328,7 +372,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             constant = self.mean == "constant"
             if data.x.shape[0] < 2 * self._m:
                 phi = basis(data.x)
-                value = evidence_by_gram(phi @ phi.T, data.sides, given.scale, given.noise, constant)
+                value = evidence_by_gram(
+                    phi @ phi.T, data.sides, given.scale, given.noise, constant
+                )
                 if value.requires_grad:
                     value.backward()
                 return float(value.detach())

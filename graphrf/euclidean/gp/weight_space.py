@@ -1,6 +1,8 @@
-r"""Gaussian linear models on given features: evidence, posterior and draws, in the smaller of n and k.
+r"""Gaussian linear models on given features: evidence, posterior and draws, in the smaller of n and
+k.
 
-.. math:: y = c + \Phi w + \varepsilon, \quad w \sim N(0, s I_k), \quad \varepsilon \sim N(0, \sigma^2 I_n),
+.. math:: y = c + \Phi w + \varepsilon, \quad w \sim N(0, s I_k), \quad \varepsilon \sim N(0,
+    \sigma^2 I_n),
 
 is a Gaussian process of covariance s Phi Phi^T. With A = s Phi Phi^T + sigma^2 I_n and
 B = I_k + s Phi^T Phi / sigma^2, log det A = n log sigma^2 + log det B, and A^-1 needs only B^-1.
@@ -21,7 +23,9 @@ _BLOCK = 4_000_000
 
 
 class FeatureSums(NamedTuple):
-    """Sums that the evidence needs, from n rows of k features and the sides [1, Y] for p outputs."""
+    """Sums that the evidence needs, from n rows of k features and the sides [1, Y] for
+    p outputs.
+    """
 
     gram: Tensor  # Phi^T Phi, or its expectation where features are uncertain, (k, k)
     cross: Tensor  # Phi^T [1, Y], or its expectation, (k, 1 + p)
@@ -60,12 +64,19 @@ def total_sums(sums: BlockSums, x: Tensor, sides: Tensor, n_features: int) -> Fe
 
 
 def backward_evidence(
-    sums: BlockSums, x: Tensor, sides: Tensor, n_features: int, scale: Tensor, noise: Tensor, constant: bool
+    sums: BlockSums,
+    x: Tensor,
+    sides: Tensor,
+    n_features: int,
+    scale: Tensor,
+    noise: Tensor,
+    constant: bool,
 ) -> float:
-    """The log evidence; its gradient is added to `.grad` of all that `sums`, `scale` and `noise` depend on.
+    """The log evidence; its gradient is added to `.grad` of all that `sums`, `scale` and `noise`
+    depend on.
 
-    A first pass adds up the sums, a second one brings the gradient in them back to the features of each block, so
-    that memory is O(k^2) and not O(n k).
+    A first pass adds up the sums, a second one brings the gradient in them back to the features of
+    each block, so that memory is O(k^2) and not O(n k).
     """
     total = total_sums(sums, x, sides, n_features)
     total = total._replace(gram=total.gram.requires_grad_(), cross=total.cross.requires_grad_())
@@ -82,8 +93,8 @@ def backward_evidence(
 def evidence_by_sums(sums: FeatureSums, scale: Tensor, noise: Tensor, constant: bool) -> Tensor:
     r"""log N(Y; c, A), summed over outputs, c by generalised least squares or 0: O(k^3).
 
-    The quadratic form is the minimum over w of |y - Phi w|^2 / sigma^2 + |w|^2 / s, which loses no digits to
-    cancellation between large terms, and whose gradient needs none of the minimiser.
+    The quadratic form is the minimum over w of |y - Phi w|^2 / sigma^2 + |w|^2 / s, which loses no
+    digits to cancellation between large terms, and whose gradient needs none of the minimiser.
     """
     root = _root(sums.gram, scale, noise)
     weights = (scale / noise * torch.cholesky_solve(sums.cross, root)).detach()
@@ -95,7 +106,9 @@ def evidence_by_sums(sums: FeatureSums, scale: Tensor, noise: Tensor, constant: 
     return _gaussian(products, log_determinant, sums.n, constant)
 
 
-def evidence_by_gram(gram: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, constant: bool) -> Tensor:
+def evidence_by_gram(
+    gram: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, constant: bool
+) -> Tensor:
     """The same from Phi Phi^T, shape (n, n): O(n^3)."""
     root = _dense_root(gram, scale, noise)
     half = torch.linalg.solve_triangular(root, sides, upper=False)
@@ -105,8 +118,8 @@ def evidence_by_gram(gram: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, 
 class PrimalPosterior:
     r"""The weights given Y: mean s B^-1 Phi^T (Y - c) / sigma^2, covariance s B^-1.
 
-    Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. B.2, Eqs. 39 and 41, with
-    the factor sigma^-2 in the mean that is left out in print.
+    Source: Reid et al. 2024, "Variance-reducing couplings for random features", App. B.2, Eqs. 39
+    and 41, with the factor sigma^-2 in the mean that is left out in print.
     """
 
     def __init__(self, sums: FeatureSums, scale: Tensor, noise: Tensor, constant: bool) -> None:
@@ -139,26 +152,34 @@ class DualPosterior:
     Source: Reid et al. 2024, App. B.2, Eq. 43.
     """
 
-    def __init__(self, features: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, constant: bool) -> None:
+    def __init__(
+        self, features: Tensor, sides: Tensor, scale: Tensor, noise: Tensor, constant: bool
+    ) -> None:
         self._scale, self._noise, self._features = scale, noise, features
         self.n_normals: int = sum(features.shape)
         self._root = _dense_root(features @ features.T, scale, noise)
         half = torch.linalg.solve_triangular(self._root, sides, upper=False)
         self.constant: torch.Tensor = _constants(half.T @ half, constant)
         self._residual = sides[:, 1:] - self.constant
-        self.weights: torch.Tensor = scale * features.T @ torch.cholesky_solve(self._residual, self._root)
+        self.weights: torch.Tensor = (
+            scale * features.T @ torch.cholesky_solve(self._residual, self._root)
+        )
 
     def variances(self, features: Tensor) -> Tensor:
         """Variances of the noise-free function at rows of features."""
         prior = self._scale * features.square().sum(1)
-        half = torch.linalg.solve_triangular(self._root, self._scale * self._features @ features.T, upper=False)
+        half = torch.linalg.solve_triangular(
+            self._root, self._scale * self._features @ features.T, upper=False
+        )
         # rounding may leave a variance of 0 below it
         return (prior - half.square().sum(0)).clamp_min(0)
 
     def draws(self, normals: Tensor) -> Tensor:
-        """Weights, shape (draws, k, p), from standard normals of shape (draws, n_normals = k + n, p).
+        """Weights, shape (draws, k, p), from standard normals of shape (draws, n_normals = k + n,
+        p).
 
-        Prior weights and noise, moved by the mean of what they leave of Y: the cost is that of n x n systems.
+        Prior weights and noise, moved by the mean of what they leave of Y: the cost is that of n x
+        n systems.
         """
         k = self._features.shape[1]
         prior = self._scale.sqrt() * normals[:, :k]

@@ -32,7 +32,9 @@ class SavedClassifier(Saved):
 
     def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         record = {
-            "settings": attributes(self, [name for name in self.get_params(deep=False) if name != "graph"]),
+            "settings": attributes(
+                self, [name for name in self.get_params(deep=False) if name != "graph"]
+            ),
             "fitted": attributes(self, _FITTED),
             "points": [attributes(point, _POINT) for point in self._points],
             "classes": self.classes_.tolist(),
@@ -41,7 +43,9 @@ class SavedClassifier(Saved):
         return record, {"nodes": self._labels.nodes, "counts": self._labels.counts}
 
     @classmethod
-    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _loaded(
+        cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         kind = np.dtype(record["kind"])
         if kind.kind not in "biufU":
             raise ValueError("its classes are of another kind than labels")
@@ -66,13 +70,27 @@ class SavedClassifier(Saved):
 
 def _labels(nodes: np.ndarray, counts: np.ndarray, classes: np.ndarray, n_nodes: int) -> Labels:
     """The labels of a file, once they can be such."""
-    if nodes.dtype != np.int64 or counts.dtype != np.float64 or counts.shape != (nodes.size, classes.size):
+    if (
+        nodes.dtype != np.int64
+        or counts.dtype != np.float64
+        or counts.shape != (nodes.size, classes.size)
+    ):
         raise ValueError("its arrays are not those of labels")
-    if classes.size < 2 or not nodes.size or nodes[0] < 0 or nodes[-1] >= n_nodes or (np.diff(nodes) <= 0).any():
+    if (
+        classes.size < 2
+        or not nodes.size
+        or nodes[0] < 0
+        or nodes[-1] >= n_nodes
+        or (np.diff(nodes) <= 0).any()
+    ):
         raise ValueError("its nodes are not in its graph, or there is one class only")
     checks.finite("counts", counts)
     seen = counts > 0
-    if (counts < 0).any() or (counts > 2.0**53).any() or not (seen.any(axis=0).all() and seen.any(axis=1).all()):
+    if (
+        (counts < 0).any()
+        or (counts > 2.0**53).any()
+        or not (seen.any(axis=0).all() and seen.any(axis=1).all())
+    ):
         raise ValueError("its counts of labels are invalid")
     return Labels(nodes, counts)
 
@@ -90,7 +108,9 @@ def _point(record: Mapping[str, Any], fitted: Mapping[str, Any]) -> Hyperparamet
 def _check_fitted(fitted: dict[str, Any]) -> None:
     """Raise unless what a fit finds is what it can find."""
     kernel = require_kernel(fitted["kernel_"])
-    check_latent_scale(checks.number("output_scale", fitted["output_scale_"], low=0, include_low=False))
+    check_latent_scale(
+        checks.number("output_scale", fitted["output_scale_"], low=0, include_low=False)
+    )
     checks.number("log_marginal_likelihood", fitted["log_marginal_likelihood_"])
     checks.choice("method", fitted["method_"], ("series", "precision", "features"))
     checks.seed(checks.integer("seed", fitted["seed_"]))

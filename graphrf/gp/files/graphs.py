@@ -1,4 +1,6 @@
-"""Graphs in the files of models: their arrays and names, and a digest by which a file recognises its graph."""
+"""Graphs in the files of models: their arrays and names, and a digest by which a file recognises
+its graph.
+"""
 
 from __future__ import annotations
 
@@ -69,9 +71,15 @@ def decoded_names(names: Any) -> list[Hashable] | None:
     return None if names is None else [decoded_name(name) for name in names]
 
 
-def _graph(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray, names: list[Hashable] | None) -> Graph:
+def _graph(
+    indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray, names: list[Hashable] | None
+) -> Graph:
     """The graph of a file."""
-    if (indptr.dtype.kind, indices.dtype.kind) != ("i", "i") or weights.dtype != np.float64 or indptr.size < 2:
+    if (
+        (indptr.dtype.kind, indices.dtype.kind) != ("i", "i")
+        or weights.dtype != np.float64
+        or indptr.size < 2
+    ):
         raise ValueError("its graph has arrays of other types than are written")
     size = indptr.size - 1
     # scipy looks at no index of a matrix whose last pointer is negative, and then writes anywhere.

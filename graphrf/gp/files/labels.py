@@ -19,7 +19,9 @@ _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
 def encoded_labels(column: str, labels: Iterable[Any]) -> list[Any]:
-    """Labels as JSON knows them; an error that names the column for those that could not be read again."""
+    """Labels as JSON knows them; an error that names the column for those that could not be read
+    again.
+    """
     records = [_encoded(column, label) for label in labels]
     try:
         decoded_labels(records)
@@ -87,7 +89,9 @@ def _decoded(record: Any) -> Any:
             raise ValueError("it has a number outside the range of float64")
         return made
     if kind == "datetime64":
-        return np.array(value[0], dtype=f"datetime64[{checks.choice('unit', value[1], _UNITS)}]")[()]
+        return np.array(value[0], dtype=f"datetime64[{checks.choice('unit', value[1], _UNITS)}]")[
+            ()
+        ]
     if kind == "timestamp":
         return _timestamp(*value)
     if kind in ("datetime", "date"):

@@ -15,23 +15,50 @@ from graphrf.gp.likelihoods.ordinal import Ordinal
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.model.numerics import Numerics
-from graphrf.gp.model.prior import BetaPrior, HyperparameterPrior, PenalisedDeviation, PenalisedMixing
+from graphrf.gp.model.prior import (
+    BetaPrior,
+    HyperparameterPrior,
+    PenalisedDeviation,
+    PenalisedMixing,
+)
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.named import Diffusion, InverseCosine, Leroux, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.kernels.named import (
+    Diffusion,
+    InverseCosine,
+    Leroux,
+    Matern,
+    PStepRandomWalk,
+    RegularizedLaplacian,
+)
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
 from graphrf.sampling.sample import require_sampler
 from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.coupling import Coupling
-from graphrf.sampling.walks.lengths import IID, Antithetic, SigmaCoupled, Stratified, Survival, Truncated
+from graphrf.sampling.walks.lengths import (
+    IID,
+    Antithetic,
+    SigmaCoupled,
+    Stratified,
+    Survival,
+    Truncated,
+)
 from graphrf.sampling.walks.random_walks import RandomWalks
 
 LARGEST = 1e150  # of numbers whose squares are summed
 _CLASSES: dict[str, type[Any]] = {
     known.__name__: known
     for known in (
-        *(Diffusion, InverseCosine, LearnedModulation, Matern, PowerSeries, PStepRandomWalk, RegularizedLaplacian),
+        *(
+            Diffusion,
+            InverseCosine,
+            LearnedModulation,
+            Matern,
+            PowerSeries,
+            PStepRandomWalk,
+            RegularizedLaplacian,
+        ),
         *(ICAR, CAR, Leroux, BYM2),
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
@@ -51,7 +78,9 @@ _ARGUMENTS: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
 
 
 def encoded(name: str, value: Any) -> Any:
-    """A setting as JSON knows it: plain values, and graphrf's own objects by class name and arguments."""
+    """A setting as JSON knows it: plain values, and graphrf's own objects by class name and
+    arguments.
+    """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | float | str):
@@ -61,14 +90,18 @@ def encoded(name: str, value: Any) -> Any:
     made = type(value)
     if _CLASSES.get(made.__name__) is not made:
         raise TypeError(
-            f"`{name}` must be made of graphrf's own kernels, samplers and distributions of lengths to be saved, "
-            f"got {checks.describe(value)}; save its arguments yourself, and fit again"
+            f"`{name}` must be made of graphrf's own kernels, samplers and distributions of "
+            f"lengths to be saved, got {checks.describe(value)}; save its arguments yourself, and "
+            "fit again"
         )
     if made in _ARGUMENTS:
         arguments = _ARGUMENTS[made](value)
     else:
         arguments = {field: getattr(value, field) for field in _fields(made)}
-    return {"class": made.__name__, "arguments": {key: encoded(name, part) for key, part in arguments.items()}}
+    return {
+        "class": made.__name__,
+        "arguments": {key: encoded(name, part) for key, part in arguments.items()},
+    }
 
 
 def attributes(whole: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -77,7 +110,9 @@ def attributes(whole: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def decoded(value: Any) -> Any:
-    """The setting passed to `encoded`. Only classes of `_CLASSES` are created, with all their arguments."""
+    """The setting passed to `encoded`. Only classes of `_CLASSES` are created, with all their
+    arguments.
+    """
     if isinstance(value, list):
         return [decoded(part) for part in value]
     if not isinstance(value, dict):
@@ -109,7 +144,9 @@ def check_probabilities(probabilities: Iterable[float]) -> None:
 def real(name: str, array: np.ndarray, n_axes: int) -> np.ndarray:
     """An array of a file, once it is known to hold finite float64 numbers whose squares do, too."""
     if array.dtype != np.float64 or array.ndim != n_axes:
-        raise checks.value_error(name, f"must be float64 with {n_axes} axes, got {checks.describe(array)}")
+        raise checks.value_error(
+            name, f"must be float64 with {n_axes} axes, got {checks.describe(array)}"
+        )
     if array.size and float(np.abs(checks.finite(name, array)).max()) > LARGEST:
         raise checks.value_error(name, f"must be at most {LARGEST:g}, whose squares leave float64")
     return array
@@ -121,7 +158,9 @@ def _fields(made: type[Any]) -> list[str]:
 
 
 def _exact_number(made: Callable[[str], Any], text: Any) -> Any:
-    """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the memory."""
+    """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the
+    memory.
+    """
     exponent = Decimal(str(text).partition("/")[0]).adjusted()
     if not isinstance(text, str) or not -400 <= exponent <= 400:
         raise ValueError(f"it holds a number outside the range of float64, {checks.describe(text)}")

@@ -32,7 +32,16 @@ from graphrf.operators.precision.markov import require_sparse_precision
 
 # Fields of a FittedModel that are written as they are.
 _PLAIN = (
-    *("single", "output_scale", "noise", "mean_variance", "seed", "log_marginal_likelihood", "trained", "sparse"),
+    *(
+        "single",
+        "output_scale",
+        "noise",
+        "mean_variance",
+        "seed",
+        "log_marginal_likelihood",
+        "trained",
+        "sparse",
+    ),
     *("mean_precision", "likelihood"),
 )
 _POINT = ("amplitude", "output_scale", "noise", "weight")
@@ -40,7 +49,9 @@ _LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 
 
 class SavedRegressor(Saved):
-    """The contents of a regressor's file: settings, conditions of the posterior, and points averaged over."""
+    """The contents of a regressor's file: settings, conditions of the posterior, and points
+    averaged over.
+    """
 
     _format = "graphrf regressor 1"
 
@@ -60,13 +71,16 @@ class SavedRegressor(Saved):
         if not isinstance(self.mean, str):
             mean = for_all_nodes(self.graph, "mean", settings.pop("mean"))
             arrays["covariates"] = np.asarray(mean, dtype=np.float64)
-            names = column_names(mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1])
+            names = column_names(
+                mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1]
+            )
         if given.covariates is not None:
             arrays["x"], names = given.covariates.values[observations.nodes], given.covariates.names
         if given.points and given.likelihood is not None:
             own: list[Any] = [point.observations for point in given.points]
             arrays |= {
-                f"point_{name}": np.array([getattr(each, name) for each in own]) for name in ("counts", "means")
+                f"point_{name}": np.array([getattr(each, name) for each in own])
+                for name in ("counts", "means")
             }
         record = {
             "x_names": list(names),
@@ -77,13 +91,17 @@ class SavedRegressor(Saved):
             "within": float(observations.within),
             "n_total": int(observations.n_total),
             "log_precisions": float(observations.log_precisions),
-            "points": [attributes(point, ("kernel", "likelihood", *_POINT)) for point in given.points],
+            "points": [
+                attributes(point, ("kernel", "likelihood", *_POINT)) for point in given.points
+            ],
             "candidates": [encoded("kernel", tuple(candidate)) for candidate in given.candidates],
         }
         return record, arrays
 
     @classmethod
-    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _loaded(
+        cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         settings = {name: decoded(value) for name, value in record["settings"].items()}
         if "covariates" in arrays:
             settings["mean"] = real("covariates", arrays["covariates"], arrays["covariates"].ndim)
@@ -101,17 +119,25 @@ class SavedRegressor(Saved):
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
         _require_consistent(len(names) in (0, mean.width.size))
         mean = mean._replace(names=names or mean.names)
-        observations, offset = _observed(nodes, record, arrays, mean), real("offset", arrays["offset"], 1)
+        observations, offset = (
+            _observed(nodes, record, arrays, mean),
+            real("offset", arrays["offset"], 1),
+        )
         _require_consistent(observations.means.shape[1:] == offset.shape)
         fitted = {name: decoded(record["fitted"][name]) for name in _PLAIN}
         points = [_point(point) for point in record["points"]]
         if points and fitted["likelihood"] is not None:
             points = _with_observations(points, observations, arrays)
         given = FittedModel(
-            observations, offset, kernel=require_kernel(decoded(record["kernel"])),
-            sampler=decoded(record["sampler"]), points=points, covariates=covariates,
-            candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]], **fitted,
-        )  # fmt: skip
+            observations,
+            offset,
+            kernel=require_kernel(decoded(record["kernel"])),
+            sampler=decoded(record["sampler"]),
+            points=points,
+            covariates=covariates,
+            candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]],
+            **fitted,
+        )
         _check_numbers(given)
         _check_models(given)
         return regressor._condition(given, mean)
@@ -137,15 +163,22 @@ def _nodes(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
 
 
 def _observed(
-    nodes: np.ndarray, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], mean: MeanFunction
+    nodes: np.ndarray,
+    record: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    mean: MeanFunction,
 ) -> Observations:
     counts, means = _counts("counts", arrays["counts"], 1), real("means", arrays["means"], 2)
     _require_consistent(nodes.shape == counts.shape == means.shape[:1] and means.shape[1] > 0)
     return Observations(
-        nodes, counts, means, checks.number("within", record["within"], low=0), mean.basis[nodes],
+        nodes,
+        counts,
+        means,
+        checks.number("within", record["within"], low=0),
+        mean.basis[nodes],
         checks.integer("n_total", record["n_total"], low=nodes.size),
         checks.number("log_precisions", record["log_precisions"]),
-    )  # fmt: skip
+    )
 
 
 def _candidate(kernel: Any, evidence: Any, probability: Any) -> ComparedKernel:
@@ -153,7 +186,9 @@ def _candidate(kernel: Any, evidence: Any, probability: Any) -> ComparedKernel:
 
 
 def _point(record: Mapping[str, Any]) -> Hyperparameters:
-    numbers: Any = {name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT}
+    numbers: Any = {
+        name: checks.number(name, record[name], low=0, include_low=False) for name in _POINT
+    }
     kernel, likelihood = require_kernel(decoded(record["kernel"])), decoded(record["likelihood"])
     return Hyperparameters(kernel, **numbers, likelihood=likelihood)
 

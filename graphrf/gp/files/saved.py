@@ -1,4 +1,6 @@
-"""Models in files: JSON and arrays, written whole or not at all, with or without their graphs, without pickle."""
+"""Models in files: JSON and arrays, written whole or not at all, with or without their graphs,
+without pickle.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,20 @@ from graphrf.graph.graph import Graph
 
 
 class Saved:
-    """An estimator on graphs that can be saved: a subclass has `_saved`, and `_loaded` for what that made."""
+    """An estimator on graphs that can be saved: a subclass has `_saved`, and `_loaded` for what
+    that made.
+    """
 
     _format: ClassVar[str]
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile,)
     _titles = Titles()
 
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
-        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at all.
+        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at
+        all.
 
-        `feature_sampler` is not written. A loaded `GraphTimeGPRegressor` has the fitted kernels as its settings
-        `kernel` and `time_kernel`.
+        `feature_sampler` is not written. A loaded `GraphTimeGPRegressor` has the fitted kernels as
+        its settings `kernel` and `time_kernel`.
 
         Parameters
         ----------
@@ -38,14 +43,16 @@ class Saved:
         Raises
         ------
         TypeError
-            For kernels, samplers and distributions of lengths that are not graphrf's own, and for nodes' names
-            that are neither text, numbers nor tuples of them.
+            For kernels, samplers and distributions of lengths that are not graphrf's own, and for
+            nodes' names that are neither text, numbers nor tuples of them.
 
         Examples
         --------
         >>> import pathlib, tempfile, graphrf as grf
         >>> line = grf.from_edges([0, 1], [1, 2])
-        >>> gp = grf.GraphGPRegressor(line, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1, seed=0)
+        >>> gp = grf.GraphGPRegressor(
+        ...     line, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1, seed=0
+        ... )
         >>> file = pathlib.Path(tempfile.mkdtemp(), "gp.npz")
         >>> gp.fit([0, 2], [1.0, -1.0]).save(file)
         >>> bool((grf.GraphGPRegressor.load(file).predict() == gp.predict()).all())
@@ -58,26 +65,35 @@ class Saved:
         for number, own in enumerate(self._graphs()):
             file = self._graph_file(own)
             names = file.names(own) if with_graph else None
-            graphs.append({"kind": self._graph_files.index(file), "digest": file.digest(own), "names": names})
+            graphs.append(
+                {"kind": self._graph_files.index(file), "digest": file.digest(own), "names": names}
+            )
             if with_graph:
-                arrays |= {f"{name}{number or ''}": array for name, array in file.arrays(own).items()}
+                arrays |= {
+                    f"{name}{number or ''}": array for name, array in file.arrays(own).items()
+                }
         record |= {
             "format": self._format,
             "graphs": graphs,
-            "titles": [None if own is None else [title_of(title) for title in own] for own in self._titles],
+            "titles": [
+                None if own is None else [title_of(title) for title in own] for own in self._titles
+            ],
         }
         write_record(path, record, arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, graph: Graph | Sequence[Any] | None = None) -> Self:
-        """The model that `save` wrote: it predicts as that one did. The posterior is computed again, not trained.
+    def load(
+        cls, path: str | os.PathLike[str], *, graph: Graph | Sequence[Any] | None = None
+    ) -> Self:
+        """The model that `save` wrote: it predicts as that one did. The posterior is computed
+        again, not trained.
 
         Parameters
         ----------
         path : path
         graph : Graph, optional
-            The graph of the fit, to share it, or because the file was saved without it; a list of them, in the
-            order of its terms, for a `LatentGaussianModel` on several.
+            The graph of the fit, to share it, or because the file was saved without it; a list of
+            them, in the order of its terms, for a `LatentGaussianModel` on several.
 
         Raises
         ------
@@ -85,7 +101,9 @@ class Saved:
             If the file does not exist or is incomplete, or if `graph` is a different graph.
         """
         path = checks.path("path", path)
-        given = None if graph is None else list(graph) if isinstance(graph, list | tuple) else [graph]
+        given = (
+            None if graph is None else list(graph) if isinstance(graph, list | tuple) else [graph]
+        )
         for own in given or ():
             cls._graph_file(own)
         with complete_file(path, f"{cls.__name__}.save"):
@@ -95,16 +113,22 @@ class Saved:
             if given is None and graphs is not None and cls._digests(graphs) != digests:
                 raise ValueError("its graph is damaged")
         if graphs is None:
-            raise checks.value_error("graph", f"must be given, because {path!r} was saved without it")
+            raise checks.value_error(
+                "graph", f"must be given, because {path!r} was saved without it"
+            )
         if cls._digests(graphs) != digests:
             raise checks.value_error(
                 "graph",
-                f"must be the graph that {path!r} was fitted on, with the same names, got another one, {graph!r}",
+                f"must be the graph that {path!r} was fitted on, with the same names, got another "
+                f"one, {graph!r}",
             )
         with complete_file(path, f"{cls.__name__}.save"):
             loaded = cls._restored(graphs, record, arrays)
             loaded._titles = Titles(
-                *(None if own is None else tuple(map(decoded_name, own)) for own in record["titles"])
+                *(
+                    None if own is None else tuple(map(decoded_name, own))
+                    for own in record["titles"]
+                )
             )
             return loaded
 
@@ -138,7 +162,9 @@ class Saved:
         raise AssertionError("a graph is held or refused")
 
     @classmethod
-    def _restored(cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _restored(
+        cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         """The model from its graphs, record and arrays; any error is attributed to the file."""
         (graph,) = graphs
         return cls._loaded(graph, record, arrays)
@@ -148,7 +174,9 @@ class Saved:
         raise NotImplementedError
 
     @classmethod
-    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _loaded(
+        cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         """The model from checked record and arrays; any error is attributed to the file."""
         raise NotImplementedError
 

@@ -1,1 +1,3 @@
-"""Training of the regressor, the classifier and the metric field; `time` and `latent` train on their own."""
+"""Training of the regressor, the classifier and the metric field; `time` and `latent` train on
+their own.
+"""

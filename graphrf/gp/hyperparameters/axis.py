@@ -1,4 +1,6 @@
-"""The values of a kernel's hyperparameter on the grid of the posterior: a lengthscale, or a share."""
+"""The values of a kernel's hyperparameter on the grid of the posterior: a lengthscale,
+or a share.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ class KernelAxis:
 
     @property
     def _points(self) -> np.ndarray:
-        """Fourteen grid values as logarithms (log odds of shares); lengthscales from 0.3 to 100 units."""
+        """Fourteen grid values as logarithms (log odds of shares); lengthscales from 0.3 to 100
+        units.
+        """
         ((low, high),) = self._parameters.box
         if self.name != "lengthscale":
             return np.linspace(low, high, 14)

@@ -1,4 +1,6 @@
-"""The observed nodes from which hyperparameters are learned: all of them, or blocks whose cost does not grow."""
+"""The observed nodes from which hyperparameters are learned: all of them, or blocks whose cost does
+not grow.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ def observed_blocks(
 ) -> list[np.ndarray]:
     """Sorted blocks of distinct observed nodes, for a composite likelihood of independent blocks.
 
-    Up to `size` nodes are one block. Otherwise the first of `count` blocks is drawn from all nodes, and each other
-    one from the `size`, 4 `size`, 16 `size`, ... nearest to a random node: near nodes separate noise from
-    lengthscale, and distant ones identify long lengthscales.
+    Up to `size` nodes are one block. Otherwise the first of `count` blocks is drawn from all nodes,
+    and each other one from the `size`, 4 `size`, 16 `size`, ... nearest to a random node: near
+    nodes separate noise from lengthscale, and distant ones identify long lengthscales.
     """
     if observed.size <= size:
         return [observed]
@@ -32,7 +34,9 @@ def observed_blocks(
 
 
 def _nearest(graph: Graph, observed: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """The observed nodes nearest by hops to a random one, or to several where components are small."""
+    """The observed nodes nearest by hops to a random one, or to several where
+    components are small.
+    """
     free = np.zeros(graph.n_nodes, dtype=bool)
     free[observed] = True
     result: list[np.ndarray] = []
@@ -42,7 +46,9 @@ def _nearest(graph: Graph, observed: np.ndarray, size: int, rng: np.random.Gener
             continue
         for ring in rings(graph, np.array([centre]), graph.n_nodes):
             here = ring[free[ring]]
-            result.append(here if here.size <= missing else rng.choice(here, missing, replace=False))
+            result.append(
+                here if here.size <= missing else rng.choice(here, missing, replace=False)
+            )
             free[here] = False
             missing -= result[-1].size
             if not missing:

@@ -1,4 +1,6 @@
-"""The evidence of a classifier's hyperparameters, by Laplace's approximation, and points of their posterior."""
+"""The evidence of a classifier's hyperparameters, by Laplace's approximation, and points of their
+posterior.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,15 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.softmax import evidence, evidence_slope
 from graphrf.gp.routes.gram import Gram
 
-# The unit of latent functions: a deviation between that of labels which are nearly equally probable everywhere and
-# that of nearly certain ones. The prior is chosen by `benchmarks/few_labels.py`.
+# The unit of latent functions: a deviation between that of labels which are nearly equally probable
+# everywhere and that of nearly certain ones. The prior is chosen by `benchmarks/few_labels.py`.
 UNIT = 10**0.5
 PRIOR = HyperparameterPrior(output_scale=(3.0, 5.0))
 # Variances of the grid; and labelled nodes above which it is computed near the mode only.
 _SCALES = np.geomspace(0.05, 180, 9) * UNIT**2
 _BLOCK = 100
-# The share of a kernel's variance that is added to its variance between nodes, which rounding hides below it.
+# The share of a kernel's variance that is added to its variance between nodes, which rounding hides
+# below it.
 _HIDDEN = 1e-4
 
 
@@ -33,9 +36,9 @@ _HIDDEN = 1e-4
 class ClassEvidence:
     """log p(labels | hyperparameters), a `LatentEvidence`.
 
-    A trained output scale is the variance of latent functions between labelled nodes, mean(K_ii) - mean(K_ij)
-    times the factor of K: the constants of the classes take what all nodes share, which is nearly all of K where
-    lengthscales are long.
+    A trained output scale is the variance of latent functions between labelled nodes, mean(K_ii) -
+    mean(K_ij) times the factor of K: the constants of the classes take what all nodes share, which
+    is nearly all of K where lengthscales are long.
     """
 
     gram: Gram  # K at the labelled nodes
@@ -63,14 +66,17 @@ class ClassEvidence:
         except np.linalg.LinAlgError:
             return -np.inf, np.zeros(len(names) + 1)
         self._last = found.mode.weights
-        return found.value, np.array([scale * float(np.vdot(slope, change)) for change in (*changes, matrix)])
+        return found.value, np.array(
+            [scale * float(np.vdot(slope, change)) for change in (*changes, matrix)]
+        )
 
     def of_constants(self) -> float:
         """The evidence of the classes' constants alone, without the graph."""
         return evidence(np.full(2 * self.labels.nodes.shape, CONSTANT), self.labels.counts).value
 
     def points(self, axis: KernelAxis, space: LatentSpace, mode: Model) -> list[Hyperparameters]:
-        """About eight points of the tempered posterior, on a grid of lengthscale (or share) and output scale.
+        """About eight points of the tempered posterior, on a grid of lengthscale (or share) and
+        output scale.
 
         None if it vanishes on the grid.
         """
@@ -107,7 +113,9 @@ class ClassEvidence:
         order = np.arange(log.size).reshape(log.shape).T.ravel()  # by scale
         chosen, repeats = systematic(log.ravel(), order, POINTS)
         return [
-            Hyperparameters(kernels[place // scales.size], amplitude, amplitude, 1.0, repeated / POINTS)
+            Hyperparameters(
+                kernels[place // scales.size], amplitude, amplitude, 1.0, repeated / POINTS
+            )
             for place, repeated in zip(chosen.tolist(), repeats.tolist(), strict=True)
             for amplitude in [float(amplitudes.flat[place])]
         ]
@@ -129,7 +137,11 @@ class ClassEvidence:
         if not divisor > 0:
             raise np.linalg.LinAlgError("the modulation underflows")
         matrix = matrix / divisor
-        return matrix, divisor, [(change - _between(change) * matrix) / divisor for change in changes]
+        return (
+            matrix,
+            divisor,
+            [(change - _between(change) * matrix) / divisor for change in changes],
+        )
 
 
 def _between(matrix: np.ndarray) -> float:

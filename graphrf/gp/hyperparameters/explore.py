@@ -1,6 +1,7 @@
 """The tempered posterior of kernel, output scale and noise, and points that represent it.
 
-See [the posterior of hyperparameters](../theory/gaussian_processes.md#the-posterior-of-hyperparameters).
+See [the posterior of
+hyperparameters](../theory/gaussian_processes.md#the-posterior-of-hyperparameters).
 """
 
 from __future__ import annotations
@@ -36,19 +37,23 @@ from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
 from graphrf.gp.routes.protocol import Grams, Route, Trained
 from graphrf.kernels.kernel import Kernel
 
-# n_0 in observations, and the points that represent the posterior: chosen by `benchmarks/calibration.py`, whose
-# docstring has the table.
+# n_0 in observations, and the points that represent the posterior: chosen by
+# `benchmarks/calibration.py`, whose docstring has the table.
 INFORMATION = 50.0
 POINTS = 8
-# Output scales and noises in variances of y, and ratios of noise and output scale, in steps of factors from 1.3 to
-# 1.6, over which a tempered density is smooth.
+# Output scales and noises in variances of y, and ratios of noise and output scale, in steps of
+# factors from 1.3 to 1.6, over which a tempered density is smooth.
 _AXES = Axes(
-    scales=np.geomspace(0.02, 100.0, 20), ratios=np.geomspace(1e-6, 1e3, 56), noises=np.geomspace(*NOISES, 60)
+    scales=np.geomspace(0.02, 100.0, 20),
+    ratios=np.geomspace(1e-6, 1e3, 56),
+    noises=np.geomspace(*NOISES, 60),
 )
 
 
 class _Evaluated(NamedTuple):
-    """A kernel on its grid, with the log likelihood and posterior, shape (values of its hyperparameter, cells)."""
+    """A kernel on its grid, with the log likelihood and posterior, shape (values of its
+    hyperparameter, cells).
+    """
 
     axis: KernelAxis
     kernels: list[Kernel]
@@ -63,14 +68,17 @@ class _Evaluated(NamedTuple):
 
     @property
     def log_mass_at_end(self) -> float:
-        """The logarithm of the probability of the longest lengthscale, if longer ones are not served."""
+        """The logarithm of the probability of the longest lengthscale, if longer ones are not
+        served.
+        """
         return log_sum_exp(self.log_posterior[-1]) if self.axis.is_cut else -math.inf
 
 
 def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> Explored:
     """The posterior of a problem's unknown hyperparameters; `step` is called for each kernel.
 
-    Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix for each block.
+    Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix
+    for each block.
     """
     return _Exploration(problem, route, step).result()
 
@@ -84,16 +92,20 @@ def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
 
 
 def warn_of_end(kernel: Kernel, longest: float, probability: float, route: Route) -> None:
-    """Warn if a kernel's longest lengthscale has most of the posterior probability, and the route ends there."""
+    """Warn if a kernel's longest lengthscale has most of the posterior probability, and the route
+    ends there.
+    """
     if probability > 0.5:
         warn(
-            f"the data favour a lengthscale longer than {longest:.3g} ({100 * probability:.0f} % of the posterior "
-            f"probability is there), {route.limitation(kernel)}"
+            f"the data favour a lengthscale longer than {longest:.3g} ({100 * probability:.0f} % "
+            f"of the posterior probability is there), {route.limitation(kernel)}"
         )
 
 
 def with_exact_scale(problem: Problem, route: Route, point: Hyperparameters) -> Hyperparameters:
-    """A point with a known output scale over the exact mean variance of K, in place of the estimated one."""
+    """A point with a known output scale over the exact mean variance of K, in place of the
+    estimated one.
+    """
     if problem.output_scale is None or not problem.normalize:
         return point
     by = normaliser(problem.graph, point.kernel, problem.seed, route.precision)
@@ -110,8 +122,12 @@ class _Exploration:
         size = min(BLOCK, problem.max_train, route.largest_block)
         self._nodes = observed_blocks(problem.graph, nodes, rng, size=size, count=TRAINED // BLOCK)
         self._blocks = [BlockValues.of(problem.at(block), problem.unit) for block in self._nodes]
-        self._cells = Cells.of(problem.output_scale, problem.noise, problem.unit, problem.prior, _AXES)
-        self._temper = min(1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1))
+        self._cells = Cells.of(
+            problem.output_scale, problem.noise, problem.unit, problem.prior, _AXES
+        )
+        self._temper = min(
+            1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1)
+        )
         self._rough = RoughNormaliser(problem.graph, problem.seed, route.precision)
 
     def result(self) -> Explored:
@@ -133,7 +149,13 @@ class _Exploration:
             best, converged = self._mean(self._peak(first), points), True
         else:
             mode = find_mode(
-                problem, self._route, first.axis, self._starts(first), first.grams, self._step, warns=True
+                problem,
+                self._route,
+                first.axis,
+                self._starts(first),
+                first.grams,
+                self._step,
+                warns=True,
             )
             best, converged, points = mode.best, mode.converged, []
         first.grams.check(best.kernel)
@@ -148,7 +170,9 @@ class _Exploration:
         order = np.argsort(-evidence, kind="stable").tolist()
         probabilities = np.exp(evidence - log_sum_exp(evidence))
         kernels = [
-            ComparedKernel(self._peak(evaluated[k]).kernel, float(evidence[k]), float(probabilities[k]))
+            ComparedKernel(
+                self._peak(evaluated[k]).kernel, float(evidence[k]), float(probabilities[k])
+            )
             for k in order
         ]
         return kernels, order
@@ -169,17 +193,22 @@ class _Exploration:
         possible = [each for each in result if np.isfinite(each.log_posterior).any()]
         if not possible:
             raise ValueError(
-                "the covariance of the observations cannot be factored: the kernel vanishes there to rounding, or "
-                "its series is too short for it; raise `noise`, or shorten the lengthscale of `kernel`"
+                "the covariance of the observations cannot be factored: the kernel vanishes there "
+                "to rounding, or its series is too short for it; raise `noise`, or shorten the "
+                "lengthscale of `kernel`"
             )
         return possible
 
     def _on_grid(self, kernel: Kernel, names: Sequence[str], grams: Grams) -> _Evaluated:
-        """A kernel; of several hyperparameters to be trained all but one are first set to the mode."""
+        """A kernel; of several hyperparameters to be trained all but one are first set
+        to the mode.
+        """
         axis = KernelAxis.of(self._problem.graph, kernel, names, grams.longest)
         result = self._along(axis, grams)
         if axis.others and np.isfinite(result.log_posterior).any():
-            mode = find_mode(self._problem, self._route, axis, self._starts(result), grams, self._step)
+            mode = find_mode(
+                self._problem, self._route, axis, self._starts(result), grams, self._step
+            )
             result = self._along(axis.at(mode.best.kernel), grams)
         return result
 
@@ -192,12 +221,18 @@ class _Exploration:
         usable = np.isfinite(divisors) & (divisors > 0)  # else the modulation underflows
         likelihood = np.full((len(kernels), self._cells.scales.size), -np.inf)
         if usable.any():
-            likelihood[usable] = log_likelihoods([each[usable] for each in scaled], self._blocks, self._cells)
+            likelihood[usable] = log_likelihoods(
+                [each[usable] for each in scaled], self._blocks, self._cells
+            )
         prior = axis.log_prior(self._problem.prior)[:, None] + self._cells.log_prior
-        return _Evaluated(axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams)
+        return _Evaluated(
+            axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams
+        )
 
     def _divisors(self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]) -> np.ndarray:
-        """The divisors of K; with a trained output scale, its mean variance at the nodes of the blocks."""
+        """The divisors of K; with a trained output scale, its mean variance at the nodes of the
+        blocks.
+        """
         if self._problem.output_scale is None:
             traces = sum(np.trace(each, axis1=1, axis2=2) for each in matrices)
             return np.asarray(traces / sum(each.shape[1] for each in matrices))
@@ -205,7 +240,7 @@ class _Exploration:
             return np.ones(len(kernels))
         return np.array([self._rough(kernel) for kernel in kernels])
 
-    # -- representation of the posterior -------------------------------------------------------------
+    # -- representation of the posterior -----------------------------------------------------------
 
     def _at(self, evaluated: _Evaluated, place: int, cell: int, weight: float) -> Hyperparameters:
         problem = self._problem
@@ -218,28 +253,44 @@ class _Exploration:
 
     def _peak(self, evaluated: _Evaluated) -> Hyperparameters:
         """The most probable ones of a kernel."""
-        place, cell = np.unravel_index(int(np.argmax(evaluated.log_posterior)), evaluated.log_posterior.shape)
+        place, cell = np.unravel_index(
+            int(np.argmax(evaluated.log_posterior)), evaluated.log_posterior.shape
+        )
         return self._at(evaluated, int(place), int(cell), 1.0)
 
     def _starts(self, evaluated: _Evaluated) -> list[Hyperparameters]:
-        """The most probable cells with little, some and much noise, since there may be several maxima."""
+        """The most probable cells with little, some and much noise, since there may be several
+        maxima.
+        """
         prior = evaluated.log_posterior - self._temper * evaluated.log_likelihood
         log = evaluated.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
         result = []
         for cells in np.array_split(np.argsort(self._cells.noises, kind="stable"), 3):
             if cells.size and np.isfinite(log[:, cells]).any():
-                place, cell = np.unravel_index(int(np.argmax(log[:, cells])), (len(evaluated.kernels), cells.size))
+                place, cell = np.unravel_index(
+                    int(np.argmax(log[:, cells])), (len(evaluated.kernels), cells.size)
+                )
                 result.append(
-                    (float(log[place, cells[cell]]), self._at(evaluated, int(place), int(cells[cell]), 1.0))
+                    (
+                        float(log[place, cells[cell]]),
+                        self._at(evaluated, int(place), int(cells[cell]), 1.0),
+                    )
                 )
         result.sort(key=lambda one: -one[0])
-        return [start for value, start in result if value > result[0][0] - 6.0]  # nats; others end lower
+        return [
+            start for value, start in result if value > result[0][0] - 6.0
+        ]  # nats; others end lower
 
     def _points(self, evaluated: Sequence[_Evaluated]) -> list[Hyperparameters]:
-        """About eight cells that represent the posterior, ordered by the noise, on which intervals depend most."""
+        """About eight cells that represent the posterior, ordered by the noise, on which intervals
+        depend most.
+        """
         log = np.concatenate([each.log_posterior.ravel() for each in evaluated])
         noises = np.concatenate(
-            [np.broadcast_to(self._cells.noises, each.log_posterior.shape).ravel() for each in evaluated]
+            [
+                np.broadcast_to(self._cells.noises, each.log_posterior.shape).ravel()
+                for each in evaluated
+            ]
         )
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
         cells, counts = systematic(log, order, POINTS)
@@ -262,25 +313,36 @@ class _Exploration:
             amplitude=peak.amplitude * (scale / peak.output_scale), output_scale=scale, noise=noise
         )
 
-    def _with_noise_alone(self, points: list[Hyperparameters], log_factor: float) -> list[Hyperparameters]:
+    def _with_noise_alone(
+        self, points: list[Hyperparameters], log_factor: float
+    ) -> list[Hyperparameters]:
         """The points, reweighted, and one at which y is its mean function and noise.
 
-        A rough kernel with little noise explains unstructured values as well as noise does, so noise alone has a
-        prior probability of its own.
+        A rough kernel with little noise explains unstructured values as well as noise does, so
+        noise alone has a prior probability of its own.
         """
         probability = self._probability_of_noise_alone(log_factor)
         if probability <= 0.02:  # not worth a posterior of its own
             return points
         first, nothing = points[0], 1e-6
         alone = first._replace(
-            amplitude=nothing * first.amplitude, output_scale=nothing * first.output_scale,
-            noise=self._noise_alone(), weight=probability,
-        )  # fmt: skip
-        return [*(point._replace(weight=(1 - probability) * point.weight) for point in points), alone]
+            amplitude=nothing * first.amplitude,
+            output_scale=nothing * first.output_scale,
+            noise=self._noise_alone(),
+            weight=probability,
+        )
+        return [
+            *(point._replace(weight=(1 - probability) * point.weight) for point in points),
+            alone,
+        ]
 
     def _probability_of_noise_alone(self, log_factor: float) -> float:
         """Its posterior probability, by the log Bayes factor against it."""
-        return float(expit(logit(self._problem.prior.noise_alone) - log_factor)) if log_factor < math.inf else 0.0
+        return (
+            float(expit(logit(self._problem.prior.noise_alone) - log_factor))
+            if log_factor < math.inf
+            else 0.0
+        )
 
     def _alone(self) -> tuple[np.ndarray, np.ndarray]:
         """Log prior density of the noise, and log posterior density without a signal."""
@@ -294,13 +356,22 @@ class _Exploration:
         return float(np.exp(weights @ np.log(_AXES.noises))) * self._problem.unit
 
     def _log_bayes_factor(self, evaluated: Sequence[_Evaluated]) -> float:
-        """The log Bayes factor of all kernels against noise alone; inf where a variance is known."""
+        """The log Bayes factor of all kernels against noise alone; inf where a variance
+        is known.
+        """
         if self._problem.output_scale is not None or self._problem.noise is not None:
             return math.inf
         kernels = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
-        axes = log_sum_exp(np.concatenate([each.axis.log_prior(self._problem.prior) for each in evaluated]))
+        axes = log_sum_exp(
+            np.concatenate([each.axis.log_prior(self._problem.prior) for each in evaluated])
+        )
         prior, alone = self._alone()
-        return kernels - axes - log_sum_exp(self._cells.log_prior) - (log_sum_exp(alone) - log_sum_exp(prior))
+        return (
+            kernels
+            - axes
+            - log_sum_exp(self._cells.log_prior)
+            - (log_sum_exp(alone) - log_sum_exp(prior))
+        )
 
     # -- warnings ----------------------------------------------------------------------------------
 

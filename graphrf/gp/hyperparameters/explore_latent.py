@@ -1,7 +1,8 @@
 """The tempered posterior of hyperparameters with any likelihood, and points that represent it.
 
-Quasi-random points of the prior, and of a normal distribution fitted to those that it favours, take the place of
-the grid. Together they are a sample of their mixture, with importance weights (Owen and Zhou 2000, Sec. 2.2).
+Quasi-random points of the prior, and of a normal distribution fitted to those that it favours, take
+the place of the grid. Together they are a sample of their mixture, with importance weights (Owen
+and Zhou 2000, Sec. 2.2).
 """
 
 from __future__ import annotations
@@ -44,22 +45,26 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.operators.precision.protocol import KernelPrecision
 
-# Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation of the evidence
-# takes some four factorisations, so blocks are smaller than those of normal noise.
+# Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation
+# of the evidence takes some four factorisations, so blocks are smaller than those of normal noise.
 _LATENT_BLOCK, _LATENT_BLOCKS, SAMPLE = 100, 3, 64
 # Nats by which two estimates of an evidence from so many points may differ.
 _ERROR = 1.0
 
 
 def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
-    """Points of the tempered posterior, or the mode; `step` is called for each evaluation of the evidence.
+    """Points of the tempered posterior, or the mode; `step` is called for each evaluation of the
+    evidence.
 
-    Cost: with averages 128 evaluations for each Laplacian, each some four factorisations of each block.
+    Cost: with averages 128 evaluations for each Laplacian, each some four factorisations of each
+    block.
     """
     observed, rng = problem.responses.nodes, np.random.default_rng(problem.seed)
     most = min(problem.max_train, route.largest_block)
     if problem.averages:
-        nodes = observed_blocks(problem.graph, observed, rng, size=min(_LATENT_BLOCK, most), count=_LATENT_BLOCKS)
+        nodes = observed_blocks(
+            problem.graph, observed, rng, size=min(_LATENT_BLOCK, most), count=_LATENT_BLOCKS
+        )
     else:
         size = most if observed.size <= most else min(BLOCK, most)
         nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
@@ -74,7 +79,9 @@ def _space(problem: LatentProblem, axis: KernelAxis) -> LatentSpace:
     kernel = axis.kernel
     unit = lengthscale_unit(problem.graph, kernel.laplacian) if kernel.is_series else 1.0
     parameters = Parameters(kernel, tuple(axis.ranges), axis.ranges)
-    return LatentSpace(parameters, problem.output_scale, problem.likelihood, problem.prior, problem.unit, unit)
+    return LatentSpace(
+        parameters, problem.output_scale, problem.likelihood, problem.prior, problem.unit, unit
+    )
 
 
 class _Sample(NamedTuple):
@@ -87,7 +94,9 @@ class _Sample(NamedTuple):
     # their logarithmic sum is the log evidence of all kernels, each of prior probability 1
     log_weights: np.ndarray
     grams: Grams
-    log_mass_at_end: float  # of lengthscales near the longest that is served, if longer ones are not
+    log_mass_at_end: (
+        float  # of lengthscales near the longest that is served, if longer ones are not
+    )
 
     def log_weights_of(self, k: int) -> np.ndarray:
         """Log weights of one kernel's points."""
@@ -126,28 +135,42 @@ class _LatentExploration:
         return Explored(best, points if len(points) > 1 else [], compared, sampler=sampler)
 
     def _family(self, members: Sequence[tuple[Kernel, tuple[str, ...]]]) -> _Sample:
-        """Kernels with one Laplacian; sampled rows become longer while the data favour the longest."""
+        """Kernels with one Laplacian; sampled rows become longer while the data favour
+        the longest.
+        """
         for grams in self._route.grams(members, self._nodes, self._problem.seed):
-            sample = self._sampled(grams, [self._axis(kernel, names, grams) for kernel, names in members])
+            sample = self._sampled(
+                grams, [self._axis(kernel, names, grams) for kernel, names in members]
+            )
             if math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights)) <= 0.1:
                 break
         return sample
 
     def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> KernelAxis:
-        """A kernel whose hyperparameters without a prior are at the mode, and the one that is sampled."""
+        """A kernel whose hyperparameters without a prior are at the mode, and the one that is
+        sampled.
+        """
         problem = self._problem
         axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         if axis.others:
             exact = self._route.exact_grams(grams, kernel, self._nodes, problem.seed)
-            axis = axis.at(_block_mode(problem, self._route, axis, self._nodes, exact, self._step).model.kernel)
-        return KernelAxis.of(problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest)
+            axis = axis.at(
+                _block_mode(problem, self._route, axis, self._nodes, exact, self._step).model.kernel
+            )
+        return KernelAxis.of(
+            problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest
+        )
 
     def _sampled(self, grams: Grams, axes: Sequence[KernelAxis]) -> _Sample:
         spaces = [_space(self._problem, axis) for axis in axes]
         n_kernels, p = len(spaces), max(len(space.names) for space in spaces)
         rng = np.random.default_rng([self._problem.seed, 4])
         if not p:
-            which, z, log_density = np.arange(n_kernels), np.zeros((n_kernels, 0)), np.zeros(n_kernels)
+            which, z, log_density = (
+                np.arange(n_kernels),
+                np.zeros((n_kernels, 0)),
+                np.zeros(n_kernels),
+            )
             evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
         else:
             u = evenly(SAMPLE, p + 1, rng)
@@ -155,19 +178,26 @@ class _LatentExploration:
             near, weights = _proposal(z, self._evaluated(grams, spaces, first, z)[0])
             u = evenly(SAMPLE, p + 1, rng)
             # Half of the probability is that of all kernels alike, half that of their weights.
-            favoured = 0.5 * np.bincount(first, weights=weights, minlength=n_kernels) + 0.5 / n_kernels
+            favoured = (
+                0.5 * np.bincount(first, weights=weights, minlength=n_kernels) + 0.5 / n_kernels
+            )
             second = np.searchsorted(np.cumsum(favoured)[:-1], u[:, 0], side="right")
-            which, z = np.concatenate([first, second]), np.concatenate([z, near.at(ndtri(u[:, 1:]))])
+            which, z = (
+                np.concatenate([first, second]),
+                np.concatenate([z, near.at(ndtri(u[:, 1:]))]),
+            )
             evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
             prior = -0.5 * (np.square(z).sum(axis=1) + p * math.log(2 * math.pi))
             other = near.log_density(z) + np.log(n_kernels * favoured[which])
             log_density = np.logaddexp(prior, other) - math.log(2) - prior
         log_weights = evidence - log_density - math.log(evidence.size / n_kernels)
-        at_end = [self._at_end(axes[k], vector) for k, vector in zip(which.tolist(), vectors, strict=True)]
+        at_end = [
+            self._at_end(axes[k], vector) for k, vector in zip(which.tolist(), vectors, strict=True)
+        ]
         if not np.isfinite(log_weights).any():
             raise ValueError(
-                "the posterior cannot be approximated with these hyperparameters, because a matrix cannot be "
-                "factored: fix a smaller `output_scale`, or another lengthscale"
+                "the posterior cannot be approximated with these hyperparameters, because a matrix "
+                "cannot be factored: fix a smaller `output_scale`, or another lengthscale"
             )
         end = log_sum_exp(np.where(at_end, log_weights, -np.inf))
         return _Sample(spaces, which, vectors, amplitudes, log_weights, grams, end)
@@ -175,14 +205,17 @@ class _LatentExploration:
     def _evaluated(
         self, grams: Grams, spaces: Sequence[LatentSpace], which: np.ndarray, z: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The tempered log evidence at points with normal coordinates z, their vectors, and amplitudes."""
+        """The tempered log evidence at points with normal coordinates z, their vectors, and
+        amplitudes.
+        """
         levels = np.clip(ndtr(z), 1e-9, 1 - 1e-9)
         vectors = np.zeros(z.shape)
         for k, space in enumerate(spaces):
             p = len(space.names)
             vectors[which == k, :p] = space.quantiles(levels[which == k, :p])
         models = [
-            spaces[k].model(vector[: len(spaces[k].names)]) for k, vector in zip(which, vectors, strict=True)
+            spaces[k].model(vector[: len(spaces[k].names)])
+            for k, vector in zip(which, vectors, strict=True)
         ]
         matrices = grams.many([model.kernel for model in models])
         evidence, amplitudes = np.full(which.size, -np.inf), np.ones(which.size)
@@ -199,22 +232,34 @@ class _LatentExploration:
     def _evidence(self, model: Model, amplitude: float, matrices: Sequence[np.ndarray]) -> float:
         prior_std, likelihood = self._problem.prior_std, model.likelihood
         if self._sites is None or self._sites[0] != likelihood:
-            self._sites = likelihood, [independent_sites(each, likelihood, prior_std) for each in self._responses]
+            self._sites = (
+                likelihood,
+                [independent_sites(each, likelihood, prior_std) for each in self._responses],
+            )
         blocks = zip(matrices, self._responses, self._sites[1], strict=True)
-        return sum(block_evidence(amplitude * each, y, likelihood, prior_std, sites) for each, y, sites in blocks)
+        return sum(
+            block_evidence(amplitude * each, y, likelihood, prior_std, sites)
+            for each, y, sites in blocks
+        )
 
     def _divisor(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
-        """Mean variance at the nodes of the blocks; with a known output scale that at all nodes, or 1."""
+        """Mean variance at the nodes of the blocks; with a known output scale that at all nodes, or
+        1.
+        """
         if self._problem.output_scale is None:
-            return float(sum(np.trace(each) for each in matrices) / sum(each.shape[0] for each in matrices))
+            return float(
+                sum(np.trace(each) for each in matrices) / sum(each.shape[0] for each in matrices)
+            )
         return self._rough(kernel) if self._problem.normalize else 1.0
 
     @staticmethod
     def _at_end(axis: KernelAxis, vector: np.ndarray) -> bool:
-        """True if lengthscales are cut off at a longest one, and this one is within a factor of 1.5 of it."""
+        """True if lengthscales are cut off at a longest one, and this one is within a factor of 1.5
+        of it.
+        """
         return axis.is_cut and float(vector[0]) > math.log(axis.ranges["lengthscale"][1] / 1.5)
 
-    # -- representation of the posterior -------------------------------------------------------------
+    # -- representation of the posterior -----------------------------------------------------------
 
     @staticmethod
     def _compared(samples: Sequence[_Sample]) -> list[ComparedKernel]:
@@ -240,7 +285,9 @@ class _LatentExploration:
         ), sample.grams
 
     def _points(self, samples: Sequence[_Sample]) -> list[Hyperparameters]:
-        """About eight points that represent the posterior, ordered by likelihood parameter or output scale."""
+        """About eight points that represent the posterior, ordered by likelihood parameter or
+        output scale.
+        """
         log = np.concatenate([sample.log_weights for sample in samples])
         last = np.concatenate([sample.vectors[:, -1:].sum(axis=1) for sample in samples])
         chosen, counts = systematic(log, np.argsort(last, kind="stable"), POINTS)
@@ -257,18 +304,25 @@ class _LatentExploration:
         return points
 
     def _warn_of_nothing(self, samples: Sequence[_Sample]) -> None:
-        """Compare the evidence with that of independent latent values, at the same scales and likelihoods."""
+        """Compare the evidence with that of independent latent values, at the same scales and
+        likelihoods.
+        """
         first = samples[0]
         if self._problem.output_scale is not None or not first.vectors.shape[1]:
             return
         matrices = [np.eye(each.nodes.size) for each in self._responses]
         models = [
-            first.model(k, vector) for k, vector in zip(first.which[:SAMPLE].tolist(), first.vectors, strict=False)
+            first.model(k, vector)
+            for k, vector in zip(first.which[:SAMPLE].tolist(), first.vectors, strict=False)
         ]
-        alone = np.array([self._temper * self._evidence(each, each.output_scale, matrices) for each in models])
+        alone = np.array(
+            [self._temper * self._evidence(each, each.output_scale, matrices) for each in models]
+        )
         kernels = np.concatenate([sample.log_weights for sample in samples])
         n_kernels = sum(len(sample.spaces) for sample in samples)
-        log_factor = log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
+        log_factor = (
+            log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
+        )
         if log_factor < -_ERROR:
             warn_of_nothing(log_factor, self._problem.responses.place.size)
 
@@ -290,8 +344,8 @@ def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
 def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, np.ndarray]:
     """A normal distribution near the points of high evidence, and the points' weights.
 
-    It is half as wide again as the weighted points, and wider where few of them have most of the weight; the prior
-    is standard normal.
+    It is half as wide again as the weighted points, and wider where few of them have most of the
+    weight; the prior is standard normal.
     """
     top = float(log_evidence.max())
     weights = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
@@ -303,7 +357,9 @@ def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, 
 # -- the mode --------------------------------------------------------------------------------------
 
 
-def _mode(problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None) -> Explored:
+def _mode(
+    problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None
+) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
     result = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
     order = sorted(result, key=lambda pair: -pair[0].log_posterior)
@@ -329,7 +385,9 @@ def _kernel_mode(
     nodes: Sequence[np.ndarray],
     step: Step | None,
 ) -> tuple[LatentMode, Grams]:
-    """The mode of one kernel; with default rows of features on longer ones while it is at their end."""
+    """The mode of one kernel; with default rows of features on longer ones while it is at their
+    end.
+    """
     kernel, names = member
     start: Model | None = None
     for grams in route.grams([member], nodes, problem.seed):
@@ -338,7 +396,10 @@ def _kernel_mode(
         axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         mode = _block_mode(problem, route, axis, nodes, grams, step, start)
         start = mode.model
-        if not axis.is_cut or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]:
+        if (
+            not axis.is_cut
+            or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]
+        ):
             return mode, grams
     longest = axis.ranges["lengthscale"][1]
     warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
@@ -356,19 +417,31 @@ def _block_mode(
 ) -> LatentMode:
     divisor = subset_divisor()
     if problem.output_scale is not None:
-        divisor = mode_divisor(problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision)
+        divisor = mode_divisor(
+            problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision
+        )
     responses = [problem.responses.at(block) for block in nodes]
-    evidence = DenseEvidence(grams.each, responses, divisor, problem.prior_std, problem.likelihood.unknown, step)
+    evidence = DenseEvidence(
+        grams.each, responses, divisor, problem.prior_std, problem.likelihood.unknown, step
+    )
     return find_latent_mode(_space(problem, axis), evidence, start)
 
 
 def _exact_mode(
-    problem: LatentProblem, precision: KernelPrecision, mode: LatentMode, grams: Grams, step: Step | None
+    problem: LatentProblem,
+    precision: KernelPrecision,
+    mode: LatentMode,
+    grams: Grams,
+    step: Step | None,
 ) -> LatentMode:
     """The mode by the evidence of all observations with a sparse precision."""
     own = precision.with_kernel(mode.model.kernel)
-    axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest)
+    axis = KernelAxis.of(
+        problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest
+    )
     divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
-    evidence = SparseEvidence(own, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step)
+    evidence = SparseEvidence(
+        own, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step
+    )
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
     return find_latent_mode(_space(problem, axis), evidence, start)

@@ -1,7 +1,8 @@
-r"""The likelihood of blocks of observations on a grid of output scale and noise, for one kernel after another.
+r"""The likelihood of blocks of observations on a grid of output scale and noise, for one kernel
+after another.
 
-With :math:`K = U T U^\top`, T tridiagonal, the covariance of the observations is
-:math:`U (a T + s I) U^\top` for every output scale a and noise s, so that one reduction of K serves all of them.
+With :math:`K = U T U^\top`, T tridiagonal, the covariance of the observations is :math:`U (a T + s
+I) U^\top` for every output scale a and noise s, so that one reduction of K serves all of them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from graphrf.gp.model.prior import HyperparameterPrior
 
 
 class BlockValues(NamedTuple):
-    r"""The observations of a block without their mean function, which determine its restricted likelihood.
+    r"""The observations of a block without their mean function, which determine its restricted
+    likelihood.
 
     With the counts C of `Observations` and an orthonormal complement Q of :math:`C^{1/2} H`,
 
     .. math:: Q^\top C^{1/2} \bar y \sim N(0, a \, Q^\top C^{1/2} K C^{1/2} Q + s I).
 
-    Source: Patterson and Thompson 1971, "Recovery of inter-block information when block sizes are unequal".
+    Source: Patterson and Thompson 1971, "Recovery of inter-block information when block sizes are
+    unequal".
     """
 
     complement: np.ndarray  # C^(1/2) Q, (m, m - b)
@@ -43,21 +46,29 @@ class BlockValues(NamedTuple):
         complement = u[:, rank:]
         extra = observations.n_total - observations.nodes.size
         return cls(
-            roots * complement, complement.T @ (roots * observations.means),
-            extra * observations.n_outputs, observations.within,
-        )  # fmt: skip
+            roots * complement,
+            complement.T @ (roots * observations.means),
+            extra * observations.n_outputs,
+            observations.within,
+        )
 
     def reduced(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The diagonal and the off-diagonal of T for a prior covariance K, and the values in the basis U."""
+        """The diagonal and the off-diagonal of T for a prior covariance K, and the values in the
+        basis U.
+        """
         projected = self.complement.T @ (matrix @ self.complement)
         size = projected.shape[0]
         if size < 2:
             return np.diagonal(projected).copy(), np.zeros(0), self.values
         work = int(lapack.dsytrd_lwork(size, lower=1)[0])
-        reflectors, diagonal, off, tau, _ = lapack.dsytrd(projected, lower=1, lwork=work, overwrite_a=1)
+        reflectors, diagonal, off, tau, _ = lapack.dsytrd(
+            projected, lower=1, lwork=work, overwrite_a=1
+        )
         values = self.values.copy()
         below = np.asfortranarray(reflectors[1:, :-1])
-        values[1:] = lapack.dormqr("L", "T", below, tau, values[1:], 64 * max(values.shape[1], 1))[0]
+        values[1:] = lapack.dormqr("L", "T", below, tau, values[1:], 64 * max(values.shape[1], 1))[
+            0
+        ]
         return diagonal, off, values
 
 
@@ -72,7 +83,12 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(
-        cls, output_scale: float | None, noise: float | None, unit: float, prior: HyperparameterPrior, grid: Axes
+        cls,
+        output_scale: float | None,
+        noise: float | None,
+        unit: float,
+        prior: HyperparameterPrior,
+        grid: Axes,
     ) -> Cells:
         """The grid; a variance that is known has one value."""
         scales, ratios = np.log(grid.scales), np.log(grid.ratios)
@@ -86,7 +102,11 @@ class Cells(NamedTuple):
         else:
             s, r = scales, math.log(noise / unit) - scales
         low, high = (math.log(grid.noises[end]) for end in (0, -1))
-        kept = (s + r >= low - 1e-9) & (s + r <= high + 1e-9) if noise is None else np.ones(s.size, dtype=bool)
+        kept = (
+            (s + r >= low - 1e-9) & (s + r <= high + 1e-9)
+            if noise is None
+            else np.ones(s.size, dtype=bool)
+        )
         s, r = s[kept], r[kept]
         distinct, which = np.unique(r, return_inverse=True)
         density = np.zeros(s.size)
@@ -98,15 +118,20 @@ class Cells(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """Values of output scale, of its ratio with the noise, and of the noise, in equal steps of logarithms."""
+    """Values of output scale, of its ratio with the noise, and of the noise, in equal steps of
+    logarithms.
+    """
 
     scales: np.ndarray
     ratios: np.ndarray
     noises: np.ndarray
 
 
-def log_likelihoods(matrices: Sequence[np.ndarray], blocks: Sequence[BlockValues], cells: Cells) -> np.ndarray:
-    """Restricted log likelihoods up to a common constant, (kernels, cells); -inf where a covariance is singular.
+def log_likelihoods(
+    matrices: Sequence[np.ndarray], blocks: Sequence[BlockValues], cells: Cells
+) -> np.ndarray:
+    """Restricted log likelihoods up to a common constant, (kernels, cells); -inf where a covariance
+    is singular.
 
     `matrices` are those of each block, shape (kernels, m, m).
     """
@@ -115,7 +140,9 @@ def log_likelihoods(matrices: Sequence[np.ndarray], blocks: Sequence[BlockValues
         size, p = block.values.shape
         if not size:  # as many coefficients of the mean as observed nodes
             continue
-        log_determinant, quadratic = _profiles([block.reduced(matrix) for matrix in each], cells.ratios)
+        log_determinant, quadratic = _profiles(
+            [block.reduced(matrix) for matrix in each], cells.ratios
+        )
         result -= 0.5 * p * (size * np.log(cells.scales) + log_determinant[:, cells.which])
         result -= 0.5 * quadratic[:, cells.which] / cells.scales
         result -= 0.5 * (block.repeated * np.log(cells.noises) + block.within / cells.noises)
@@ -132,7 +159,9 @@ def independent_log_likelihoods(blocks: Sequence[BlockValues], noises: np.ndarra
 def _profiles(
     parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], ratios: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log |T + r I| and z^T (T + r I)^-1 z of several T and ratios r, (parts, ratios); inf if singular."""
+    """log |T + r I| and z^T (T + r I)^-1 z of several T and ratios r, (parts, ratios); inf if
+    singular.
+    """
     diagonal, off, values = (np.array(each) for each in zip(*parts, strict=True))
     pivot = diagonal[:, 0, None] + ratios
     rest = np.broadcast_to(values[:, 0, None], (*pivot.shape, values.shape[2]))
@@ -151,11 +180,17 @@ def _profiles(
 def log_sum_exp(values: np.ndarray) -> float:
     """log(sum(exp(values))), -inf where there is nothing else."""
     largest = float(np.max(values, initial=-np.inf))
-    return largest + math.log(float(np.exp(values - largest).sum())) if math.isfinite(largest) else -math.inf
+    return (
+        largest + math.log(float(np.exp(values - largest).sum()))
+        if math.isfinite(largest)
+        else -math.inf
+    )
 
 
 def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Up to n of the weighted points, by systematic resampling, and the weight of each, a multiple of 1 / n."""
+    """Up to n of the weighted points, by systematic resampling, and the weight of each, a multiple
+    of 1 / n.
+    """
     cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
     places = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
     return np.unique(order[np.minimum(places, order.size - 1)], return_counts=True)

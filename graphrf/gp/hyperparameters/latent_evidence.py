@@ -1,4 +1,6 @@
-"""The evidence of hyperparameters where the likelihood is not normal, by expectation propagation."""
+"""The evidence of hyperparameters where the likelihood is not normal, by expectation
+propagation.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from graphrf.gp.hyperparameters.likelihood_search import Divisor
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation.expectation import ENOUGH, Sites, approximate, independent_sites
+from graphrf.gp.posterior.approximation.expectation import (
+    ENOUGH,
+    Sites,
+    approximate,
+    independent_sites,
+)
 from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.routes.gram import Gram
@@ -30,8 +37,8 @@ class LatentEvidence(Protocol):
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
         """The evidence and its derivatives; -inf and zeros where it cannot be computed.
 
-        They are in the kernel's named hyperparameters, then the logarithms of the output scale and of the
-        likelihood's unknown parameters.
+        They are in the kernel's named hyperparameters, then the logarithms of the output scale and
+        of the likelihood's unknown parameters.
         """
         ...
 
@@ -48,7 +55,10 @@ class DenseEvidence:
     step: Step | None = None  # called at every evaluation
 
     def amplitude(self, model: Model) -> float:
-        return model.output_scale / self.divisor(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]
+        return (
+            model.output_scale
+            / self.divisor(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]
+        )
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
         if self.step is not None:
@@ -64,18 +74,17 @@ class DenseEvidence:
             prior = DensePrior(with_mean(scale * matrix, responses.basis, self.prior_std))
             try:
                 sites = independent_sites(responses, model.likelihood, self.prior_std)
-                approximation = approximate(
-                    prior,
-                    responses,
-                    model.likelihood,
-                    sites,
-                )
+                approximation = approximate(prior, responses, model.likelihood, sites)
             except np.linalg.LinAlgError:
                 return nothing
             slope = prior.slope(approximation.sites.precision, approximation.weights)
             whole = scale * float(np.vdot(slope, matrix))
-            own = [scale * float(np.vdot(slope, change)) for change in changes] - whole * slopes / divisor
-            parameters = [approximation.slope(responses, model.likelihood, name) for name in self.unknown]
+            own = [
+                scale * float(np.vdot(slope, change)) for change in changes
+            ] - whole * slopes / divisor
+            parameters = [
+                approximation.slope(responses, model.likelihood, name) for name in self.unknown
+            ]
             value += approximation.log_evidence
             result = result + np.array([*own, whole, *parameters])
         return value, result
@@ -116,7 +125,9 @@ class SparseEvidence:
 def block_evidence(
     matrix: np.ndarray, responses: Responses, likelihood: Likelihood, prior_std: float, sites: Sites
 ) -> float:
-    """The evidence of one block by K at its nodes, to about a hundredth of a nat; -inf where it cannot be had."""
+    """The evidence of one block by K at its nodes, to about a hundredth of a nat; -inf where it
+    cannot be had.
+    """
     try:
         prior = DensePrior(with_mean(matrix, responses.basis, prior_std))
         result = approximate(prior, responses, likelihood, sites, enough=ENOUGH)

@@ -1,4 +1,6 @@
-"""The most probable hyperparameters where the likelihood is not normal, by exact gradients of the evidence."""
+"""The most probable hyperparameters where the likelihood is not normal, by exact gradients of the
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,18 @@ class LatentMode(NamedTuple):
     def hyperparameters(self) -> Hyperparameters:
         """The mode as a set of hyperparameters."""
         return Hyperparameters(
-            self.model.kernel, self.amplitude, self.model.output_scale, 1.0, 1.0, self.model.likelihood
+            self.model.kernel,
+            self.amplitude,
+            self.model.output_scale,
+            1.0,
+            1.0,
+            self.model.likelihood,
         )
 
 
-def find_latent_mode(space: LatentSpace, evidence: LatentEvidence, start: Model | None = None) -> LatentMode:
+def find_latent_mode(
+    space: LatentSpace, evidence: LatentEvidence, start: Model | None = None
+) -> LatentMode:
     """The mode near a model, or near the best of a few starts."""
 
     def negative(vector: np.ndarray) -> tuple[float, np.ndarray]:
@@ -53,14 +62,18 @@ def find_latent_mode(space: LatentSpace, evidence: LatentEvidence, start: Model 
     value, slope = negative(best)
     if best.size:
         result = optimize.minimize(
-            negative, best, jac=True, method="L-BFGS-B", bounds=space.box,
+            negative,
+            best,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=space.box,
             options={"maxiter": 60, "ftol": 1e-9, "gtol": 1e-3},
-        )  # fmt: skip
+        )
         best, value, slope = result.x, result.fun, result.jac
     if value >= _IMPOSSIBLE:
         raise ValueError(
-            "the posterior cannot be approximated with these hyperparameters, because a matrix cannot be "
-            "factored: fix a smaller `output_scale`, or another lengthscale"
+            "the posterior cannot be approximated with these hyperparameters, because a matrix "
+            "cannot be factored: fix a smaller `output_scale`, or another lengthscale"
         )
     projected = best - np.clip(best - slope, *space.box.T)
     model = space.model(best)
@@ -71,12 +84,14 @@ def find_latent_mode(space: LatentSpace, evidence: LatentEvidence, start: Model 
 def warn_of_bounds(mode: LatentMode) -> None:
     """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
     space = mode.space
-    for name, value, (low, high) in zip(space.names, space.vector(mode.model), space.box, strict=True):
+    for name, value, (low, high) in zip(
+        space.names, space.vector(mode.model), space.box, strict=True
+    ):
         if high > low and min(value - low, high - value) < 1e-6:
             end = "smallest" if value - low < high - value else "largest"
             known = mode.model.kernel.hyperparameters.get(name, float(np.exp(value)))
             shown = f", {known:.3g}" if name not in ("output_scale", "lengthscale") else ""
             warn(
-                f"training ended with the {end} {name} that is searched{shown}: the observations do not "
-                "determine it; fix it if it is known, or pass a `prior`"
+                f"training ended with the {end} {name} that is searched{shown}: the observations "
+                "do not determine it; fix it if it is known, or pass a `prior`"
             )

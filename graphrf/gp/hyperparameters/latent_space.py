@@ -26,7 +26,9 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True)
 class LatentSpace:
-    """Coordinates of hyperparameters (`Parameters`); logarithms of output scale and likelihood parameters."""
+    """Coordinates of hyperparameters (`Parameters`); logarithms of output scale and likelihood
+    parameters.
+    """
 
     parameters: Parameters
     output_scale: float | None  # None trains it
@@ -60,7 +62,12 @@ class LatentSpace:
         """The range of each coordinate, shape (p, 2)."""
         box = list(self.parameters.box)
         if self.output_scale is None:
-            box.append((math.log(OUTPUT_SCALES[0] * self.unit**2), math.log(OUTPUT_SCALES[1] * self.unit**2)))
+            box.append(
+                (
+                    math.log(OUTPUT_SCALES[0] * self.unit**2),
+                    math.log(OUTPUT_SCALES[1] * self.unit**2),
+                )
+            )
         for name in self.likelihood.unknown:
             by = self.likelihood.parameter_unit(name, self.unit)
             low, high = self.likelihood.ranges.get(name, RANGE)
@@ -68,15 +75,24 @@ class LatentSpace:
         return np.array(box).reshape(-1, 2)
 
     def starts(self) -> list[np.ndarray]:
-        """A few lengthscales or shares, two output scales, the medians of the likelihood's priors."""
+        """A few lengthscales or shares, two output scales, the medians of the
+        likelihood's priors.
+        """
         scales: list[list[float]] = [[]]
         if self.output_scale is None:
             scales = [[math.log(scale * self.unit**2)] for scale in (0.3, 3.0)]
         own = [
-            math.log(self.likelihood.priors.get(name, PRIOR)[0] * self.likelihood.parameter_unit(name, self.unit))
+            math.log(
+                self.likelihood.priors.get(name, PRIOR)[0]
+                * self.likelihood.parameter_unit(name, self.unit)
+            )
             for name in self.likelihood.unknown
         ]
-        points = [np.array([*point, *scale, *own]) for point in self.parameters.starts() for scale in scales]
+        points = [
+            np.array([*point, *scale, *own])
+            for point in self.parameters.starts()
+            for scale in scales
+        ]
         return [np.clip(point, *self.box.T) for point in points]
 
     def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
@@ -85,12 +101,16 @@ class LatentSpace:
             prior.log_density(name, float(value), unit)
             for value, (prior, name, unit) in zip(vector, self._priors(), strict=True)
         ]
-        return float(sum(part for part, _ in parts)), np.array([slope for _, slope in parts], dtype=np.float64)
+        return float(sum(part for part, _ in parts)), np.array(
+            [slope for _, slope in parts], dtype=np.float64
+        )
 
     def quantiles(self, levels: np.ndarray) -> np.ndarray:
         """Vectors at quantiles of the prior within the box, for levels of shape (n, p)."""
         result = np.empty(levels.shape)
-        for k, ((low, high), (prior, name, unit)) in enumerate(zip(self.box, self._priors(), strict=True)):
+        for k, ((low, high), (prior, name, unit)) in enumerate(
+            zip(self.box, self._priors(), strict=True)
+        ):
             values = np.linspace(low, high, 1_001)
             log = np.broadcast_to(prior.log_density(name, values, unit)[0], values.shape)
             density = np.exp(log - log.max())

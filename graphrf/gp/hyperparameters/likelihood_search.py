@@ -1,4 +1,6 @@
-"""Hyperparameters of the largest posterior density: L-BFGS by exact gradients, from the best of a grid."""
+"""Hyperparameters of the largest posterior density: L-BFGS by exact gradients, from the best of a
+grid.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize
 
-from graphrf.gp.hyperparameters.marginal_likelihood import MarginalLikelihood, log_marginal_likelihood
+from graphrf.gp.hyperparameters.marginal_likelihood import (
+    MarginalLikelihood,
+    log_marginal_likelihood,
+)
 from graphrf.gp.hyperparameters.parameters import NOISES, OUTPUT_SCALES, Parameters
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
@@ -24,7 +29,9 @@ Matrices = list[tuple[np.ndarray, list[np.ndarray]]]
 """K of each block, and its derivatives in the named parameters."""
 
 Divisor = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
-"""Divides K before the output scale multiplies it; returned with its derivatives in the named parameters."""
+"""Divides K before the output scale multiplies it; returned with its derivatives in the named
+parameters.
+"""
 
 
 class TrainingBlock(NamedTuple):
@@ -48,7 +55,9 @@ class LikelihoodResult(NamedTuple):
 
 @dataclass
 class LikelihoodSearch:
-    """The search for the largest marginal likelihood times prior; blocks are independent but for their mean."""
+    """The search for the largest marginal likelihood times prior; blocks are independent but for
+    their mean.
+    """
 
     blocks: Sequence[TrainingBlock]
     parameters: Parameters
@@ -61,7 +70,9 @@ class LikelihoodSearch:
     step: Step | None = None  # called for each evaluation
 
     def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
-        """The highest end of searches from some points; those less than 1 from the end of another are left out."""
+        """The highest end of searches from some points; those less than 1 from the end of another
+        are left out.
+        """
         low, high = np.transpose(self._box).reshape(2, -1)
         ends: list[tuple[float, bool, np.ndarray]] = []
         for start in starts:
@@ -71,12 +82,15 @@ class LikelihoodSearch:
         value = -self.negative(best, gradient=False)[0]
         if not math.isfinite(value):
             raise ValueError(
-                "the covariance of the observations cannot be factored with these hyperparameters: it is "
-                "numerically singular (raise `noise`), or vanishes because walks or series are too short for the "
-                "kernel (shorten its lengthscale)"
+                "the covariance of the observations cannot be factored with these hyperparameters: "
+                "it is numerically singular (raise `noise`), or vanishes because walks or series "
+                "are too short for the kernel (shorten its lengthscale)"
             )
         kernel, output_scale, noise = self._model(best)
-        amplitude, likelihood = output_scale / self.divided_by(kernel), value - self._log_prior(best)[0]
+        amplitude, likelihood = (
+            output_scale / self.divided_by(kernel),
+            value - self._log_prior(best)[0],
+        )
         ended = {}
         for name, end, (first, last) in zip(self._names, best, self._box, strict=True):
             if first < last and end in (first, last):
@@ -86,8 +100,8 @@ class LikelihoodSearch:
     def _minimum(self, start: np.ndarray) -> tuple[float, bool, np.ndarray]:
         """The end of one search: `negative` there, whether its gradient is level, and the point.
 
-        The objective is divided by the number of observations, so that a first step, its gradient, stays near the
-        start.
+        The objective is divided by the number of observations, so that a first step, its gradient,
+        stays near the start.
         """
         if not start.size:
             return 0.0, True, start
@@ -99,9 +113,16 @@ class LikelihoodSearch:
             return values[-1] / size, slope / size
 
         result = optimize.minimize(
-            objective, start, jac=True, method="L-BFGS-B", bounds=self._box,
-            options={"ftol": 1e-9, "gtol": 1e-3 / size},  # nats of an observation, and of all in a logarithm
-        )  # fmt: skip
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self._box,
+            options={
+                "ftol": 1e-9,
+                "gtol": 1e-3 / size,
+            },  # nats of an observation, and of all in a logarithm
+        )
         projected = result.x - np.clip(result.x - size * result.jac, *np.transpose(self._box))
         return float(result.fun), bool(np.abs(projected).max() <= 0.1), result.x
 
@@ -122,7 +143,9 @@ class LikelihoodSearch:
     @property
     def _trained(self) -> np.ndarray:
         """Mask of those derivatives in the kernel's parameters, output scale and noise are used."""
-        return np.array([True] * len(self.parameters.names) + [self.output_scale is None, self.noise is None])
+        return np.array(
+            [True] * len(self.parameters.names) + [self.output_scale is None, self.noise is None]
+        )
 
     @property
     def _names(self) -> list[str]:
@@ -149,7 +172,9 @@ class LikelihoodSearch:
     # -- the objective -----------------------------------------------------------------------------
 
     def negative(self, vector: np.ndarray, gradient: bool = True) -> tuple[float, np.ndarray]:
-        """Minus the log posterior density and its gradient (or zeros); inf if the covariance is singular."""
+        """Minus the log posterior density and its gradient (or zeros); inf if the covariance is
+        singular.
+        """
         if self.step is not None:
             self.step()
         kernel, output_scale, noise = self._model(vector)
@@ -165,22 +190,32 @@ class LikelihoodSearch:
         density, density_slope = self._log_prior(vector)
         if not gradient:
             return -result.value - density, np.zeros(vector.size)
-        kernel_slopes = self.parameters.slopes(kernel, result.parameters - result.log_scale * slopes / divisor)
-        return -result.value - density, -np.append(kernel_slopes, [result.log_scale, result.log_noise])[
-            self._trained
-        ] - density_slope
+        kernel_slopes = self.parameters.slopes(
+            kernel, result.parameters - result.log_scale * slopes / divisor
+        )
+        return -result.value - density, -np.append(
+            kernel_slopes, [result.log_scale, result.log_noise]
+        )[self._trained] - density_slope
 
     def _matrices(self, kernel: Kernel, names: Sequence[str]) -> Matrices:
         return [block.gram(kernel, names) for block in self.blocks]
 
     def _likelihood(
-        self, kernel: Kernel, names: Sequence[str] | None, given: Matrices, amplitude: float, noise: float
+        self,
+        kernel: Kernel,
+        names: Sequence[str] | None,
+        given: Matrices,
+        amplitude: float,
+        noise: float,
     ) -> MarginalLikelihood:
         """The likelihood, with derivatives in the named parameters unless there are None."""
         return log_marginal_likelihood(
-            [matrix for matrix, _ in given], [block.observations for block in self.blocks],
-            scale=amplitude, noise=noise, derivatives=() if names is None else [changes for _, changes in given],
-        )  # fmt: skip
+            [matrix for matrix, _ in given],
+            [block.observations for block in self.blocks],
+            scale=amplitude,
+            noise=noise,
+            derivatives=() if names is None else [changes for _, changes in given],
+        )
 
     def divided_by(self, kernel: Kernel) -> float:
         """The divisor of K."""
@@ -198,7 +233,9 @@ class LikelihoodSearch:
 
 
 def subset_divisor() -> Divisor:
-    """The mean variance at the training nodes: it keeps scale and lengthscale nearly independent in the search."""
+    """The mean variance at the training nodes: it keeps scale and lengthscale nearly independent in
+    the search.
+    """
 
     def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         size = sum(matrix.shape[0] for matrix, _ in blocks)
@@ -210,7 +247,9 @@ def subset_divisor() -> Divisor:
 
 
 def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> Divisor:
-    """The mean variance over all nodes, by a quadrature of W's spectrum: for a fixed output scale."""
+    """The mean variance over all nodes, by a quadrature of W's spectrum: for a fixed
+    output scale.
+    """
 
     def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         value = float(weights @ kernel.spectrum(scale * (1 - points), scale))
@@ -220,7 +259,9 @@ def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> D
 
 
 def precision_divisor(precision: KernelPrecision) -> Divisor:
-    """The mean variance over all nodes by sparse factors; its derivatives are differences in the log odds."""
+    """The mean variance over all nodes by sparse factors; its derivatives are differences in the
+    log odds.
+    """
 
     def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:
         value = precision.with_kernel(kernel).mean_variance()

@@ -14,7 +14,8 @@ from graphrf.gp.posterior.generalised_mean import least_squares_mean
 
 
 class MarginalLikelihood(NamedTuple):
-    """The log marginal likelihood, coefficients of the mean (b, p), and derivatives in log scale and log noise.
+    """The log marginal likelihood, coefficients of the mean (b, p), and derivatives in log scale
+    and log noise.
 
     `parameters` are those in what the derivatives of the matrices were taken in.
     """
@@ -40,14 +41,15 @@ def log_marginal_likelihood(
 
     .. math:: -\tfrac12 r^\top A^{-1} r - \tfrac12 \log |A| - \tfrac m2 \log 2\pi
 
-    and the terms of repeated observations (`Observations`). The coefficients b maximise the likelihood, so they do
-    not enter the gradient: with M = (sum over outputs of a a^T - A^-1) / 2, a = A^-1 r, a change dA adds <M, dA>.
-    Several blocks share b and count as otherwise independent (a composite likelihood). `matrices` (m, m) and their
-    `derivatives` are those of each block; without derivatives there is no gradient. LinAlgError if an A is
-    singular to rounding. Cost: about m^3 multiply-adds a block.
+    and the terms of repeated observations (`Observations`). The coefficients b maximise the
+    likelihood, so they do not enter the gradient: with M = (sum over outputs of a a^T - A^-1) / 2,
+    a = A^-1 r, a change dA adds <M, dA>. Several blocks share b and count as otherwise independent
+    (a composite likelihood). `matrices` (m, m) and their `derivatives` are those of each block;
+    without derivatives there is no gradient. LinAlgError if an A is singular to rounding. Cost:
+    about m^3 multiply-adds a block.
 
-    Source: Rasmussen and Williams 2006, Eqs. 2.30, 2.42, 5.8 and 5.9; Varin, Reid and Firth 2011, "An overview of
-    composite likelihood methods".
+    Source: Rasmussen and Williams 2006, Eqs. 2.30, 2.42, 5.8 and 5.9; Varin, Reid and Firth 2011,
+    "An overview of composite likelihood methods".
     """
     factors, halves = [], []
     for matrix, block in zip(matrices, blocks, strict=True):
@@ -61,14 +63,18 @@ def log_marginal_likelihood(
 
     value = log_scale = log_noise = 0.0
     slopes = np.zeros(len(derivatives[0]) if derivatives else 0)
-    for k, (matrix, block, factor, half) in enumerate(zip(matrices, blocks, factors, halves, strict=True)):
+    for k, (matrix, block, factor, half) in enumerate(
+        zip(matrices, blocks, factors, halves, strict=True)
+    ):
         p, rest = block.n_outputs, half[:, b:] - half[:, :b] @ mean
         log_determinant = 2 * float(np.log(np.diagonal(factor)).sum())
         value += block.log_likelihood(float(np.vdot(rest, rest)), log_determinant, noise)
         if not derivatives:
             continue
         solved = solve_triangular(factor, rest, lower=True, trans="T", check_finite=False)
-        triangle = dpotri(factor, lower=1, overwrite_c=1)[0].T  # of A^-1, with zeros below its diagonal
+        triangle = dpotri(factor, lower=1, overwrite_c=1)[
+            0
+        ].T  # of A^-1, with zeros below its diagonal
         triangle[np.diag_indices_from(triangle)] *= 0.5
         moved = [
             scale * float(0.5 * np.vdot(solved, change @ solved) - p * np.vdot(triangle, change))
@@ -78,5 +84,7 @@ def log_marginal_likelihood(
         slopes += moved[1:]
         weights = 0.5 * np.square(solved).sum(axis=1) - p * np.diagonal(triangle)
         extra = p * (block.n_total - block.nodes.size)
-        log_noise += noise * float(weights @ (1 / block.counts)) + 0.5 * (block.within / noise - extra)
+        log_noise += noise * float(weights @ (1 / block.counts)) + 0.5 * (
+            block.within / noise - extra
+        )
     return MarginalLikelihood(value, mean, log_scale, log_noise, slopes)

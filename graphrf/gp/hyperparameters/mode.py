@@ -1,4 +1,6 @@
-"""The most probable hyperparameters, by exact gradients of the likelihood from the best of a grid."""
+"""The most probable hyperparameters, by exact gradients of the likelihood from the best
+of a grid.
+"""
 
 from __future__ import annotations
 
@@ -51,19 +53,27 @@ def find_mode(
     *,
     warns: bool = False,
 ) -> Mode:
-    """The mode of likelihood times prior of one kernel, without tempering; `warns` of a mode at a bound.
+    """The mode of likelihood times prior of one kernel, without tempering; `warns` of a mode at a
+    bound.
 
-    The likelihood is that of all observations with a sparse precision, else of up to `max_train` observed nodes,
-    in blocks of 250 above 250.
+    The likelihood is that of all observations with a sparse precision, else of up to `max_train`
+    observed nodes, in blocks of 250 above 250.
     """
     graph, seed, scale = problem.graph, problem.seed, problem.output_scale
-    # A trained output scale multiplies K over its mean variance; `normalize` is for the one that is reported.
+    # A trained output scale multiplies K over its mean variance; `normalize` is for the one that is
+    # reported.
     normalize = problem.normalize or scale is None
     search = LikelihoodSearch(
-        (), Parameters(axis.kernel, tuple(axis.ranges), axis.ranges), scale, problem.noise,
+        (),
+        Parameters(axis.kernel, tuple(axis.ranges), axis.ranges),
+        scale,
+        problem.noise,
         mode_divisor(graph, starts[0].kernel, normalize, seed, route.precision),
-        problem.prior, problem.unit, axis.unit, step,
-    )  # fmt: skip
+        problem.prior,
+        problem.unit,
+        axis.unit,
+        step,
+    )
     if route.precision is not None:
         precision = route.precision.with_kernel(starts[0].kernel)
         search = PrecisionSearch(precision, problem.observations, search)
@@ -81,18 +91,27 @@ def find_mode(
     if warns:
         _warn_of_bounds(axis, result)
     by = normaliser(graph, result.kernel, seed, route.precision) if normalize else 1.0
-    amplitude, scale = (result.amplitude, result.amplitude * by) if scale is None else (scale / by, scale)
-    return Mode(Hyperparameters(result.kernel, amplitude, scale, result.noise, 1.0), result.converged)
+    amplitude, scale = (
+        (result.amplitude, result.amplitude * by) if scale is None else (scale / by, scale)
+    )
+    return Mode(
+        Hyperparameters(result.kernel, amplitude, scale, result.noise, 1.0), result.converged
+    )
 
 
-def _blocks(problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams) -> list[TrainingBlock]:
+def _blocks(
+    problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams
+) -> list[TrainingBlock]:
     """Up to `max_train` observed nodes together, or blocks of 250 of them."""
     observed, most = problem.observations.nodes, min(problem.max_train, route.largest_block)
     size = most if observed.size <= most else min(BLOCK, most)
     rng = np.random.default_rng(problem.seed)
     nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     exact = route.exact_grams(grams, kernel, nodes, problem.seed)
-    return [TrainingBlock(gram, problem.at(block)) for gram, block in zip(exact.each, nodes, strict=True)]
+    return [
+        TrainingBlock(gram, problem.at(block))
+        for gram, block in zip(exact.each, nodes, strict=True)
+    ]
 
 
 def mode_divisor(
@@ -106,7 +125,9 @@ def mode_divisor(
     points, weights = density_of_states(graph, kernel.laplacian, np.random.default_rng(seed))
     scale = graph.laplacian_scale(kernel.laplacian)
     rough = spectral_divisor(points, weights, scale)(kernel, (), [])[0]
-    return spectral_divisor(points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale)
+    return spectral_divisor(
+        points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale
+    )
 
 
 def _warn_of_bounds(axis: KernelAxis, result: LikelihoodResult) -> None:

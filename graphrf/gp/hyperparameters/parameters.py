@@ -11,7 +11,8 @@ from scipy.special import expit, logit
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES
 
-# Ranges of output scale and noise in variances of the observations: outside them neither has an effect.
+# Ranges of output scale and noise in variances of the observations: outside them neither has an
+# effect.
 OUTPUT_SCALES = (1e-3, 1e3)
 NOISES = (1e-6, 10.0)
 
@@ -19,7 +20,9 @@ NOISES = (1e-6, 10.0)
 def hyperparameter_range(
     kernel: Kernel, name: str, scale: float, longest: float, unit: float = 1.0
 ) -> tuple[float, float]:
-    """The bounds of a hyperparameter on a graph of this scale: of lengthscales, in their unit, up to `longest`."""
+    """The bounds of a hyperparameter on a graph of this scale: of lengthscales, in their unit, up
+    to `longest`.
+    """
     low = kernel.hyperparameter_bounds(scale)[name]
     if name == "lengthscale":
         return min(LENGTHSCALES[0] * unit, longest), longest
@@ -35,11 +38,13 @@ def hyperparameter_range(
 class Parameters:
     """Named hyperparameters of a kernel within bounds, as coordinates.
 
-    A coordinate is log(theta) where the lower bound is positive, and log odds for shares between 0 and 1. Other
-    hyperparameters keep the kernel's values.
+    A coordinate is log(theta) where the lower bound is positive, and log odds for shares between 0
+    and 1. Other hyperparameters keep the kernel's values.
     """
 
-    def __init__(self, kernel: Kernel, names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -> None:
+    def __init__(
+        self, kernel: Kernel, names: Sequence[str], bounds: Mapping[str, tuple[float, float]]
+    ) -> None:
         self._kernel = kernel
         self.names: tuple[str, ...] = tuple(names)
         self._bounds = {name: bounds[name] for name in names}
@@ -61,7 +66,9 @@ class Parameters:
         theta = np.where(self._shares, expit(theta), theta)
         # rounding in exp(log(bound)) may step over a bound
         values = zip(self.names, theta, strict=True)
-        return self._kernel.replace(**{name: float(np.clip(value, *self._bounds[name])) for name, value in values})
+        return self._kernel.replace(
+            **{name: float(np.clip(value, *self._bounds[name])) for name, value in values}
+        )
 
     def slopes(self, kernel: Kernel, derivatives: Sequence[float] | np.ndarray) -> np.ndarray:
         """Derivatives in the coordinates from those in the hyperparameters."""
@@ -99,5 +106,8 @@ class Parameters:
         """The coordinates of one value for each name."""
         kinds = zip(values, self._logged, self._shares, strict=True)
         return np.array(
-            [math.log(each) if logged else float(logit(each)) if odds else each for each, logged, odds in kinds]
+            [
+                math.log(each) if logged else float(logit(each)) if odds else each
+                for each, logged, odds in kinds
+            ]
         )

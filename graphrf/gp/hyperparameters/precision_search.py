@@ -1,4 +1,6 @@
-"""Hyperparameters by the exact marginal likelihood of all observations, where the prior has a sparse precision."""
+"""Hyperparameters by the exact marginal likelihood of all observations, where the prior has a
+sparse precision.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,23 @@ def precision_likelihood(
     noise: float,
     names: Sequence[str] | None = None,
 ) -> MarginalLikelihood:
-    r"""log p(y) for y = H b + f + noise with f ~ N(0, a Q^-1), summed over outputs, and its gradient.
+    r"""log p(y) for y = H b + f + noise with f ~ N(0, a Q^-1), summed over outputs, and its
+    gradient.
 
     With P, A and f_hat as in `PrecisionPosterior`,
 
     .. math:: \log |A| = \log |P| - \log |Q| + \log |D|, \quad
-              r^\top A^{-1} r = \tfrac1a \hat f^\top Q \hat f + (r - S \hat f)^\top D^{-1} (r - S \hat f),
+              r^\top A^{-1} r = \tfrac1a \hat f^\top Q \hat f + (r - S \hat f)^\top D^{-1} (r - S
+              \hat f),
 
-    .. math:: \partial \log |A| = \mathrm{tr}(P^{-1} \partial Q) - \mathrm{tr}(Q^{-1} \partial Q), \quad
+    .. math:: \partial \log |A| = \mathrm{tr}(P^{-1} \partial Q) - \mathrm{tr}(Q^{-1} \partial Q),
+        \quad
               \partial (r^\top A^{-1} r) = \tfrac1a \hat f^\top \partial Q \hat f.
 
-    Derivatives are in the hyperparameters `names` at a fixed amplitude (None: no gradient), and in log a. Cost:
-    two sparse factorisations, and two selected inverses for the gradient. The quadratic form is a minimum, so that
-    errors of f_hat enter by their squares. Source: Rue and Held 2005, Sec. 2.3 and 2.4.
+    Derivatives are in the hyperparameters `names` at a fixed amplitude (None: no gradient), and in
+    log a. Cost: two sparse factorisations, and two selected inverses for the gradient. The
+    quadratic form is a minimum, so that errors of f_hat enter by their squares. Source: Rue and
+    Held 2005, Sec. 2.3 and 2.4.
     """
     nodes, p = observations.nodes, observations.n_outputs
     d = observations.counts / noise
@@ -52,8 +58,14 @@ def precision_likelihood(
     signal = float(np.vdot(f, precision.matrix @ f)) / amplitude
     error = float(np.vdot(rest, d[:, None] * rest))
     # |C^{1/2} A C^{1/2}| = |A| |C|: what the counts add is taken off again by log_constant
-    log_determinant = factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
-    value = -0.5 * (signal + error) - 0.5 * p * log_determinant + float(observations.log_constant(noise))
+    log_determinant = (
+        factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
+    )
+    value = (
+        -0.5 * (signal + error)
+        - 0.5 * p * log_determinant
+        + float(observations.log_constant(noise))
+    )
     if names is None:
         return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
     explained = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
@@ -63,13 +75,19 @@ def precision_likelihood(
         change = precision.derivative(name)
         traces = factor.trace(change) - precision.trace_of_derivative(name)
         slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * traces))
-    return MarginalLikelihood(value, mean, 0.5 * (signal - p * explained), log_noise, np.array(slopes))
+    return MarginalLikelihood(
+        value, mean, 0.5 * (signal - p * explained), log_noise, np.array(slopes)
+    )
 
 
 class PrecisionSearch(LikelihoodSearch):
-    """The search by `precision_likelihood` of all observations at once; its divisor must not need matrices."""
+    """The search by `precision_likelihood` of all observations at once; its divisor must not need
+    matrices.
+    """
 
-    def __init__(self, precision: Precision, observations: Observations, search: LikelihoodSearch) -> None:
+    def __init__(
+        self, precision: Precision, observations: Observations, search: LikelihoodSearch
+    ) -> None:
         super().__init__(**vars(search))
         self._precision, self._observations = precision, observations
 
@@ -78,10 +96,17 @@ class PrecisionSearch(LikelihoodSearch):
         return self._observations.means.size
 
     def _likelihood(
-        self, kernel: Kernel, names: Sequence[str] | None, given: Matrices, amplitude: float, noise: float
+        self,
+        kernel: Kernel,
+        names: Sequence[str] | None,
+        given: Matrices,
+        amplitude: float,
+        noise: float,
     ) -> MarginalLikelihood:
         try:
             precision = self._precision.with_kernel(kernel)
         except ValueError as error:  # numerically singular
             raise np.linalg.LinAlgError from error
-        return precision_likelihood(precision, self._observations, amplitude=amplitude, noise=noise, names=names)
+        return precision_likelihood(
+            precision, self._observations, amplitude=amplitude, noise=noise, names=names
+        )

@@ -1,15 +1,17 @@
-r"""A basis of the fixed effects that does not depend on where their zero is, and the prior of its coefficients.
+r"""A basis of the fixed effects that does not depend on where their zero is, and the prior of its
+coefficients.
 
-The coefficients of columns X are b = T c. Of the columns X T, each is orthogonal to those whose nonzero rows are
-among its own. The default prior of the fixed part,
+The coefficients of columns X are b = T c. Of the columns X T, each is orthogonal to those whose
+nonzero rows are among its own. The default prior of the fixed part,
 
-.. math:: c \sim N\big(0, \; v \, (T^\top X^\top X T / m)^{-1}\big), \quad v = (10^3\,\mathrm{unit})^2,
+.. math:: c \sim N\big(0, \; v \, (T^\top X^\top X T / m)^{-1}\big), \quad v =
+    (10^3\,\mathrm{unit})^2,
 
-depends on the span of the columns alone, as the g-prior does: a constant that is added to a covariate, where the
-formula has an intercept, and another coding of categories leave it as it is.
+depends on the span of the columns alone, as the g-prior does: a constant that is added to a
+covariate, where the formula has an intercept, and another coding of categories leave it as it is.
 
-Source: Zellner 1986, "On assessing prior distributions and Bayesian regression analysis with g-prior
-distributions".
+Source: Zellner 1986, "On assessing prior distributions and Bayesian regression analysis with
+g-prior distributions".
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The deviation of the fixed part at a typical row, in units of the linear predictor: as good as flat.
+# The deviation of the fixed part at a typical row, in units of the linear predictor: as good as
+# flat.
 _FLAT = 1e3
 
 
 class FixedEffects(NamedTuple):
-    """Columns X T of a well-conditioned basis, T, and the prior of the coefficients c around `middle`."""
+    """Columns X T of a well-conditioned basis, T, and the prior of the coefficients c around
+    `middle`.
+    """
 
     matrix: np.ndarray  # X T, (m, p)
     transform: np.ndarray  # T, (p, p)
@@ -32,7 +37,9 @@ class FixedEffects(NamedTuple):
 
     @classmethod
     def of(cls, design: np.ndarray, unit: float, deviation: float | None) -> FixedEffects:
-        """The basis of a design, whose coefficients have independent priors of this deviation, or a flat one."""
+        """The basis of a design, whose coefficients have independent priors of this deviation, or a
+        flat one.
+        """
         transform = _transform(design)
         matrix = design @ transform
         if deviation is None:
@@ -43,9 +50,11 @@ class FixedEffects(NamedTuple):
 
 
 def _transform(design: np.ndarray) -> np.ndarray:
-    """T: each column is made orthogonal to those whose nonzero rows are among its own, twice against rounding.
+    """T: each column is made orthogonal to those whose nonzero rows are among its own, twice
+    against rounding.
 
-    Columns of few nonzero rows, such as those of categories, come first and stay as sparse as they are.
+    Columns of few nonzero rows, such as those of categories, come first and stay as sparse as they
+    are.
     """
     width = np.maximum(np.abs(design).max(axis=0, initial=0.0), 1e-300)
     nonzero = (design != 0.0).astype(np.float64)

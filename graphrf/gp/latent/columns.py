@@ -16,7 +16,9 @@ _NUMBERS = (int, float, Decimal, Fraction, np.number, np.bool_)
 
 
 def as_pandas_frame(frame: Any) -> Any:
-    """A data frame of pandas, from one of pandas or of a library that narwhals knows, such as polars."""
+    """A data frame of pandas, from one of pandas or of a library that narwhals knows, such as
+    polars.
+    """
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
         return frame
     try:
@@ -26,18 +28,24 @@ def as_pandas_frame(frame: Any) -> Any:
     try:
         return narwhals.from_native(frame, eager_only=True).to_pandas()
     except TypeError:
-        raise checks.type_error("frame", f"must be a data frame, got {checks.describe(frame)}") from None
+        raise checks.type_error(
+            "frame", f"must be a data frame, got {checks.describe(frame)}"
+        ) from None
 
 
 def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
-    """ValueError for columns that the frame lacks or has twice, or that lack values; `reader` reads them."""
+    """ValueError for columns that the frame lacks or has twice, or that lack values; `reader` reads
+    them.
+    """
     known = [str(each) for each in frame.columns]
     for name in sorted(names):
         if name not in frame.columns:
             near = checks.did_you_mean(name, known)
             shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
             raise checks.value_error(
-                "frame", f"has no column {name!r}, which {reader} reads; it has {shown}{near and '; '}{near}"
+                "frame",
+                f"has no column {name!r}, which {reader} reads; it has "
+                f"{shown}{near and '; '}{near}",
             )
         column = frame[name]
         if hasattr(column, "columns"):
@@ -51,8 +59,8 @@ def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
             raise checks.value_error(
                 name,
                 f"has no value in {lacking.size} of {len(frame)} rows, the first of them "
-                f"{row(frame, lacking[0])}: leave these out, frame[frame[{name!r}].notna()], and predict them "
-                "after the fit",
+                f"{row(frame, lacking[0])}: leave these out, frame[frame[{name!r}].notna()], and "
+                "predict them after the fit",
             )
 
 
@@ -75,13 +83,15 @@ def plain(frame: Any, name: str) -> np.ndarray:
     if kind in "biuf":
         return np.asarray(column, dtype=np.float64)
     if kind == "c":
-        raise checks.type_error(name, "must hold real numbers or text for the formula, got complex numbers")
+        raise checks.type_error(
+            name, "must hold real numbers or text for the formula, got complex numbers"
+        )
     if kind in "mM" or column.dtype.name.startswith("period"):
         raise checks.type_error(
             name,
-            "must hold numbers or text for the formula, got dates or spans of time: compute numbers, such as "
-            f"(frame[{name!r}] - frame[{name!r}].min()) / pandas.Timedelta('1D'), or take Steps({name!r}, ...) "
-            "as a term",
+            "must hold numbers or text for the formula, got dates or spans of time: compute "
+            f"numbers, such as (frame[{name!r}] - frame[{name!r}].min()) / pandas.Timedelta('1D'), "
+            f"or take Steps({name!r}, ...) as a term",
         )
     values = np.empty(len(column), dtype=object)
     values[:] = column.tolist()
@@ -95,8 +105,8 @@ def plain(frame: Any, name: str) -> np.ndarray:
         other = np.flatnonzero(~text)[0]
         raise checks.type_error(
             name,
-            f"must hold numbers or text for the formula, got {checks.describe(values[other])} in row "
-            f"{row(frame, other)}" + (" and text in others" if text.any() else ""),
+            f"must hold numbers or text for the formula, got {checks.describe(values[other])} in "
+            f"row {row(frame, other)}" + (" and text in others" if text.any() else ""),
         )
     return values
 
@@ -106,7 +116,9 @@ def numbers(frame: Any, name: str) -> np.ndarray:
     values = plain(frame, name)
     if values.dtype == object:
         raise checks.type_error(
-            name, f"must hold numbers where the formula computes with it, got {checks.describe(values[0])}"
+            name,
+            "must hold numbers where the formula computes with it, got "
+            f"{checks.describe(values[0])}",
         )
     return values
 
@@ -117,13 +129,15 @@ def require_finite(frame: Any, text: str, values: np.ndarray) -> np.ndarray:
     if lost.size:
         raise checks.value_error(
             "frame",
-            f"gives {text!r} of the formula no finite value in {lost.size} of {len(frame)} rows, the first "
-            f"{row(frame, lost[0])}: leave these rows out, or compute another column",
+            f"gives {text!r} of the formula no finite value in {lost.size} of {len(frame)} rows, "
+            f"the first {row(frame, lost[0])}: leave these rows out, or compute another column",
         )
     return values
 
 
-def codes(frame: Any, text: str, values: np.ndarray, levels: list[Hashable], column: str | None) -> np.ndarray:
+def codes(
+    frame: Any, text: str, values: np.ndarray, levels: list[Hashable], column: str | None
+) -> np.ndarray:
     """The position of each row's label among levels; ValueError for labels that are none of them.
 
     The labels are those of a column, or values of the expression `text`.
@@ -137,7 +151,7 @@ def codes(frame: Any, text: str, values: np.ndarray, levels: list[Hashable], col
         hint = f"; as a term, Groups({column!r}) or Steps({column!r}, ...), it may have new levels"
         raise checks.value_error(
             "frame",
-            f"has {plain_label(label)!r} in {column or text!r}, row {row(frame, unknown[0])}, which the fit has "
-            f"not seen: it knows {shown}{hint if column else ''}",
+            f"has {plain_label(label)!r} in {column or text!r}, row {row(frame, unknown[0])}, "
+            f"which the fit has not seen: it knows {shown}{hint if column else ''}",
         )
     return found

@@ -35,10 +35,14 @@ class Data:
             median, factor = self.likelihood.priors.get(name, PRIOR)
             low, high = (end * unit for end in self.likelihood.ranges.get(name, RANGE))
             prior = median * unit, factor
-            result.append(Parameter(name, "positive", prior[0], low, high, prior, ("likelihood", name)))
+            result.append(
+                Parameter(name, "positive", prior[0], low, high, prior, ("likelihood", name))
+            )
         return tuple(result)
 
     def known(self, coordinates: np.ndarray) -> Likelihood:
         """The likelihood at coordinates of its unknown parameters."""
-        values = {each.name: each.value(x) for each, x in zip(self.parameters(), coordinates, strict=True)}
+        values = {
+            each.name: each.value(x) for each, x in zip(self.parameters(), coordinates, strict=True)
+        }
         return self.likelihood.replace(**values) if values else self.likelihood

@@ -22,7 +22,9 @@ _CONSTANT = 1e-8
 
 
 class Factor(NamedTuple):
-    """A part of a formula that gives columns: numbers, or levels with a row of `coding` for each."""
+    """A part of a formula that gives columns: numbers, or levels with a row of `coding`
+    for each.
+    """
 
     text: str
     expression: Expression
@@ -72,9 +74,15 @@ class Design(NamedTuple):
 
     @classmethod
     def of(
-        cls, factors: Sequence[Factor], products: Sequence[Product], names: Sequence[str], frame: Any
+        cls,
+        factors: Sequence[Factor],
+        products: Sequence[Product],
+        names: Sequence[str],
+        frame: Any,
     ) -> Design:
-        """The design for a data frame; ValueError if one of its columns is a combination of others."""
+        """The design for a data frame; ValueError if one of its columns is a
+        combination of others.
+        """
         made = cls(np.zeros((len(frame), 0)), tuple(names), tuple(factors), tuple(products))
         matrix = made.rows(frame)
         if names:
@@ -129,7 +137,8 @@ class Design(NamedTuple):
         """The design that a file has, with its matrix; an error for any other record."""
         factors = tuple(_factor(each) for each in record["factors"])
         products = tuple(
-            Product(_keys(keys, len(factors)), checks.number("scale", s)) for keys, s in record["products"]
+            Product(_keys(keys, len(factors)), checks.number("scale", s))
+            for keys, s in record["products"]
         )
         names = tuple(record["names"])
         if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
@@ -141,7 +150,10 @@ class Design(NamedTuple):
 
 def _keys(keys: Any, n_factors: int) -> tuple[tuple[int, bool], ...]:
     return tuple(
-        (checks.integer("factor", place, low=0, high=n_factors - 1), checks.flag("reduced", reduced))
+        (
+            checks.integer("factor", place, low=0, high=n_factors - 1),
+            checks.flag("reduced", reduced),
+        )
         for place, reduced in keys
     )
 
@@ -154,7 +166,9 @@ def _factor(record: Mapping[str, Any]) -> Factor:
         raise ValueError("its factors have levels without a coding")
     made = None
     if coding is not None and levels is not None:
-        full, reduced = (np.array(part, dtype=np.float64).reshape(len(levels), -1) for part in coding)
+        full, reduced = (
+            np.array(part, dtype=np.float64).reshape(len(levels), -1) for part in coding
+        )
         made = real("coding", full, 2), real("coding", reduced, 2)
         if len(set(levels)) != len(levels):
             raise ValueError("its factors have levels that repeat")
@@ -167,7 +181,10 @@ def require_rank(matrix: np.ndarray, names: tuple[str, ...]) -> None:
     scaled /= np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     _, values, vectors = np.linalg.svd(scaled, full_matrices=False)
     if matrix.shape[0] < matrix.shape[1] or values[-1] < _RANK * values[0]:
-        involved = [name for name, entry in zip(names, vectors[-1], strict=True) if abs(entry) > 1e-3]
+        involved = [
+            name for name, entry in zip(names, vectors[-1], strict=True) if abs(entry) > 1e-3
+        ]
         raise checks.value_error(
-            "formula", f"has fixed effects of which one is a combination of the others: {', '.join(involved)}"
+            "formula",
+            f"has fixed effects of which one is a combination of the others: {', '.join(involved)}",
         )

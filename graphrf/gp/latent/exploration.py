@@ -1,8 +1,10 @@
-"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around it.
+"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around
+it.
 
-Points along a sequence that fills the space evenly have importance weights, and a few of them, by systematic
-resampling, represent the posterior. Where groups have few binary observations each, Laplace's evidence makes their
-deviations too small; that of expectation propagation, at some points and interpolated, corrects the weights.
+Points along a sequence that fills the space evenly have importance weights, and a few of them, by
+systematic resampling, represent the posterior. Where groups have few binary observations each,
+Laplace's evidence makes their deviations too small; that of expectation propagation, at some points
+and interpolated, corrects the weights.
 
 Sources: Rue, Martino and Chopin 2009, Sec. 3 and 6.5; Owen and Zhou 2000.
 """
@@ -30,27 +32,37 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import Parameter
 
-# Sampled points and those that represent them, at least and at most; seconds for their evaluation; and the factor
-# of the deviations of their distribution.
+# Sampled points and those that represent them, at least and at most; seconds for their evaluation;
+# and the factor of the deviations of their distribution.
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
-# The squared length of the step that remains, in deviations of the posterior, at the end of a search.
+# The squared length of the step that remains, in deviations of the posterior, at the end of a
+# search.
 _SETTLED = 0.02
 # The step of differences of gradients, in coordinates.
 _STEP = 0.02
 # The largest deviation of a coordinate around the mode.
 _WIDEST = 3.0
 _IMPOSSIBLE = 1e25
-# Prior variances of corrections of the evidence: of the constant, the linear and the quadratic coefficients, and
-# the remainder; the variance of the differences that these interpolate; the logarithm of the smallest weight of a
-# vector at which the first are taken; and how far beyond the outermost of them corrections change.
+# Prior variances of corrections of the evidence: of the constant, the linear and the quadratic
+# coefficients, and the remainder; the variance of the differences that these interpolate; the
+# logarithm of the smallest weight of a vector at which the first are taken; and how far beyond the
+# outermost of them corrections change.
 _VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 
 class JointApproximation(Protocol):
-    """An approximation of the posterior for known hyperparameters: the module `laplace` or `moments`."""
+    """An approximation of the posterior for known hyperparameters: the module `laplace` or
+    `moments`.
+    """
 
     def approximation(
-        self, joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: Any = None, /
+        self,
+        joint: Joint,
+        data: Data,
+        likelihood: Likelihood,
+        vector: np.ndarray,
+        before: Any = None,
+        /,
     ) -> Any: ...
 
     def gradient(
@@ -61,14 +73,16 @@ class JointApproximation(Protocol):
 
 
 class Search:
-    """Evidence times prior as a function of all coordinates: those of terms, then of the likelihood."""
+    """Evidence times prior as a function of all coordinates: those of terms, then of the
+    likelihood.
+    """
 
     def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
         self.joint, self.data, self.step = joint, data, step
         self.parameters: tuple[Parameter, ...] = (*joint.parameters, *data.parameters())
         self.flat = flat
-        # Laplace's approximation is the quicker one; its weights are no precisions where densities are not
-        # log-concave.
+        # Laplace's approximation is the quicker one; its weights are no precisions where densities
+        # are not log-concave.
         self.by: JointApproximation = laplace if data.likelihood.log_concave else moments
         # Laplace's approximation of normal noise is exact.
         self.exact = isinstance(data.likelihood, NormalNoise)
@@ -120,7 +134,9 @@ class Search:
         """Log prior density of the coordinates, and its gradient."""
         if self.flat:
             return 0.0, np.zeros(vector.size)
-        terms = [parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)]
+        terms = [
+            parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)
+        ]
         return sum(value for value, _ in terms), np.array([slope for _, slope in terms])
 
     def log_posterior(self, vector: np.ndarray) -> float:
@@ -140,7 +156,11 @@ class Search:
             return _IMPOSSIBLE, np.zeros(vector.size)
         prior, prior_slope = self.log_prior(vector)
         value = -at.log_evidence - prior
-        return (value, -slope - prior_slope) if math.isfinite(value) else (_IMPOSSIBLE, np.zeros(vector.size))
+        return (
+            (value, -slope - prior_slope)
+            if math.isfinite(value)
+            else (_IMPOSSIBLE, np.zeros(vector.size))
+        )
 
     def warn_of_bounds(self, vector: np.ndarray) -> None:
         """Warn of hyperparameters at the ends of the search."""
@@ -148,8 +168,9 @@ class Search:
             if min(x - low, high - x) < 1e-6:
                 end = "smallest" if x - low < high - x else "largest"
                 warn(
-                    f"training ended with the {end} {each.name} that is searched, {each.value(x):.3g}: the "
-                    "observations do not determine it; state a prior, or leave out the term"
+                    f"training ended with the {end} {each.name} that is searched, "
+                    f"{each.value(x):.3g}: the observations do not determine it; state a prior, or "
+                    "leave out the term"
                 )
 
 
@@ -161,7 +182,9 @@ class Sample(NamedTuple):
 
 
 class SearchMaximum(NamedTuple):
-    """The end of a search; `converged` if the remaining step is small in deviations of the posterior."""
+    """The end of a search; `converged` if the remaining step is small in deviations of the
+    posterior.
+    """
 
     vector: np.ndarray
     value: float
@@ -183,25 +206,31 @@ def _refusal(search: Search) -> str:
     """The reason that no hyperparameters that were tried have an approximation."""
     joint, n = search.joint, len(search.joint.parameters)
     try:
-        joint.posterior(joint.prior(search.start[:n]), np.full(joint.a.shape[0], search.data.unit**-2))
+        joint.posterior(
+            joint.prior(search.start[:n]), np.full(joint.a.shape[0], search.data.unit**-2)
+        )
     except np.linalg.LinAlgError:
         return (
-            "the posterior cannot be approximated: the precision of all variables cannot be factored. Is a term "
-            "given twice, or is a fixed effect constant on the levels of a term that does not sum to zero?"
+            "the posterior cannot be approximated: the precision of all variables cannot be "
+            "factored. Is a term given twice, or is a fixed effect constant on the levels of a "
+            "term that does not sum to zero?"
         )
     y, name = search.data.y, type(search.data.likelihood).__name__
     return (
-        f"the posterior cannot be approximated under the likelihood {name}: numbers leave the range of float64 "
-        f"for all hyperparameters that were tried. The observations go from {y.min():.3g} to {y.max():.3g}: use "
-        "units in which they are nearer to 1, state priors, or take another likelihood"
+        f"the posterior cannot be approximated under the likelihood {name}: numbers leave the "
+        "range of float64 for all hyperparameters that were tried. The observations go from "
+        f"{y.min():.3g} to {y.max():.3g}: use units in which they are nearer to 1, state priors, "
+        "or take another likelihood"
     )
 
 
-def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray) -> SearchMaximum:
+def _maximum(
+    negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray
+) -> SearchMaximum:
     """The maximum of a function, from its negative with the gradient, within a box.
 
-    The function is divided by the norm of its gradient at the start: else the first step is as long as the
-    gradient, and may end where no factorisation succeeds.
+    The function is divided by the norm of its gradient at the start: else the first step is as long
+    as the gradient, and may end where no factorisation succeeds.
     """
     unit = max(1.0, float(np.linalg.norm(negative(start)[1])))
 
@@ -210,9 +239,13 @@ def _maximum(negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.n
         return value / unit, slope / unit
 
     result = optimize.minimize(
-        scaled, start, jac=True, method="L-BFGS-B", bounds=box,
+        scaled,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=box,
         options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4 / unit},
-    )  # fmt: skip
+    )
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0
     slope = np.where(free, result.jac, 0.0)
     converged = unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
@@ -232,9 +265,11 @@ class JointMaximum(NamedTuple):
 def maximum_likelihood(
     search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray, precision: np.ndarray
 ) -> JointMaximum:
-    """The joint maximum over hyperparameters and coefficients, whose first values have deviations `scale`.
+    """The joint maximum over hyperparameters and coefficients, whose first values have deviations
+    `scale`.
 
-    Coefficients have a normal prior of this precision, shape (p, p), which is 0 for maximum likelihood.
+    Coefficients have a normal prior of this precision, shape (p, p), which is 0 for maximum
+    likelihood.
     """
     n = len(search.parameters)
 
@@ -270,10 +305,12 @@ class Exploration(NamedTuple):
 
 
 class _Correction:
-    """The log evidence of expectation propagation less Laplace's, as a smooth function of the coordinates.
+    """The log evidence of expectation propagation less Laplace's, as a smooth function of the
+    coordinates.
 
-    The differences at some vectors are interpolated by a quadratic and a smooth remainder with normal priors, in
-    standardised coordinates that stop little beyond the outermost of these vectors.
+    The differences at some vectors are interpolated by a quadratic and a smooth remainder with
+    normal priors, in standardised coordinates that stop little beyond the outermost of these
+    vectors.
     """
 
     def __init__(self, vectors: np.ndarray, differences: np.ndarray) -> None:
@@ -291,12 +328,16 @@ class _Correction:
 
     def more(self, vectors: np.ndarray, differences: np.ndarray) -> _Correction:
         """The correction with further differences."""
-        return _Correction(np.vstack([self._vectors, vectors]), np.concatenate([self._differences, differences]))
+        return _Correction(
+            np.vstack([self._vectors, vectors]), np.concatenate([self._differences, differences])
+        )
 
     def _covariance(self, vectors: np.ndarray) -> np.ndarray:
         own = self._vectors
         unit = np.maximum(own.std(axis=0), 1e-12)
-        inside = np.clip(vectors, own.min(axis=0) - _BEYOND * unit, own.max(axis=0) + _BEYOND * unit)
+        inside = np.clip(
+            vectors, own.min(axis=0) - _BEYOND * unit, own.max(axis=0) + _BEYOND * unit
+        )
         u, v = ((each - own.mean(axis=0)) / unit for each in (inside, own))
         away = np.square(u[:, None] - v).sum(axis=2)
         parts = np.ones(away.shape), u @ v.T, np.square(u) @ np.square(v).T, np.exp(-0.125 * away)
@@ -306,9 +347,10 @@ class _Correction:
 def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     """The posterior of hyperparameters by a weighted sample, and points that represent it.
 
-    Half of the sample is drawn around the mode with its curvature, the other half from a normal distribution
-    fitted to the first; both are weighted by the density of their mixture. Laplace's evidence is corrected to that
-    of expectation propagation, taken at some vectors of the first half and at the points.
+    Half of the sample is drawn around the mode with its curvature, the other half from a normal
+    distribution fitted to the first; both are weighted by the density of their mixture. Laplace's
+    evidence is corrected to that of expectation propagation, taken at some vectors of the first
+    half and at the points.
     """
     p = top.vector.size
     if not p:
@@ -350,14 +392,16 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(
-            f"the posterior of {p} hyperparameters is far from normal around its mode, and {effective:.1f} of "
-            f"{weights.size} points carry nearly all of it: intervals may be too narrow; state priors, or leave "
-            "out terms on which the data have little information"
+            f"the posterior of {p} hyperparameters is far from normal around its mode, and "
+            f"{effective:.1f} of {weights.size} points carry nearly all of it: intervals may be "
+            "too narrow; state priors, or leave out terms on which the data have little information"
         )
     return Exploration(
-        points, np.exp(log_probabilities - logsumexp(log_probabilities)), Sample(vectors, weights),
+        points,
+        np.exp(log_probabilities - logsumexp(log_probabilities)),
+        Sample(vectors, weights),
         float(logsumexp(log_weights)) - math.log(log_weights.size),
-    )  # fmt: skip
+    )
 
 
 def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
@@ -369,12 +413,16 @@ def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
 
 
 def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
-    """The posterior of all variables at a vector, by expectation propagation where that is an approximation."""
+    """The posterior of all variables at a vector, by expectation propagation where that is an
+    approximation.
+    """
     sites = search.at(vector).sites(search.joint)
     if not search.exact:
         try:
             return conditioned(search.joint, search.data, vector, sites, rounds=True)
-        except np.linalg.LinAlgError:  # its rounds left the range of numbers: the first sites remain
+        except (
+            np.linalg.LinAlgError
+        ):  # its rounds left the range of numbers: the first sites remain
             own = conditioned(search.joint, search.data, vector, sites, rounds=False)
             return own._replace(settled=False)
     return conditioned(search.joint, search.data, vector, sites, rounds=False)
@@ -395,7 +443,12 @@ def _sizes(search: Search) -> tuple[int, int]:
 def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     """The log posterior density at each vector; -inf outside of the box."""
     inside = (vectors == np.clip(vectors, *search.box.T)).all(axis=1)
-    return np.array([search.log_posterior(v) if ok else -math.inf for v, ok in zip(vectors, inside, strict=True)])
+    return np.array(
+        [
+            search.log_posterior(v) if ok else -math.inf
+            for v, ok in zip(vectors, inside, strict=True)
+        ]
+    )
 
 
 def _root(search: Search, top: SearchMaximum) -> np.ndarray:
@@ -405,7 +458,9 @@ def _root(search: Search, top: SearchMaximum) -> np.ndarray:
     for k in range(p):
         ahead, behind = top.vector.copy(), top.vector.copy()
         ahead[k], behind[k] = min(ahead[k] + _STEP, box[k, 1]), max(behind[k] - _STEP, box[k, 0])
-        hessian[k] = (search.negative(ahead)[1] - search.negative(behind)[1]) / (ahead[k] - behind[k])
+        hessian[k] = (search.negative(ahead)[1] - search.negative(behind)[1]) / (
+            ahead[k] - behind[k]
+        )
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
     covariance = (vectors / np.maximum(values, _WIDEST**-2)) @ vectors.T
     return np.linalg.cholesky(0.5 * (covariance + covariance.T))

@@ -1,8 +1,10 @@
-"""Expressions of a formula as data: columns, numbers, a list of functions, and piecewise polynomials.
+"""Expressions of a formula as data: columns, numbers, a list of functions, and piecewise
+polynomials.
 
-An expression is read from the syntax tree of its text and is evaluated by looking functions up in a table, so that
-neither a formula nor a file can run code. Transforms that are fitted to the data, such as splines and scaling, are
-piecewise polynomials of one variable, whatever library made them, and are kept as breaks and coefficients.
+An expression is read from the syntax tree of its text and is evaluated by looking functions up in a
+table, so that neither a formula nor a file can run code. Transforms that are fitted to the data,
+such as splines and scaling, are piecewise polynomials of one variable, whatever library made them,
+and are kept as breaks and coefficients.
 """
 
 from __future__ import annotations
@@ -19,20 +21,66 @@ from graphrf._base import checks
 from graphrf.gp.files.objects import real
 
 _OPERATORS: Mapping[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
-    ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.USub: "negative", ast.UAdd: "positive",
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal",
-    ast.Eq: "equal", ast.NotEq: "not_equal",
-}  # fmt: skip
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.USub: "negative",
+    ast.UAdd: "positive",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
 NAMED = (
-    *("log", "log2", "log10", "log1p", "exp", "exp2", "expm1", "sqrt", "cbrt", "square", "abs", "sign"),
-    *("sin", "cos", "tan", "tanh", "arcsin", "arccos", "arctan", "floor", "ceil", "minimum", "maximum"),
+    *(
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "exp",
+        "exp2",
+        "expm1",
+        "sqrt",
+        "cbrt",
+        "square",
+        "abs",
+        "sign",
+    ),
+    *(
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "floor",
+        "ceil",
+        "minimum",
+        "maximum",
+    ),
 )
-_FUNCTIONS: Mapping[str, np.ufunc] = {name: getattr(np, name) for name in (*NAMED, *_OPERATORS.values())}
-# Transforms of formulaic that are fitted, and the degree of their pieces; None is that of the arguments.
+_FUNCTIONS: Mapping[str, np.ufunc] = {
+    name: getattr(np, name) for name in (*NAMED, *_OPERATORS.values())
+}
+# Transforms of formulaic that are fitted, and the degree of their pieces; None is that of the
+# arguments.
 FITTED: Mapping[str, int | None] = {
-    "center": 1, "scale": 1, "standardize": 1, "poly": None, "bs": None, "cr": 3, "cs": 3, "cc": 3
-}  # fmt: skip
+    "center": 1,
+    "scale": 1,
+    "standardize": 1,
+    "poly": None,
+    "bs": None,
+    "cr": 3,
+    "cs": 3,
+    "cc": 3,
+}
 # Values of a spline outside of its breaks.
 _EXTRAPOLATIONS = ("extend", "clip", "zero", "raise", "na", "periodic")
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -49,11 +97,16 @@ class Pieces(NamedTuple):
 
     @classmethod
     def of(
-        cls, function: Callable[[np.ndarray], np.ndarray], breaks: np.ndarray, degree: int, outside: str
+        cls,
+        function: Callable[[np.ndarray], np.ndarray],
+        breaks: np.ndarray,
+        degree: int,
+        outside: str,
     ) -> Pieces:
         """The pieces of a function that is a polynomial of this degree between breaks.
 
-        Where it is extended, each end has one more piece, since natural splines are straight lines there.
+        Where it is extended, each end has one more piece, since natural splines are straight lines
+        there.
         """
         if outside == "extend":
             width = breaks[-1] - breaks[0]
@@ -73,8 +126,8 @@ class Pieces(NamedTuple):
         beyond = (x < low) | (x > high)
         if self.outside == "raise" and beyond.any():
             raise ValueError(
-                f"has {np.count_nonzero(beyond)} values outside of [{low:g}, {high:g}], the range of the fit: "
-                "pass extrapolation='extend' or 'clip' to the spline"
+                f"has {np.count_nonzero(beyond)} values outside of [{low:g}, {high:g}], the range "
+                "of the fit: pass extrapolation='extend' or 'clip' to the spline"
             )
         extrapolate: Any = "periodic" if self.outside == "periodic" else True
         inner = x if self.outside in ("extend", "periodic") else np.clip(x, low, high)
@@ -155,7 +208,9 @@ def _decoded_pieces(breaks: Any, coefficients: Any, outside: Any) -> Pieces:
 
 
 def parsed(text: str, column: Callable[[str], np.ndarray]) -> Expression:
-    """The expression of a text, whose fitted transforms are fitted to the numbers of each column."""
+    """The expression of a text, whose fitted transforms are fitted to the numbers of
+    each column.
+    """
     names: dict[str, str] = {}
 
     def alias(match: re.Match[str]) -> str:
@@ -165,7 +220,8 @@ def parsed(text: str, column: Callable[[str], np.ndarray]) -> Expression:
         node = ast.parse(_QUOTED.sub(alias, text).strip(), mode="eval").body
     except SyntaxError:
         raise checks.value_error(
-            "formula", f"has {text!r}, which cannot be read: write columns whose names are no words as `x.1`"
+            "formula",
+            f"has {text!r}, which cannot be read: write columns whose names are no words as `x.1`",
         ) from None
     return _of_node(node, text, {other: name for name, other in names.items()}, column)
 
@@ -187,7 +243,9 @@ def _of_node(
         return Expression("function", _OPERATORS[operator], tuple(map(inner, operands)))
     if isinstance(node, ast.Call):
         name = called(node)
-        if (name == "I" and len(node.args) == 1) or (name == "C" and node.args):  # categories of an expression
+        if (name == "I" and len(node.args) == 1) or (
+            name == "C" and node.args
+        ):  # categories of an expression
             return inner(node.args[0])
         if name in NAMED and len(node.args) == _FUNCTIONS[name].nin and not node.keywords:
             return Expression("function", name, tuple(map(inner, node.args)))
@@ -195,13 +253,16 @@ def _of_node(
             return _fitted(name, inner(node.args[0]), node, text, column)
     raise checks.value_error(
         "formula",
-        f"has {text!r}: an expression is made of columns, numbers, + - * / **, comparisons, I(...), "
-        f"{', '.join(NAMED[:8])}, ..., and {', '.join(FITTED)}; compute others as a column of the frame",
+        f"has {text!r}: an expression is made of columns, numbers, + - * / **, comparisons, "
+        f"I(...), {', '.join(NAMED[:8])}, ..., and {', '.join(FITTED)}; compute others as a column "
+        "of the frame",
     )
 
 
 def _operation(node: ast.AST) -> tuple[type[ast.AST], list[ast.AST]]:
-    """The operator of a node, which is none of `_OPERATORS` where there is none, and its operands."""
+    """The operator of a node, which is none of `_OPERATORS` where there is none, and
+    its operands.
+    """
     if isinstance(node, ast.BinOp):
         return type(node.op), [node.left, node.right]
     if isinstance(node, ast.UnaryOp):
@@ -228,12 +289,18 @@ def _fitted(
         settings = [ast.literal_eval(each) for each in node.args[1:]]
         named = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
     except ValueError:
-        raise checks.value_error("formula", f"has {text!r}, whose settings must be numbers or text") from None
+        raise checks.value_error(
+            "formula", f"has {text!r}, whose settings must be numbers or text"
+        ) from None
     if len(settings) > 1:
-        raise checks.value_error("formula", f"has {text!r}: name its settings, as in bs(x, df=4, degree=3)")
+        raise checks.value_error(
+            "formula", f"has {text!r}: name its settings, as in bs(x, df=4, degree=3)"
+        )
     x = np.asarray(argument(column), dtype=np.float64)
     if x.ndim != 1 or not np.isfinite(x).all():
-        raise checks.value_error("formula", f"has {text!r}, whose argument must be one column of finite numbers")
+        raise checks.value_error(
+            "formula", f"has {text!r}, whose argument must be one column of finite numbers"
+        )
     state: dict[str, Any] = {}
 
     def transform(values: np.ndarray) -> np.ndarray:
@@ -250,7 +317,9 @@ def _fitted(
     breaks = np.unique(np.array(state.get("knots", (x.min(), x.max())), dtype=np.float64))
     if breaks.size < 2:
         raise checks.value_error("formula", f"has {text!r} of a column that is constant")
-    pieces = Pieces.of(transform, breaks, max(_degree(name, settings, named), 1), _outside(name, named))
+    pieces = Pieces.of(
+        transform, breaks, max(_degree(name, settings, named), 1), _outside(name, named)
+    )
     return Expression("pieces", pieces, (argument,))
 
 
@@ -261,7 +330,9 @@ def _degree(name: str, settings: list[Any], named: Mapping[str, Any]) -> int:
         return fixed
     if name == "bs":
         return checks.integer("degree", named.get("degree", 3), low=0, high=_DEGREE)
-    return checks.integer("degree", settings[0] if settings else named.get("degree", 1), low=1, high=_DEGREE)
+    return checks.integer(
+        "degree", settings[0] if settings else named.get("degree", 1), low=1, high=_DEGREE
+    )
 
 
 def _outside(name: str, named: Mapping[str, Any]) -> str:

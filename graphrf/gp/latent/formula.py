@@ -28,12 +28,16 @@ class Formula(NamedTuple):
         require_columns(frame, self.response.columns, "the formula")
         values = self.response(lambda name: numbers(frame, name))
         if np.ndim(values) > 1:
-            raise checks.value_error("formula", f"must have one response, got {np.shape(values)[1]} columns")
+            raise checks.value_error(
+                "formula", f"must have one response, got {np.shape(values)[1]} columns"
+            )
         return require_finite(frame, "the response", np.broadcast_to(values, (len(frame),)))
 
 
 def read(formula: str, frame: Any) -> Formula:
-    """The response and the fixed effects of "y ~ ..." for a data frame, in the order of its rows."""
+    """The response and the fixed effects of "y ~ ..." for a data frame, in the order of
+    its rows.
+    """
     try:
         import formulaic
     except ModuleNotFoundError as error:
@@ -44,13 +48,19 @@ def read(formula: str, frame: Any) -> Formula:
     try:
         whole = formulaic.Formula(text)
     except (formulaic.errors.FormulaicError, SyntaxError) as error:
-        raise checks.value_error("formula", f"has {text!r}, which cannot be read: {_reason(error)}") from None
+        raise checks.value_error(
+            "formula", f"has {text!r}, which cannot be read: {_reason(error)}"
+        ) from None
     terms = list(whole.lhs)
     if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(whole, "rhs"):
-        raise checks.value_error("formula", f"must have one response, got {text.split('~')[0].strip()!r}")
+        raise checks.value_error(
+            "formula", f"must have one response, got {text.split('~')[0].strip()!r}"
+        )
     response = _expression(terms[0].factors[0], frame)
     if response is None:
-        raise checks.value_error("formula", f"must have a column as response, got {terms[0].factors[0].expr!r}")
+        raise checks.value_error(
+            "formula", f"must have a column as response, got {terms[0].factors[0].expr!r}"
+        )
     made = Formula(response, _design(whole.rhs, frame))
     made.observed(frame)
     return made
@@ -65,11 +75,15 @@ def _design(effects: Any, frame: Any) -> Design:
             factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
     made = _of_formulaic(effects, factors, frame)
     state = made.model_spec.encoder_state
-    known = [_with_levels(each, *state[text]) if text in state else each for text, each in factors.items()]
+    known = [
+        _with_levels(each, *state[text]) if text in state else each
+        for text, each in factors.items()
+    ]
     place = {text: number for number, text in enumerate(factors)}
     products = [
         Product(
-            tuple((place[each.factor.expr], bool(each.reduced)) for each in scoped.factors), float(scoped.scale)
+            tuple((place[each.factor.expr], bool(each.reduced)) for each in scoped.factors),
+            float(scoped.scale),
         )
         for _, scopes, _ in made.model_spec.structure
         for scoped in scopes
@@ -95,7 +109,9 @@ def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> An
         table = pandas.DataFrame(data, index=range(len(frame)))
         return formulaic.model_matrix(effects, table, na_action="raise", context=functions)
     except formulaic.errors.FormulaicError as error:
-        raise checks.value_error("formula", f"{effects!r} cannot be read: {_reason(error)}") from error
+        raise checks.value_error(
+            "formula", f"{effects!r} cannot be read: {_reason(error)}"
+        ) from error
 
 
 def _expression(factor: Any, frame: Any) -> Expression | None:
@@ -111,7 +127,8 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
     if kind == "lookup":
         require_columns(frame, [factor.expr], "the formula")
         result = Expression(
-            "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column", factor.expr
+            "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column",
+            factor.expr,
         )
     else:
         result = parsed(factor.expr, column)
@@ -120,7 +137,9 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
 
 
 def _checked(factor: Factor, frame: Any) -> Factor:
-    """A factor whose values are finite numbers, or labels; text that reads as numbers is warned of."""
+    """A factor whose values are finite numbers, or labels; text that reads as numbers
+    is warned of.
+    """
     values = plain(frame, factor.expression.value) if factor.expression.kind == "column" else None
     if values is None or values.dtype != object:
         factor.columns(frame, False)
@@ -131,9 +150,9 @@ def _checked(factor: Factor, frame: Any) -> Factor:
             return factor
         column = f"frame[{factor.text!r}]"
         warn(
-            f"the column {factor.text!r} holds text that reads as numbers, and is taken for categories: for "
-            f"numbers, set {column} = pandas.to_numeric({column}.str.replace(',', '.')); for categories, "
-            f"{column} = {column}.astype('category')"
+            f"the column {factor.text!r} holds text that reads as numbers, and is taken for "
+            f"categories: for numbers, set {column} = pandas.to_numeric({column}.str.replace(',', "
+            f"'.')); for categories, {column} = {column}.astype('category')"
         )
     return factor
 
@@ -145,7 +164,9 @@ def _for_formulaic(frame: Any, name: str) -> Any:
         empty = column.cat.categories.delete(np.unique(column.cat.codes))
         if len(empty):
             raise checks.value_error(
-                name, f"has the category {empty[0]!r} in no row: frame[{name!r}].cat.remove_unused_categories()"
+                name,
+                f"has the category {empty[0]!r} in no row: "
+                f"frame[{name!r}].cat.remove_unused_categories()",
             )
         return column.array
     values = plain(frame, name)
@@ -153,7 +174,9 @@ def _for_formulaic(frame: Any, name: str) -> Any:
         return values
     if getattr(column.dtype, "kind", "O") in "iub":
         return np.asarray(column)
-    whole = column.dtype == object and all(isinstance(each, int | np.integer) for each in column.tolist())
+    whole = column.dtype == object and all(
+        isinstance(each, int | np.integer) for each in column.tolist()
+    )
     return values.astype(np.int64) if whole else values
 
 
@@ -161,7 +184,9 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
     """A factor of categories with the levels that formulaic found, and their coding."""
     if kind.value != "categorical":
         return factor
-    levels = [level.item() if isinstance(level, np.generic) else level for level in state["categories"]]
+    levels = [
+        level.item() if isinstance(level, np.generic) else level for level in state["categories"]
+    ]
     contrasts = state["contrasts"].contrasts
     full, reduced = (
         np.asarray(contrasts.get_coding_matrix(levels, reduced, sparse=False), dtype=np.float64)
@@ -171,7 +196,9 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
 
 
 def for_rows(frame: Any, name: str, values: Any) -> Any:
-    """Numbers for each row of a data frame: those of a named column, or values aligned by their labels."""
+    """Numbers for each row of a data frame: those of a named column, or values aligned by their
+    labels.
+    """
     if not isinstance(values, str):
         return Rows(len(frame), frame.index, False, list).numbers(name, values)
     if values not in frame.columns:

@@ -1,6 +1,8 @@
-r"""Laplace's approximation: the posterior mode of all variables, the evidence there, and its exact gradient.
+r"""Laplace's approximation: the posterior mode of all variables, the evidence there, and its exact
+gradient.
 
-With eta = A z + offset, W = -d^2 log p(y | eta) and P = Q + A^T W A on the subspace of the constraints,
+With eta = A z + offset, W = -d^2 log p(y | eta) and P = Q + A^T W A on the subspace of the
+constraints,
 
 .. math:: \log Z = \log p(y \mid \hat\eta)
           - \tfrac12 \big( \hat z^\top Q \hat z - \log |Q| + \log |P| \big) .
@@ -9,8 +11,8 @@ The mode is stationary, so that the gradient has the direct part and, as W moves
 
 .. math:: -\tfrac12 \sum_i v_i \, dW_i, \quad v_i = (A P^{-1} A^\top)_{ii}.
 
-Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 5.5.1; Kristensen et al. 2016,
-"TMB: Automatic Differentiation and Laplace Approximation".
+Source: Rasmussen and Williams 2006, "Gaussian Processes for Machine Learning", Sec. 5.5.1;
+Kristensen et al. 2016, "TMB: Automatic Differentiation and Laplace Approximation".
 """
 
 from __future__ import annotations
@@ -25,27 +27,28 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
-# Newton steps and halvings at most; a step that gains less than this fraction of the objective ends them, or one
-# that is so small.
+# Newton steps and halvings at most; a step that gains less than this fraction of the objective ends
+# them, or one that is so small.
 _STEPS, _HALVINGS, _GAIN, _SMALL = 60, 30, 1e-13, 1e-5
-# After a step as small as this, in units of eta, the next ones take the same factor, as weights hardly change any
-# more; it is made again where a step is not shorter than this fraction of the last one.
+# After a step as small as this, in units of eta, the next ones take the same factor, as weights
+# hardly change any more; it is made again where a step is not shorter than this fraction of the
+# last one.
 _NEAR, _SHRUNK = 0.1, 0.3
-# The smallest precision of an observation, in units of the latent function: densities that are not log-concave may
-# have none.
+# The smallest precision of an observation, in units of the latent function: densities that are not
+# log-concave may have none.
 _LEAST = 1e-8
 # The step of differences in a likelihood's parameters.
 _STEP = 1e-4
 
 
-# The distance of the points in units of the latent function. Truncation and rounding leave nine digits of the
-# second derivative, and six of the third.
+# The distance of the points in units of the latent function. Truncation and rounding leave nine
+# digits of the second derivative, and six of the third.
 _POINTS_APART = 0.02
 _AWAY = np.arange(-3.0, 4.0)
 # The weights of the three derivatives: exact for polynomials of degree 6.
-_FIRST, _SECOND, _THIRD = (np.linalg.inv(np.vander(_AWAY, increasing=True)) * factorial(np.arange(7.0))[:, None])[
-    1:4
-]
+_FIRST, _SECOND, _THIRD = (
+    np.linalg.inv(np.vander(_AWAY, increasing=True)) * factorial(np.arange(7.0))[:, None]
+)[1:4]
 
 
 class Derivatives(NamedTuple):
@@ -58,7 +61,9 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: float) -> Derivatives:
-    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) in this unit."""
+    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) in
+    this unit.
+    """
     step = _POINTS_APART * unit
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         density = likelihood.log_density(y[..., None], f[:, None] + step * _AWAY)
@@ -66,7 +71,7 @@ def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: floa
     away = density - middle[:, None]
     return Derivatives(
         middle, away @ _FIRST / step, (away @ _SECOND) / step**2, (away @ _THIRD) / step**3
-    )  # fmt: skip
+    )
 
 
 class LaplaceMode(NamedTuple):
@@ -90,9 +95,14 @@ class LaplaceMode(NamedTuple):
 
 
 def approximation(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: LaplaceMode | None = None
+    joint: Joint,
+    data: Data,
+    likelihood: Likelihood,
+    vector: np.ndarray,
+    before: LaplaceMode | None = None,
 ) -> LaplaceMode:
-    """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode `before`.
+    """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode
+    `before`.
 
     Cost: some three factorisations. LinAlgError where P cannot be factored.
     """
@@ -125,7 +135,9 @@ def approximation(
             break
         z = z + step_size * step
         gain, (value, derived) = new[0] - value, new
-        if abs(gain) <= _GAIN * (1 + abs(value)) or (step_size == 1.0 and length <= _SMALL * data.unit):
+        if abs(gain) <= _GAIN * (1 + abs(value)) or (
+            step_size == 1.0 and length <= _SMALL * data.unit
+        ):
             break
     weights = _weights(derived, data.unit)
     factor = joint.posterior(prior, weights)
@@ -136,22 +148,35 @@ def approximation(
 def gradient(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: LaplaceMode
 ) -> np.ndarray:
-    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
+    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown
+    parameters.
+    """
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
     for each in joint.slopes(vector):
-        direct = each.log_determinant - float(z @ (each.precision @ z)) - mode.factor.trace(each.precision)
+        direct = (
+            each.log_determinant
+            - float(z @ (each.precision @ z))
+            - mode.factor.trace(each.precision)
+        )
         slopes.append(0.5 * (direct + float(pull @ (each.precision @ z))))
     eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))
         ahead, behind = (
-            derivatives(likelihood.replace(**{parameter.name: parameter.value(x + step)}), data.y, eta, data.unit)
+            derivatives(
+                likelihood.replace(**{parameter.name: parameter.value(x + step)}),
+                data.y,
+                eta,
+                data.unit,
+            )
             for step in (_STEP, -_STEP)
         )
         change = [(one - other) / (2 * _STEP) for one, other in zip(ahead, behind, strict=True)]
         slopes.append(
-            float(change[0].sum()) + 0.5 * float(variances @ change[2]) - 0.5 * float(pull @ (a.T @ change[1]))
+            float(change[0].sum())
+            + 0.5 * float(variances @ change[2])
+            - 0.5 * float(pull @ (a.T @ change[1]))
         )
     return np.array(slopes)
 

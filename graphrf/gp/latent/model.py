@@ -46,7 +46,8 @@ _QUANTILES = tuple(map(float, TABLE[2:]))
 class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
 
-    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2 Q_j^{-1}), \quad
+    .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2
+        Q_j^{-1}), \quad
               y_i \sim p(y_i \mid \eta_i, \phi)
 
     Examples
@@ -55,10 +56,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     >>> from graphrf.gp import LatentGaussianModel, Nodes, Steps
     >>> districts = grf.from_edges(range(39), range(1, 40))
     >>> rng = np.random.default_rng(0)
-    >>> frame = pd.DataFrame({"district": rng.integers(0, 40, 100), "year": rng.integers(2001, 2011, 100)})
+    >>> frame = pd.DataFrame(
+    ...     {"district": rng.integers(0, 40, 100), "year": rng.integers(2001, 2011, 100)}
+    ... )
     >>> frame["cases"] = rng.poisson(np.exp(1 + 0.05 * (frame["year"] - 2005)))
     >>> model = LatentGaussianModel(
-    ...     "cases ~ 1", [Nodes(districts, grf.ICAR(), by="district"), Steps("year", "rw1")], likelihood="poisson"
+    ...     "cases ~ 1",
+    ...     [Nodes(districts, grf.ICAR(), by="district"), Steps("year", "rw1")],
+    ...     likelihood="poisson",
     ... )
     >>> list(model.fit(frame).summary().index)
     ['Intercept', 'sd(district)', 'sd(year)']
@@ -74,11 +79,11 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     exposure, trials : str or array_like, optional
         A column, or numbers for each row: see `GraphGPRegressor.fit`.
     event : str or array_like, optional
-        A column, or numbers for each row, for likelihood="weibull": 1 at the time of the event, 0 where it is
-        right-censored. Default: all events are observed.
+        A column, or numbers for each row, for likelihood="weibull": 1 at the time of the event, 0
+        where it is right-censored. Default: all events are observed.
     hyperparameters : {"average", "mode"}
-        Average predictions over the posterior of hyperparameters, or take the joint mode of these and coefficients
-        by Laplace's approximation: maximum likelihood with `prior=None`.
+        Average predictions over the posterior of hyperparameters, or take the joint mode of these
+        and coefficients by Laplace's approximation: maximum likelihood with `prior=None`.
     coefficient_deviation : float, optional
         The standard deviation of the normal prior of each coefficient. Default: as good as flat.
     prior : "weak" or None
@@ -91,14 +96,16 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     coefficients_ : DataFrame
         Mean, sd and quantiles of the fixed effects.
     log_marginal_likelihood_ : float
-        Laplace's approximation; with "average" the integral over hyperparameters, by expectation propagation.
+        Laplace's approximation; with "average" the integral over hyperparameters, by expectation
+        propagation.
     converged_ : bool
 
     Notes
     -----
-    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The mode of the
-    hyperparameters is that of Laplace's approximation (of expectation propagation where densities are not
-    log-concave); weights, and the posterior at each of 8 to 24 points, are those of expectation propagation.
+    One sparse factor of Q + A^T W A serves modes, evidence, its exact gradient, and variances. The
+    mode of the hyperparameters is that of Laplace's approximation (of expectation propagation where
+    densities are not log-concave); weights, and the posterior at each of 8 to 24 points, are those
+    of expectation propagation.
 
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
@@ -139,17 +146,18 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         Raises
         ------
         ValueError, TypeError
-            For columns that are missing or lack values, labels that a term does not know, fixed effects that are
-            combinations of others, and observations that the likelihood cannot have.
+            For columns that are missing or lack values, labels that a term does not know, fixed
+            effects that are combinations of others, and observations that the likelihood cannot
+            have.
         FactorTooLargeError
             Before any work, if the factor of all variables would not fit into memory.
 
         Warns
         -----
         UserWarning
-            For fewer than 10 observations, values that seem to mark missing ones, and graphs most of whose nodes
-            have no edge; if the search has not converged, or ended at a bound; if the points do not cover the
-            posterior.
+            For fewer than 10 observations, values that seem to mark missing ones, and graphs most
+            of whose nodes have no edge; if the search has not converged, or ended at a bound; if
+            the points do not cover the posterior.
         """
         forget(self, ("_points",))
         self.seed_ = checks.seed(self.seed)
@@ -157,7 +165,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             self._prepare(as_pandas_frame(frame))
             self._warn_of_data()
             middle = self._effects.middle
-            centred = dataclasses.replace(self._data, offset=self._data.offset + self._effects.matrix @ middle)
+            centred = dataclasses.replace(
+                self._data, offset=self._data.offset + self._effects.matrix @ middle
+            )
             search = Search(self._joint, centred, flat=self.prior is None, step=bar.update)
             if self.hyperparameters == "mode":
                 self._take_mode(search)
@@ -165,7 +175,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
                 self._take_average(search)
             self._points = [self._around(each, middle) for each in self._points]
         if not self.converged_:
-            warn("the search of hyperparameters had not converged: state priors, or leave out terms")
+            warn(
+                "the search of hyperparameters had not converged: state priors, or leave out terms"
+            )
         search.warn_of_bounds(self._mode)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
@@ -177,7 +189,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             require_columns(frame, term.columns, f"the term of {term.label!r}")
         formula = read(self.formula, frame)
         if not terms and not formula.design.names:
-            raise checks.value_error("terms", "must hold a term where the formula has no fixed effect")
+            raise checks.value_error(
+                "terms", "must hold a term where the formula has no fixed effect"
+            )
         response = formula.observed(frame)
         beside = {name: for_rows(frame, name, getattr(self, name)) for name in BESIDE}
         y, offset = checked_responses(likelihood, response.size, response, *beside.values())
@@ -190,7 +204,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
         self._warn_of_separation(frame)
 
-    def _bind(self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]) -> None:
+    def _bind(
+        self, bound: list[BoundTerm], design: Design, data: Data, parts: list[sp.csr_array]
+    ) -> None:
         """The basis of the fixed effects, and the joint variables, from the rows of each term."""
         self._bound, self._design, self._data = bound, design, data
         effects = FixedEffects.of(design.matrix, data.unit, self.coefficient_deviation)
@@ -198,7 +214,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         if ones is not None and self.coefficient_deviation is None:
             middle = data.likelihood.start(data.y, data.offset) * ones
             effects = effects._replace(middle=np.linalg.solve(effects.transform, middle))
-        self._separation = separation(effects.matrix, data) if self.coefficient_deviation is None else None
+        self._separation = (
+            separation(effects.matrix, data) if self.coefficient_deviation is None else None
+        )
         if self._separation is not None:
             effects = effects._replace(precision=effects.precision + self._separation.precision)
         self._effects = effects
@@ -207,7 +225,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self._joint = Joint(bound, effects.precision, rows)
 
     def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Observations of a data frame, as the likelihood takes them, and the logarithms of their exposures."""
+        """Observations of a data frame, as the likelihood takes them, and the logarithms of their
+        exposures.
+        """
         frame = as_pandas_frame(frame)
         response = Formula(self._response, self._design).observed(frame)
         beside = (for_rows(frame, name, getattr(self, name)) for name in BESIDE)
@@ -218,9 +238,10 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         if self._separation is not None:
             warn(
                 "the observations do not bound the effect of "
-                f"{described(self._design, frame, self._separation.rows)}, as where a level has no events: its "
-                f"linear predictor has a normal prior of deviation {DEVIATION:g} around the mean of the others; "
-                "state `coefficient_deviation`, or take Groups(...) as a term"
+                f"{described(self._design, frame, self._separation.rows)}, as where a level has no "
+                f"events: its linear predictor has a normal prior of deviation {DEVIATION:g} "
+                "around the mean of the others; state `coefficient_deviation`, or take Groups(...) "
+                "as a term"
             )
 
     def _level_rows(self, number: int) -> sp.csr_array:
@@ -230,18 +251,24 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
 
     def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
-        """The posterior around the middle of the coefficients' prior, which had been left out of eta."""
+        """The posterior around the middle of the coefficients' prior, which had been left out of
+        eta.
+        """
         mean, added = point.mean.copy(), self._effects.matrix @ middle
         mean[mean.size - middle.size :] += middle
         sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
-        return point._replace(mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added))
+        return point._replace(
+            mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added)
+        )
 
     def _coefficient_rows(self) -> sp.csr_array:
         """A row for each coefficient."""
         return rows_of(self._bound, [None] * len(self._bound), self._effects.transform)
 
     def _take_mode(self, search: Search) -> None:
-        """The most probable hyperparameters and coefficients, and the normal distribution around these."""
+        """The most probable hyperparameters and coefficients, and the normal distribution around
+        these.
+        """
         joint, data, design = self._joint, search.data, self._effects.matrix
         first = search.at(search.start)
         n = joint.n - design.shape[1]
@@ -250,7 +277,11 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         idle = int(n == 0)
         rows = sp.csr_array(sp.hstack([joint.a[:, :n], sp.csr_array((joint.a.shape[0], idle))]))
         alone = Joint(self._bound, np.eye(idle), [rows])
-        bound = np.zeros((design.shape[1],) * 2) if self._separation is None else self._separation.precision
+        bound = (
+            np.zeros((design.shape[1],) * 2)
+            if self._separation is None
+            else self._separation.precision
+        )
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
         result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances), bound)
         z = np.concatenate([result.at.z[:n], result.coefficients])
@@ -269,15 +300,17 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self._points, self._probabilities, self._sample, total = explored(search, top, self.seed_)
         if not all(each.settled for each in self._points):
             warn(
-                "the normal approximation of the posterior had not settled: intervals are uncertain where "
-                "observations are far from all others"
+                "the normal approximation of the posterior had not settled: intervals are "
+                "uncertain where observations are far from all others"
             )
         self._mode = top.vector
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged
 
     def _warn_of_data(self) -> None:
-        """Warn of few observations, of placeholders, and of graphs without edges, as all estimators do."""
+        """Warn of few observations, of placeholders, and of graphs without edges, as all estimators
+        do.
+        """
         response = self._data.y
         warn_of_few(self._data.offset.size, bool(self._joint.parameters))
         if isinstance(self._data.likelihood, NormalNoise | StudentT):
@@ -289,7 +322,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     # -- answers -----------------------------------------------------------------------------------
 
     def summary(self) -> Any:
-        """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5 % quantiles.
+        """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5
+        % quantiles.
 
         Those of hyperparameters are of the weighted points; with "mode" their sd is 0.
         """
@@ -300,7 +334,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         table: dict[str, Any] = dict(zip(self._design.names, _law_rows(law), strict=True))
         vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
-            table[name] = _weighted_row(np.array([parameter.value(x) for x in vectors[:, k]]), weights)
+            table[name] = _weighted_row(
+                np.array([parameter.value(x) for x in vectors[:, k]]), weights
+            )
         return pandas.DataFrame.from_dict(table, orient="index", columns=list(TABLE))
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
@@ -310,12 +346,16 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         result = []
         for each in parameters:
             terms = [number for number, term in enumerate(self._bound) if each in term.parameters]
-            result.append((f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each))
+            result.append(
+                (f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each)
+            )
         return result
 
     @needs_memory(LESS_MEMORY)
     def effects(self, term: int) -> Any:
-        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the latent scale."""
+        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the
+        latent scale.
+        """
         self._check_fitted()
         import pandas
 
@@ -345,17 +385,21 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",
-                    f"must hold Nodes, Steps, Groups, Along or products of these, got {checks.describe(term)}",
+                    "must hold Nodes, Steps, Groups, Along or products of these, got "
+                    f"{checks.describe(term)}",
                 )
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
         if not (self.prior is None or (isinstance(self.prior, str) and self.prior == "weak")):
             raise checks.value_error(
                 "prior",
-                f"must be 'weak' or None; terms have priors of their own, got {checks.describe(self.prior)}",
+                "must be 'weak' or None; terms have priors of their own, got "
+                f"{checks.describe(self.prior)}",
             )
         if self.coefficient_deviation is not None:
-            checks.number("coefficient_deviation", self.coefficient_deviation, low=0, include_low=False)
+            checks.number(
+                "coefficient_deviation", self.coefficient_deviation, low=0, include_low=False
+            )
         if isinstance(self.likelihood, str):
             name = checks.choice("likelihood", self.likelihood, ("gaussian", *LIKELIHOODS))
             return terms, NormalNoise() if name == "gaussian" else LIKELIHOODS[name]()
@@ -366,12 +410,16 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     @staticmethod
     def _warn_of_level(bound: list[BoundTerm], design: Design) -> None:
         """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
-        intrinsic = [each.label for each in bound if len(each.axes) == 1 and each.structure.constraints.shape[0]]
+        intrinsic = [
+            each.label
+            for each in bound
+            if len(each.axes) == 1 and each.structure.constraints.shape[0]
+        ]
         if not intrinsic or design.constant is not None:
             return
         warn(
-            f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the level of the "
-            "observations is then 0; write '1 +' in the formula"
+            f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the "
+            "level of the observations is then 0; write '1 +' in the formula"
         )
 
 

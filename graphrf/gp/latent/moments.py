@@ -6,7 +6,8 @@ The evidence is stationary in the sites, so that with the means z and covariance
 
 and a change of the mean of eta by an offset has the slope b - W \eta of the sites.
 
-Source: Minka 2001; Rasmussen and Williams 2006, Sec. 5.5.2. See `graphrf.gp.posterior.approximation.expectation`.
+Source: Minka 2001; Rasmussen and Williams 2006, Sec. 5.5.2. See
+`graphrf.gp.posterior.approximation.expectation`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class JointPrior:
         self.factor = self._joint.posterior(self._prior, precision)
         self.mean = self.factor.solve(a.T @ shift)
         volume = self.factor.log_determinant - self._prior.log_determinant
-        return Normal(a @ self.mean, np.maximum(self.factor.variances(self._joint.observed), 1e-300), volume)
+        return Normal(
+            a @ self.mean, np.maximum(self.factor.variances(self._joint.observed), 1e-300), volume
+        )
 
 
 class JointMoments(NamedTuple):
@@ -70,9 +73,15 @@ class JointMoments(NamedTuple):
 
 
 def approximation(
-    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, before: JointMoments | None = None,
-    *, sites: Sites | None = None, enough: float = _ENOUGH,
-) -> JointMoments:  # fmt: skip
+    joint: Joint,
+    data: Data,
+    likelihood: Likelihood,
+    vector: np.ndarray,
+    before: JointMoments | None = None,
+    *,
+    sites: Sites | None = None,
+    enough: float = _ENOUGH,
+) -> JointMoments:
     """The approximation at a vector of coordinates, from the sites of another, or those given."""
     if sites is None:
         sites = independent_sites(data.responses, likelihood, 3 * data.unit)
@@ -84,13 +93,24 @@ def approximation(
     return JointMoments(prior.mean, prior.factor, result)
 
 
-def gradient(joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: JointMoments) -> np.ndarray:
-    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown parameters."""
+def gradient(
+    joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: JointMoments
+) -> np.ndarray:
+    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown
+    parameters.
+    """
     slopes = [
-        0.5 * (each.log_determinant - float(at.z @ (each.precision @ at.z)) - at.factor.trace(each.precision))
+        0.5
+        * (
+            each.log_determinant
+            - float(at.z @ (each.precision @ at.z))
+            - at.factor.trace(each.precision)
+        )
         for each in joint.slopes(vector)
     ]
-    slopes += [at.approximation.slope(data.responses, likelihood, each.name) for each in data.parameters()]
+    slopes += [
+        at.approximation.slope(data.responses, likelihood, each.name) for each in data.parameters()
+    ]
     return np.array(slopes)
 
 

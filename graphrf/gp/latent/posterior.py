@@ -31,21 +31,36 @@ class Gaussian(NamedTuple):
     settled: bool
 
 
-def conditioned(joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, rounds: bool) -> Gaussian:
-    """The posterior at coordinates of hyperparameters, from some sites; they stay as they are without `rounds`."""
+def conditioned(
+    joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, rounds: bool
+) -> Gaussian:
+    """The posterior at coordinates of hyperparameters, from some sites; they stay as they are
+    without `rounds`.
+    """
     n = len(joint.parameters)
     likelihood = data.known(vector[n:])
     if rounds:
         at = moments.approximation(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
         own = at.approximation
-        return Gaussian(at.z, at.factor, vector, likelihood, own.sites, own.normal, own.log_evidence, own.settled)
+        return Gaussian(
+            at.z,
+            at.factor,
+            vector,
+            likelihood,
+            own.sites,
+            own.normal,
+            own.log_evidence,
+            own.settled,
+        )
     prior = moments.JointPrior(joint, joint.prior(vector[:n]))
     fitted = prior.condition(*sites)
     return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
 
 
 class PredictedRows(NamedTuple):
-    """eta = known z + sum_j s_j new_j e_j with independent e_j; `extensions` are pairs of new_j and s_j."""
+    """eta = known z + sum_j s_j new_j e_j with independent e_j; `extensions` are pairs of new_j and
+    s_j.
+    """
 
     known: sp.csr_array
     extensions: list[tuple[Extension, float]]
@@ -54,7 +69,9 @@ class PredictedRows(NamedTuple):
         """The variances of eta, shape (m,), where the pattern of `joint` holds the known part."""
         factor = point.factor
         if joint.layout is not factor.layout:
-            factor = joint.posterior(joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision)
+            factor = joint.posterior(
+                joint.prior(point.vector[: len(joint.parameters)]), point.sites.precision
+            )
         total = factor.variances(known)
         for each, scale in self.extensions:
             new = _own_factor(each)
@@ -62,7 +79,9 @@ class PredictedRows(NamedTuple):
         return np.maximum(total, 0.0)
 
     def held_by(self, joint: Joint) -> tuple[Joint, PatternRows]:
-        """The same variables, with a pattern that holds the known part, and this part in the pattern."""
+        """The same variables, with a pattern that holds the known part, and this part in the
+        pattern.
+        """
         try:
             return joint, joint.layout.rows(self.known)
         except KeyError:
@@ -73,7 +92,9 @@ class PredictedRows(NamedTuple):
         """Draws of the part of the new variables, shape (m, count)."""
         total = np.zeros((self.known.shape[0], count))
         for each, scale in self.extensions:
-            total += scale * (each.new @ _own_factor(each).draws(rng.standard_normal((each.new.shape[1], count))))
+            total += scale * (
+                each.new @ _own_factor(each).draws(rng.standard_normal((each.new.shape[1], count)))
+            )
         return total
 
 
@@ -86,8 +107,12 @@ def _own_factor(extension: Extension) -> JointFactor:
     return JointFactor(layout, lower, extension.constraints)
 
 
-def rows_of(terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray) -> sp.csr_array:
-    """Rows for all variables: from those of each term, where None is 0, and those of the coefficients."""
+def rows_of(
+    terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray
+) -> sp.csr_array:
+    """Rows for all variables: from those of each term, where None is 0, and those of the
+    coefficients.
+    """
     blocks = [
         sp.csr_array((len(design), term.structure.size)) if part is None else part
         for term, part in zip(terms, parts, strict=True)

@@ -52,18 +52,20 @@ class LatentPredictor:
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The expected observation for each row of a frame, per unit of exposure or trial; of the fit by default.
+        """The expected observation for each row of a frame, per unit of exposure or trial; of the
+        fit by default.
 
         Parameters
         ----------
         frame : DataFrame, optional
-            With the columns of the fixed effects and terms. New levels of `Steps` are forecasts, those of `Groups`
-            have the prior's standard deviation.
+            With the columns of the fixed effects and terms. New levels of `Steps` are forecasts,
+            those of `Groups` have the prior's standard deviation.
         return_std : bool or "observation"
             Standard deviations of the expected observation, or of a new observation.
         quantiles : sequence of float, optional
-            Levels such as (0.025, 0.5, 0.975): quantiles of the expected observation are returned instead; with
-            return_std="observation" those of a new observation, whose intervals hold observations.
+            Levels such as (0.025, 0.5, 0.975): quantiles of the expected observation are returned
+            instead; with return_std="observation" those of a new observation, whose intervals hold
+            observations.
         latent : bool
             The linear predictor instead.
         as_frame : bool
@@ -72,11 +74,15 @@ class LatentPredictor:
         check_deviations(return_std)
         latent, as_frame = checks.flag("latent", latent), checks.flag("as_frame", as_frame)
         if latent and isinstance(return_std, str):
-            raise checks.value_error("return_std", "= 'observation' is of observations, not of latent=True")
+            raise checks.value_error(
+                "return_std", "= 'observation' is of observations, not of latent=True"
+            )
         law, index = self._marginals(frame)
         levels = None if quantiles is None else checked_levels(quantiles, return_std)
         if levels is not None:
-            result = quantiles_of(law, levels, None if latent else law.parts[0].likelihood, return_std)
+            result = quantiles_of(
+                law, levels, None if latent else law.parts[0].likelihood, return_std
+            )
             columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
         else:
             mean, variance = law.moments() if latent else law.response()
@@ -99,7 +105,8 @@ class LatentPredictor:
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior probability that the expected observation lies above, below, or between two values.
+        """The posterior probability that the expected observation lies above, below, or between two
+        values.
 
         Parameters
         ----------
@@ -118,9 +125,11 @@ class LatentPredictor:
         return _table({"probability": result}, index) if as_frame else result
 
     def score(self, frame: Any) -> float:
-        """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1 is best.
+        """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1
+        is best.
 
-        The frame has the columns that `fit` reads: the response, and exposures, trials and events if any.
+        The frame has the columns that `fit` reads: the response, and exposures, trials and events
+        if any.
         """
         self._check_fitted()
         values, offset = self._observed(frame)
@@ -133,10 +142,11 @@ class LatentPredictor:
 
     @needs_memory(LESS_MEMORY)
     def log_density(self, frame: Any) -> np.ndarray:
-        """Log predictive densities (for counts, probabilities) of the observations of a frame, shape (rows,).
+        """Log predictive densities (for counts, probabilities) of the observations of a frame,
+        shape (rows,).
 
-        Their negative mean over held-out rows is the log score: the smaller, the better. The frame is that of
-        `score`; for the fit's own rows take `loo`, since the fit has seen these.
+        Their negative mean over held-out rows is the log score: the smaller, the better. The frame
+        is that of `score`; for the fit's own rows take `loo`, since the fit has seen these.
         """
         self._check_fitted()
         values, offset = self._observed(frame)
@@ -144,7 +154,12 @@ class LatentPredictor:
 
     @needs_memory(LESS_MEMORY)
     def sample(
-        self, frame: Any = None, n_samples: int = 1, *, seed: int | None = None, latent: bool = False
+        self,
+        frame: Any = None,
+        n_samples: int = 1,
+        *,
+        seed: int | None = None,
+        latent: bool = False,
     ) -> np.ndarray:
         """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
         self._check_fitted()
@@ -171,7 +186,8 @@ class LatentPredictor:
 
     @needs_memory(LESS_MEMORY)
     def loo(self) -> LeaveOneOut:
-        """Densities of each observation given all others, and probability integral transforms, without refits.
+        """Densities of each observation given all others, and probability integral transforms,
+        without refits.
 
         Warns
         -----
@@ -188,7 +204,8 @@ class LatentPredictor:
         Warns
         -----
         UserWarning
-            If the log density of an observation has a variance above 0.4 over the posterior: use `loo`.
+            If the log density of an observation has a variance above 0.4 over the posterior: use
+            `loo`.
         """
         self._check_fitted()
         return waic(self._points, self._probabilities, self._data)
@@ -198,7 +215,10 @@ class LatentPredictor:
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
         self._check_fitted()
         if frame is None:
-            parts = [Marginals(each.fitted.mean, each.fitted.variance, each.likelihood) for each in self._points]
+            parts = [
+                Marginals(each.fitted.mean, each.fitted.variance, each.likelihood)
+                for each in self._points
+            ]
             return MarginalMixture(parts, self._probabilities), self._frame.index
         frame = as_pandas_frame(frame)
         parts, joint, rows_at, before = [], self._joint, self._rows(frame), None
@@ -214,13 +234,17 @@ class LatentPredictor:
         """The distributions of rows that the pattern holds."""
         asked = self._joint.layout.rows(rows)
         parts = [
-            Marginals(rows @ each.mean, np.maximum(each.factor.variances(asked), 0.0), each.likelihood)
+            Marginals(
+                rows @ each.mean, np.maximum(each.factor.variances(asked), 0.0), each.likelihood
+            )
             for each in self._points
         ]
         return MarginalMixture(parts, self._probabilities)
 
     def _rows(self, frame: Any) -> Callable[[Gaussian], PredictedRows]:
-        """The rows of eta for a data frame, by default that of the fit, at the hyperparameters of a point."""
+        """The rows of eta for a data frame, by default that of the fit, at the hyperparameters of a
+        point.
+        """
         if frame is None:
             return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
@@ -234,10 +258,16 @@ class LatentPredictor:
             if same:
                 return same[0]
             values = [self._joint.values(point.vector, each) for each in self._bound]
-            parts = [each.extension(frame, own) for each, own in zip(self._bound, values, strict=True)]
+            parts = [
+                each.extension(frame, own) for each, own in zip(self._bound, values, strict=True)
+            ]
             known = rows_of(self._bound, [each.old for each in parts], fixed)
-            scales = [own[each.deviation.name] for each, own in zip(self._bound, values, strict=True)]
-            rows = PredictedRows(known, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]])
+            scales = [
+                own[each.deviation.name] for each, own in zip(self._bound, values, strict=True)
+            ]
+            rows = PredictedRows(
+                known, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]]
+            )
             if not rows.extensions:
                 same.append(rows)
             return rows
@@ -246,7 +276,9 @@ class LatentPredictor:
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_points"):
-            raise NotFittedError("this LatentGaussianModel is not fitted yet: call fit(frame) first")
+            raise NotFittedError(
+                "this LatentGaussianModel is not fitted yet: call fit(frame) first"
+            )
 
 
 def _table(columns: dict[Any, np.ndarray], index: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Files of latent Gaussian models: terms, the design of the fixed effects, observations and the posterior."""
+"""Files of latent Gaussian models: terms, the design of the fixed effects, observations and the
+posterior.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,15 @@ from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term
 from graphrf.graph.disk.folder import decoded_name
 
 _TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
-_PLAIN = ("formula", "likelihood", "hyperparameters", "coefficient_deviation", "prior", "seed", "progress")
+_PLAIN = (
+    "formula",
+    "likelihood",
+    "hyperparameters",
+    "coefficient_deviation",
+    "prior",
+    "seed",
+    "progress",
+)
 # Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
 BESIDE = ("exposure", "trials", "event")
 
@@ -55,7 +65,9 @@ class SavedModel(Saved):
         numbers = {name: values for name, values in self._beside.items() if values is not None}
         record = {
             "settings": attributes(self, _PLAIN),
-            "given": {name: value for name in BESIDE if isinstance(value := getattr(self, name), str)},
+            "given": {
+                name: value for name in BESIDE if isinstance(value := getattr(self, name), str)
+            },
             "terms": [_described(term, shared) for term in shared.terms],
             "sum": [shared.places(term) for term in self._given_terms()],
             "kernels": [encoded("kernel", kernel) for kernel in shared.kernels],
@@ -65,22 +77,34 @@ class SavedModel(Saved):
             "design": self._design.encoded(),
             "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
         }
-        arrays |= {f"{name}_": np.broadcast_to(values, (len(self._frame),)) for name, values in numbers.items()}
+        arrays |= {
+            f"{name}_": np.broadcast_to(values, (len(self._frame),))
+            for name, values in numbers.items()
+        }
         return record, {**arrays, "observed": self._observations, **_posterior_arrays(self)}
 
     @classmethod
-    def _restored(cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _restored(
+        cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         shared = _Shared([], graphs, [decoded(each) for each in record["kernels"]])
         shared.terms.extend(_made(each, shared) for each in record["terms"])
         terms = [shared.sum_of(places) for places in record["sum"]]
-        numbers = {name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays}
+        numbers = {
+            name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays
+        }
         settings = {name: decoded(record["settings"][name]) for name in _PLAIN}
-        given = {**numbers, **{name: str(value) for name, value in record["given"].items() if name in BESIDE}}
+        given = {
+            **numbers,
+            **{name: str(value) for name, value in record["given"].items() if name in BESIDE},
+        }
         made: Any = cls
         model = made(terms=terms, **settings, **given)
         _, likelihood = model._checked()
         observed = real("observed", arrays["observed"], 1)
-        y, offset = checked_responses(likelihood, observed.size, observed, *map(numbers.get, BESIDE))
+        y, offset = checked_responses(
+            likelihood, observed.size, observed, *map(numbers.get, BESIDE)
+        )
         data = Data(y, offset, likelihood, likelihood.unit(y))
         design = Design.decoded(record["design"], arrays["matrix"])
         frame = _frame(record, arrays, observed.size)
@@ -123,7 +147,12 @@ def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
     sample, shares = real("sample", arrays["sample"], 2), real("shares", arrays["shares"], 1)
     probabilities = real("probabilities", arrays["probabilities"], 1)
     k = probabilities.size
-    if (vectors.shape, means.shape, precisions.shape, shifts.shape) != ((k, len(box)), (k, n), (k, m), (k, m)):
+    if (vectors.shape, means.shape, precisions.shape, shifts.shape) != (
+        (k, len(box)),
+        (k, n),
+        (k, m),
+        (k, m),
+    ):
         raise ValueError("its arrays are inconsistent")
     if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
         raise ValueError("its arrays are not those of a posterior")
@@ -135,14 +164,18 @@ def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
         if (weights < 0).any():
             raise checks.value_error("probabilities", "must not be negative")
     try:
-        model._points = [_point(model, *each) for each in zip(vectors, means, precisions, shifts, strict=True)]
+        model._points = [
+            _point(model, *each) for each in zip(vectors, means, precisions, shifts, strict=True)
+        ]
     except np.linalg.LinAlgError as error:
         raise ValueError(f"its posterior cannot be had: {error}") from error
     model._probabilities, model._sample = probabilities, Sample(sample, shares)
     model.coefficients_ = model.summary().iloc[: len(model._design.names)]
 
 
-def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray) -> Gaussian:
+def _point(
+    model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray
+) -> Gaussian:
     """The posterior at a point, by one factorisation."""
     point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
     fitted = point.fitted._replace(mean=model._joint.a @ mean)
@@ -154,7 +187,9 @@ def _point(model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarr
 
 
 class _Shared(NamedTuple):
-    """Terms that are no products, graphs and kernels, each once: what several terms have in common stays so."""
+    """Terms that are no products, graphs and kernels, each once: what several terms have in common
+    stays so.
+    """
 
     terms: list[Term]
     graphs: list[Any]

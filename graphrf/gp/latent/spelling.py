@@ -1,4 +1,6 @@
-"""The spelling of formulas: what other programs write otherwise is refused with the spelling here."""
+"""The spelling of formulas: what other programs write otherwise is refused with the
+spelling here.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,31 @@ _ELSEWHERE = {
     "offset": "exposure='E' of LatentGaussianModel, a column or numbers, for offset(log(E))",
     **dict.fromkeys(("s", "te", "ti", "t2", "lo", "ns", "smooth"), _SMOOTH),
     **dict.fromkeys(("f", "re", "random", "us", "diag", "ar1", "gp"), _TERM),
-    **dict.fromkeys(("factor", "as.factor", "ordered", "as.ordered", "as_factor", "category"), _CATEGORY),
-    **dict.fromkeys(("cbind", "Surv"), "one response, with trials='n' for counts of n, or event='seen' for times"),
+    **dict.fromkeys(
+        ("factor", "as.factor", "ordered", "as.ordered", "as_factor", "category"), _CATEGORY
+    ),
+    **dict.fromkeys(
+        ("cbind", "Surv"),
+        "one response, with trials='n' for counts of n, or event='seen' for times",
+    ),
     "Q": "its name in backticks, `x.1`",
     **dict.fromkeys(("mo", "hashed", "lag", "diff"), "a column of the frame, computed before"),
-}  # fmt: skip
+}
 _CONTRASTS = ("C", "I", "Treatment", "Sum", "Helmert", "Diff", "Poly")
 # A call, with the dots of R's names; not after a name, number or bracket.
 _CALL = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\s*\(")
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
-# A power of a name, a quoted name, a call or a bracket, where the contents of quotes and brackets are blank.
+# A power of a name, a quoted name, a call or a bracket, where the contents of quotes and brackets
+# are blank.
 _POWER = re.compile(r"((?:[A-Za-z_][\w.]*)?\(_*\)|[A-Za-z_]\w*)\s*(?:\^|\*\*)\s*\d")
 
 
 def check_spelling(formula: object) -> str:
     """The formula as text, with one response and functions that are known; ValueError otherwise."""
     if not isinstance(formula, str) or formula.count("~") != 1:
-        raise checks.value_error("formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}")
+        raise checks.value_error(
+            "formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}"
+        )
     response, effects = formula.split("~")
     if not response.strip() or not effects.strip():
         raise checks.value_error(
@@ -47,15 +57,19 @@ def check_spelling(formula: object) -> str:
         )
     for power in _POWER.finditer(_outside(bare)):
         base, whole = formula[slice(*power.span(1))], formula[slice(*power.span())]
-        if base.startswith("(") and re.search(r"[-+*:/]", _outside(bare[slice(*power.span(1))][1:-1])):
+        if base.startswith("(") and re.search(
+            r"[-+*:/]", _outside(bare[slice(*power.span(1))][1:-1])
+        ):
             continue  # interactions of several terms
         raise checks.value_error(
             "formula",
-            f"has {whole!r}, which stands for {base!r} alone: a power of terms is their interactions; "
-            f"write I({base}**2), or poly({base}, 2)",
+            f"has {whole!r}, which stands for {base!r} alone: a power of terms is their "
+            f"interactions; write I({base}**2), or poly({base}, 2)",
         )
     if re.search(r"[<>]|==|!=", _outside(bare)):
-        raise checks.value_error("formula", f"has a comparison in {formula!r}: write it as I(x > 1)")
+        raise checks.value_error(
+            "formula", f"has a comparison in {formula!r}: write it as I(x > 1)"
+        )
     if re.search(r"(^|[~+\-*:/])\s*\.\s*($|[+\-*:/])", effects):
         raise checks.value_error("formula", f"has '.' for all columns in {formula!r}: name them")
     return formula
@@ -68,13 +82,15 @@ def _check_function(name: str, formula: str) -> None:
     if plain in (*NAMED, *FITTED) or name in _CONTRASTS or root == "contr":
         return
     if name in _ELSEWHERE:
-        raise checks.value_error("formula", f"has {name}(...) in {formula!r}: write {_ELSEWHERE[name]}")
+        raise checks.value_error(
+            "formula", f"has {name}(...) in {formula!r}: write {_ELSEWHERE[name]}"
+        )
     known = [*NAMED, *FITTED, *_CONTRASTS]
     near = checks.did_you_mean(plain, known)
     raise checks.value_error(
         "formula",
-        f"has {name}(...) in {formula!r}, which is no function of formulas{near and '; '}{near}; compute it as a "
-        "column of the frame",
+        f"has {name}(...) in {formula!r}, which is no function of formulas{near and '; '}{near}; "
+        "compute it as a column of the frame",
     )
 
 

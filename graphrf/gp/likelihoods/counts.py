@@ -59,7 +59,8 @@ class Poisson(_Counts):
 
 @dataclass(frozen=True)
 class NegativeBinomial(_Counts):
-    r"""Counts that vary more than Poisson counts: mean m = exposure exp(f), variance m + dispersion m^2.
+    r"""Counts that vary more than Poisson counts: mean m = exposure exp(f), variance m + dispersion
+    m^2.
 
     Parameters
     ----------
@@ -140,7 +141,8 @@ class _ZeroInflated(_Counts):
 
 @dataclass(frozen=True)
 class ZeroInflatedPoisson(_ZeroInflated):
-    r"""Counts with additional zeros: 0 with probability pi, else Poisson with mean m = exposure exp(f).
+    r"""Counts with additional zeros: 0 with probability pi, else Poisson with mean m = exposure
+    exp(f).
 
     .. math:: P(y = 0) = \pi + (1 - \pi) e^{-m}, \quad
               P(y) = (1 - \pi) \, e^{-m} m^y / y! \ \text{ for } y > 0 .
@@ -159,7 +161,8 @@ class ZeroInflatedPoisson(_ZeroInflated):
     >>> np.exp(visits.log_density(np.array([0.0, 1.0]), np.log(2.0))).round(3)
     array([0.395, 0.189])
 
-    Source: Lambert 1992, "Zero-inflated Poisson regression, with an application to defects in manufacturing".
+    Source: Lambert 1992, "Zero-inflated Poisson regression, with an application to defects in
+    manufacturing".
     """
 
     zero_probability: float | None = None
@@ -175,7 +178,8 @@ class ZeroInflatedPoisson(_ZeroInflated):
 class ZeroInflatedNegativeBinomial(_ZeroInflated):
     r"""Counts with additional zeros: 0 with probability pi, else as in `NegativeBinomial`.
 
-    .. math:: P(y = 0) = \pi + (1 - \pi) \, p(0), \quad P(y) = (1 - \pi) \, p(y) \ \text{ for } y > 0
+    .. math:: P(y = 0) = \pi + (1 - \pi) \, p(0), \quad P(y) = (1 - \pi) \, p(y) \ \text{ for } y >
+        0
 
     The expected count is (1 - pi) m.
 
@@ -184,7 +188,8 @@ class ZeroInflatedNegativeBinomial(_ZeroInflated):
     zero_probability : float in (0, 1), optional
         pi; None trains it.
     dispersion : float, optional
-        None trains it. Both parameters make zeros frequent, and samples of small counts hardly distinguish them.
+        None trains it. Both parameters make zeros frequent, and samples of small counts hardly
+        distinguish them.
 
     Examples
     --------
@@ -218,7 +223,8 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
             "trials": "where these are amounts and y counts events, use likelihood='poisson' with `exposure`",
         }[name]
         raise checks.value_error(
-            name, f"must hold counts, whole numbers, got {values[broken[0]]:g} at {broken[0]}: {way_out}"
+            name,
+            f"must hold counts, whole numbers, got {values[broken[0]]:g} at {broken[0]}: {way_out}",
         )
     return values
 
@@ -226,11 +232,17 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
 def log_rate(y: np.ndarray, offset: np.ndarray) -> float:
     """The logarithm of counts over exposures, with at least half a count."""
     largest = float(offset.max())
-    return math.log(max(float(y.sum()), _LITTLE)) - largest - math.log(float(np.exp(offset - largest).sum()))
+    return (
+        math.log(max(float(y.sum()), _LITTLE))
+        - largest
+        - math.log(float(np.exp(offset - largest).sum()))
+    )
 
 
 def _poisson(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Poisson counts as float64; above the range of integers, normal ones of the same mean and variance."""
+    """Poisson counts as float64; above the range of integers, normal ones of the same mean and
+    variance.
+    """
     small = np.minimum(rate, 1e15)
     counts = rng.poisson(small).astype(np.float64)
     large = rate > small

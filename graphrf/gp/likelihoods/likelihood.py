@@ -1,4 +1,5 @@
-"""The base class of likelihoods: log p(y | f) of an observation y given a latent value f, and the mean of y.
+"""The base class of likelihoods: log p(y | f) of an observation y given a latent value f, and the
+mean of y.
 
 Inference (`graphrf.gp.posterior.approximation`, `graphrf.gp.latent`) needs nothing else.
 """
@@ -28,12 +29,14 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Likelihood:
-    r"""Distribution of an observation given the latent value at its node; base class of your own likelihoods.
+    r"""Distribution of an observation given the latent value at its node; base class of your own
+    likelihoods.
 
-    A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for those to be
-    trained. It defines `log_density` and `mean`; `variance` and `sample` are for deviations and draws of new
-    observations, `distribution` for their quantiles and for the probability integral transforms of
-    `LatentGaussianModel.loo`. All work element by element on arrays that broadcast.
+    A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for
+    those to be trained. It defines `log_density` and `mean`; `variance` and `sample` are for
+    deviations and draws of new observations, `distribution` for their quantiles and for the
+    probability integral transforms of `LatentGaussianModel.loo`. All work element by element on
+    arrays that broadcast.
 
     Attributes
     ----------
@@ -46,8 +49,8 @@ class Likelihood:
     whole : bool
         Whether observations are whole numbers.
     priors : mapping of str to (float, float)
-        For each parameter, the median and the factor of a log-normal prior, as in `HyperparameterPrior`; without
-        an entry (1, 10). `prior=None` of the regressor drops them.
+        For each parameter, the median and the factor of a log-normal prior, as in
+        `HyperparameterPrior`; without an entry (1, 10). `prior=None` of the regressor drops them.
     ranges : mapping of str to (float, float)
         Search range of each parameter; without an entry, from 1e-4 to 1e4.
 
@@ -101,17 +104,21 @@ class Likelihood:
 
     def variance(self, f: np.ndarray) -> np.ndarray:
         """The variance of an observation given f."""
-        raise NotImplementedError(f"{type(self).__name__} has no `variance`, which predicted observations need")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `variance`, which predicted observations need"
+        )
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """An observation for each f."""
-        raise NotImplementedError(f"{type(self).__name__} has no `sample`, which draws of observations need")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no `sample`, which draws of observations need"
+        )
 
     def distribution(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """P(Y < y | f) + P(Y = y | f) / 2."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no `distribution`, which quantiles of observations need: define it, or "
-            "take quantiles of observations drawn by `sample`"
+            f"{type(self).__name__} has no `distribution`, which quantiles of observations need: "
+            "define it, or take quantiles of observations drawn by `sample`"
         )
 
     # -- with a default ----------------------------------------------------------------------------
@@ -154,30 +161,42 @@ class Likelihood:
         return sign * 0.5 * (low + high)
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        """Observations, shape (n,), as the other methods take them: of this shape, or (k, n) where each is several
-        numbers. ValueError for those that cannot be.
+        """Observations, shape (n,), as the other methods take them: of this shape, or (k, n) where
+        each is several numbers. ValueError for those that cannot be.
         """
         if trials is not None:
-            raise checks.value_error("trials", f"is for likelihood='binomial', got it with {self!r}")
+            raise checks.value_error(
+                "trials", f"is for likelihood='binomial', got it with {self!r}"
+            )
         return y
 
     def with_events(self, y: np.ndarray, event: np.ndarray) -> np.ndarray:
-        """Times, shape (n,), of which those with event 0 are right-censored, as the other methods take them."""
+        """Times, shape (n,), of which those with event 0 are right-censored, as the other methods
+        take them.
+        """
         raise checks.value_error(
-            "event", f"is for times until an event, as likelihood='weibull', got it with {self!r}; leave it out"
+            "event",
+            f"is for times until an event, as likelihood='weibull', got it with {self!r}; leave it "
+            "out",
         )
 
     def latent_like(self, f: np.ndarray, other: Self) -> np.ndarray:
-        """The latent values at which this likelihood expects what `other`, with other parameters, expects at f.
+        """The latent values at which this likelihood expects what `other`, with other parameters,
+        expects at f.
 
-        By default f itself: a subclass whose `mean` depends on parameters that are trained replaces it.
+        By default f itself: a subclass whose `mean` depends on parameters that are trained replaces
+        it.
         """
         return f
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        """About the constant c with observations like y at f = c + offset; the middle of c's prior."""
+        """About the constant c with observations like y at f = c + offset; the middle
+        of c's prior.
+        """
         return (
-            float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset))))) if self.log_link else 0.0
+            float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset)))))
+            if self.log_link
+            else 0.0
         )
 
     def unit(self, y: np.ndarray) -> float:
@@ -200,7 +219,9 @@ class Likelihood:
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> Pair:
         """The mean and the variance of `mean(f)` for normal f, by Gauss-Hermite quadrature."""
         value = normal_average(self.mean, mean, variance)
-        square = normal_average(lambda f: np.square(self.mean(f) - value[..., None]), mean, variance)
+        square = normal_average(
+            lambda f: np.square(self.mean(f) - value[..., None]), mean, variance
+        )
         return value, square
 
 
@@ -229,7 +250,9 @@ class LogLink(Likelihood):
 
 
 def normal_average(function: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The mean of a function of f over N(mean, variance), elementwise; f gets an axis of points at the end."""
+    """The mean of a function of f over N(mean, variance), elementwise; f gets an axis of points at
+    the end.
+    """
     f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * _POINTS
     with np.errstate(over="ignore"):
         return np.asarray(function(f) @ _WEIGHTS)

@@ -16,27 +16,29 @@ from graphrf.gp.likelihoods.likelihood import Likelihood, known
 
 _MOST_LEVELS = 20
 _GAPS = tuple(f"gap_{k}" for k in range(1, _MOST_LEVELS - 1))
-# The distance outside the thresholds to which expected levels are tabulated, and that to which they are used.
+# The distance outside the thresholds to which expected levels are tabulated, and that to which they
+# are used.
 _TABLE, _USED, _POINTS = 30.0, 25.0, 6_001
 
 
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    r"""Ordered levels 0, 1, ..., such as grades and stages of a disease: a cumulative logit (proportional odds).
+    r"""Ordered levels 0, 1, ..., such as grades and stages of a disease: a cumulative logit
+    (proportional odds).
 
     .. math:: P(y \le j) = \frac{1}{1 + e^{f - t_j}}, \quad t_0 = 0 < t_1 < \dots < t_{L - 2}
 
-    for L levels. The first threshold is 0, because the constant of f moves all of them; the others are sums of
-    gaps, :math:`t_j = \mathrm{gap}_1 + \dots + \mathrm{gap}_j`. Larger f mean higher levels; `mean` is the
-    expected level.
+    for L levels. The first threshold is 0, because the constant of f moves all of them; the others
+    are sums of gaps, :math:`t_j = \mathrm{gap}_1 + \dots + \mathrm{gap}_j`. Larger f mean higher
+    levels; `mean` is the expected level.
 
     Parameters
     ----------
     n_levels : int
         L, from 3 to 20.
     gaps : sequence of float or None, optional
-        The L - 2 distances between neighbouring thresholds; None trains all, or the one in whose place it is.
-        Trained ones are called gap_1, gap_2, ...
+        The L - 2 distances between neighbouring thresholds; None trains all, or the one in whose
+        place it is. Trained ones are called gap_1, gap_2, ...
 
     Examples
     --------
@@ -60,8 +62,8 @@ class Ordinal(Likelihood):
         if len(gaps) != n - 2:
             raise checks.value_error(
                 "gaps",
-                f"must hold {n - 2} distances between the {n - 1} thresholds of {n} levels, got {len(gaps)}; "
-                "None trains them",
+                f"must hold {n - 2} distances between the {n - 1} thresholds of {n} levels, got "
+                f"{len(gaps)}; None trains them",
             )
         for k, gap in enumerate(gaps):
             if gap is not None:
@@ -98,8 +100,9 @@ class Ordinal(Likelihood):
         if wrong.size:
             raise checks.value_error(
                 "y",
-                f"must hold the levels 0 to {self.n_levels - 1} with {self!r}, got {y[wrong[0]]:g} at {wrong[0]}: "
-                "number them by their order, as the `cat.codes` of an ordered categorical column of pandas do",
+                f"must hold the levels 0 to {self.n_levels - 1} with {self!r}, got {y[wrong[0]]:g} "
+                f"at {wrong[0]}: number them by their order, as the `cat.codes` of an ordered "
+                "categorical column of pandas do",
             )
         return y
 
@@ -133,8 +136,12 @@ class Ordinal(Likelihood):
         if other == self:
             return f
         table = np.linspace(-_TABLE, _TABLE + self.thresholds[-1], _POINTS)
-        near = np.clip(f, -_USED, _USED + other.thresholds[-1])  # further out, both are exponential in f
-        wanted, levels = (logit(mean / (self.n_levels - 1)) for mean in (other.mean(near), self.mean(table)))
+        near = np.clip(
+            f, -_USED, _USED + other.thresholds[-1]
+        )  # further out, both are exponential in f
+        wanted, levels = (
+            logit(mean / (self.n_levels - 1)) for mean in (other.mean(near), self.mean(table))
+        )
         return np.asarray(np.interp(wanted, levels, table) + (f - near))
 
     @property

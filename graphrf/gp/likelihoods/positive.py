@@ -35,7 +35,9 @@ class Gamma(LogLink):
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         k = known(self.shape)
-        return np.asarray(k * (math.log(k) - f + np.log(y) - y * np.exp(-f)) - gammaln(k) - np.log(y))
+        return np.asarray(
+            k * (math.log(k) - f + np.log(y) - y * np.exp(-f)) - gammaln(k) - np.log(y)
+        )
 
     def variance(self, f: np.ndarray) -> np.ndarray:
         return np.square(self.mean(f)) / known(self.shape)
@@ -54,7 +56,8 @@ class LogNormal(LogLink):
     r"""Positive values whose logarithms are normal: log y = f + log(exposure) + scale e.
 
     .. math:: p(y) = \frac{1}{y \sigma \sqrt{2 \pi}} e^{-(\log y - f)^2 / (2 \sigma^2)}, \quad
-              \mathrm{E}(y) = e^{f + \sigma^2 / 2}, \quad \mathrm{var}(y) = (e^{\sigma^2} - 1) \, \mathrm{E}(y)^2 .
+              \mathrm{E}(y) = e^{f + \sigma^2 / 2}, \quad \mathrm{var}(y) = (e^{\sigma^2} - 1) \,
+              \mathrm{E}(y)^2 .
 
     Parameters
     ----------
@@ -102,24 +105,27 @@ class LogNormal(LogLink):
 class Weibull(LogLink):
     r"""Times until an event, some of them right-censored: Weibull with hazard k t^(k-1) exp(-k f).
 
-    .. math:: P(y > t) = \exp\big(-(t / e^f)^k\big), \quad p(t) = \frac{k}{t} (t / e^f)^k \, P(y > t), \quad
+    .. math:: P(y > t) = \exp\big(-(t / e^f)^k\big), \quad p(t) = \frac{k}{t} (t / e^f)^k \, P(y >
+        t), \quad
               \mathrm{E}(y) = e^f \, \Gamma(1 + 1 / k).
 
-    A time that is censored, because the event had not occurred by then, contributes P(y > t). The argument `event`
-    of `LatentGaussianModel` marks observed times (1) and censored ones (0); without it, as in
-    `GraphGPRegressor`, all are observed. exp(f) is the time by which 63 % have had the event. A change of f by d
-    multiplies all times by exp(d), and the hazard by exp(-k d). `distribution` is NaN for censored times.
+    A time that is censored, because the event had not occurred by then, contributes P(y > t). The
+    argument `event` of `LatentGaussianModel` marks observed times (1) and censored ones (0);
+    without it, as in `GraphGPRegressor`, all are observed. exp(f) is the time by which 63 % have
+    had the event. A change of f by d multiplies all times by exp(d), and the hazard by exp(-k d).
+    `distribution` is NaN for censored times.
 
     Parameters
     ----------
     shape : float, optional
-        k: above 1 the hazard grows with time, and 1 is the exponential distribution. None trains it.
+        k: above 1 the hazard grows with time, and 1 is the exponential distribution. None trains
+        it.
 
     Examples
     --------
     >>> import numpy as np, graphrf as grf
     >>> times = grf.gp.Weibull(shape=1.5)
-    >>> y = times.with_events(np.array([2.0, 2.0]), np.array([1.0, 0.0]))      # observed, and censored
+    >>> y = times.with_events(np.array([2.0, 2.0]), np.array([1.0, 0.0]))  # observed, and censored
     >>> times.log_density(y, np.array([1.0, 1.0])).round(3)
     array([-1.379, -0.631])
     """
@@ -143,12 +149,14 @@ class Weibull(LogLink):
         if wrong.size:
             raise checks.value_error(
                 "event",
-                "must be 1 where the event was observed and 0 where the time is censored, or booleans, got "
-                f"{event[wrong[0]]:g} at {wrong[0]}",
+                "must be 1 where the event was observed and 0 where the time is censored, or "
+                f"booleans, got {event[wrong[0]]:g} at {wrong[0]}",
             )
         if not event.any():
             raise checks.value_error(
-                "event", "must be 1 somewhere: times that are all censored set no upper bound to expected times"
+                "event",
+                "must be 1 somewhere: times that are all censored set no upper bound to expected "
+                "times",
             )
         return np.stack([self.checked(y, None)[0], event])
 
@@ -180,7 +188,8 @@ def _positive(name: str, y: np.ndarray) -> np.ndarray:
         worst = int(np.argmin(y))
         raise checks.value_error(
             "y",
-            f"must be greater than 0 for likelihood={name!r}, got {y[worst]:g} at {worst}; leave such values out",
+            f"must be greater than 0 for likelihood={name!r}, got {y[worst]:g} at {worst}; leave "
+            "such values out",
         )
     return y
 

@@ -27,7 +27,8 @@ class Binomial(Likelihood):
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         if trials is None:
             raise checks.value_error(
-                "trials", "must be given for likelihood='binomial': one number, or one for each observation"
+                "trials",
+                "must be given for likelihood='binomial': one number, or one for each observation",
             )
         y, trials = counts("y", y), counts("trials", trials)
         if (trials < 1).any():
@@ -35,7 +36,9 @@ class Binomial(Likelihood):
         if (y > trials).any():
             worst = int(np.argmax(y - trials))
             raise checks.value_error(
-                "trials", f"must be at least the successes `y`, got {trials[worst]:g} for {y[worst]:g} at {worst}"
+                "trials",
+                f"must be at least the successes `y`, got {trials[worst]:g} for {y[worst]:g} at "
+                f"{worst}",
             )
         return np.stack([y, trials])
 
@@ -79,10 +82,11 @@ class Bernoulli(Binomial):
 
 @dataclass(frozen=True)
 class Beta(Likelihood):
-    r"""Shares between 0 and 1 that are no ratios of counts: beta with mean m = 1 / (1 + exp(-f)) and variance
-    m (1 - m) / (1 + precision).
+    r"""Shares between 0 and 1 that are no ratios of counts: beta with mean m = 1 / (1 + exp(-f))
+    and variance m (1 - m) / (1 + precision).
 
-    .. math:: p(y) = y^{\phi m - 1} (1 - y)^{\phi (1 - m) - 1} / \mathrm{B}\big(\phi m, \phi (1 - m)\big)
+    .. math:: p(y) = y^{\phi m - 1} (1 - y)^{\phi (1 - m) - 1} / \mathrm{B}\big(\phi m, \phi (1 -
+        m)\big)
 
     with the precision :math:`\phi`.
 
@@ -94,7 +98,7 @@ class Beta(Likelihood):
     Examples
     --------
     >>> import graphrf as grf
-    >>> cover = grf.gp.Beta(precision=4.0)                      # at f = 0: beta with parameters 2 and 2
+    >>> cover = grf.gp.Beta(precision=4.0)  # at f = 0: beta with parameters 2 and 2
     >>> round(float(cover.variance(0.0)), 3), round(float(cover.log_density(0.5, 0.0)), 3)
     (0.05, 0.405)
 
@@ -113,9 +117,10 @@ class Beta(Likelihood):
         if outside.size:
             raise checks.value_error(
                 "y",
-                f"must be between 0 and 1, neither of them, for likelihood='beta', got {y[outside[0]]:g} at "
-                f"{outside[0]}: for successes among trials use likelihood='binomial', and move measured shares "
-                "y of 0 or 1 inwards, as (y (n - 1) + 1/2) / n of n observations",
+                "must be between 0 and 1, neither of them, for likelihood='beta', got "
+                f"{y[outside[0]]:g} at {outside[0]}: for successes among trials use "
+                "likelihood='binomial', and move measured shares y of 0 or 1 inwards, as (y (n - "
+                "1) + 1/2) / n of n observations",
             )
         return y
 

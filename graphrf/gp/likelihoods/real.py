@@ -35,13 +35,16 @@ class StudentT(Identity):
     scale : float, optional
         In units of y; None trains it.
     df : float, optional
-        Degrees of freedom, above 1: 4 is robust; large values approach normal noise. None trains it.
+        Degrees of freedom, above 1: 4 is robust; large values approach normal noise. None trains
+        it.
 
     Notes
     -----
-    The density is not log-concave: the posterior may have several maxima, which one normal distribution covers.
+    The density is not log-concave: the posterior may have several maxima, which one normal
+    distribution covers.
 
-    Source: Jylänki, Vanhatalo and Vehtari 2011, "Robust Gaussian process regression with a Student-t likelihood".
+    Source: Jylänki, Vanhatalo and Vehtari 2011, "Robust Gaussian process regression with a
+    Student-t likelihood".
     """
 
     scale: float | None = None
@@ -53,15 +56,17 @@ class StudentT(Identity):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.df is not None and self.df <= 1:
-            raise checks.value_error("df", f"must be greater than 1, so that y has a mean, got {self.df:g}")
+            raise checks.value_error(
+                "df", f"must be greater than 1, so that y has a mean, got {self.df:g}"
+            )
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
         scatter = self.unit(super().checked(y, trials))
         if self.scale is None and not 1 / _LARGEST_SCATTER <= scatter <= _LARGEST_SCATTER:
             raise checks.value_error(
                 "y",
-                f"must have a spread from {1 / _LARGEST_SCATTER:g} to {_LARGEST_SCATTER:g} with {self!r}, got "
-                f"{scatter:.3g}; change its units",
+                f"must have a spread from {1 / _LARGEST_SCATTER:g} to {_LARGEST_SCATTER:g} with "
+                f"{self!r}, got {scatter:.3g}; change its units",
             )
         return y
 
@@ -77,7 +82,12 @@ class StudentT(Identity):
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         s, v = known(self.scale), known(self.df)
-        constant = math.lgamma(0.5 * v + 0.5) - math.lgamma(0.5 * v) - 0.5 * math.log(v * math.pi) - math.log(s)
+        constant = (
+            math.lgamma(0.5 * v + 0.5)
+            - math.lgamma(0.5 * v)
+            - 0.5 * math.log(v * math.pi)
+            - math.log(s)
+        )
         return np.asarray(constant - (0.5 * v + 0.5) * np.log1p(np.square((y - f) / s) / v))
 
     def variance(self, f: np.ndarray) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""Whittle-Matern fields along edges, of order 1 and 2: their sparse precision at the ends of all pieces, exact."""
+"""Whittle-Matern fields along edges, of order 1 and 2: their sparse precision at the ends of all
+pieces, exact.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,16 @@ from graphrf.operators.sparse.ordering import Elimination
 from graphrf.operators.sparse.row_products import row_products
 
 ENDS = ("stationary", "free")
-# How much larger than a field's energy Q may be: variances are then off by some thousandths, or some hundredths
-# where thousands of places are so near to others.
+# How much larger than a field's energy Q may be: variances are then off by some thousandths, or
+# some hundredths where thousands of places are so near to others.
 _LOST = 2e13
 
 
 @dataclass(frozen=True)
 class EdgeKernel:
-    """The covariance along an endless edge: exponential for order 1, Matern with smoothness 3/2 for order 2."""
+    """The covariance along an endless edge: exponential for order 1, Matern with smoothness 3/2 for
+    order 2.
+    """
 
     lengthscale: float
     alpha: int = 1
@@ -52,13 +56,18 @@ class EdgeKernel:
 class EdgeStates:
     """The free variables of a field, which determine its states at the ends of all pieces.
 
-    They are the values at all n vertices, and for order 2 the derivatives into all but one of the pieces at each
-    vertex: Kirchhoff's condition gives the last. A stationary end of degree 1 keeps its derivative.
+    They are the values at all n vertices, and for order 2 the derivatives into all but one of the
+    pieces at each vertex: Kirchhoff's condition gives the last. A stationary end of degree 1 keeps
+    its derivative.
     """
 
-    basis: sp.csr_array  # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
+    basis: (
+        sp.csr_array
+    )  # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
     derivatives: np.ndarray  # the vertex of each free derivative
-    at_ends: sp.csr_array  # u + (derivative into the endless rest) at stationary ends, of precision 1/2
+    at_ends: (
+        sp.csr_array
+    )  # u + (derivative into the endless rest) at stationary ends, of precision 1/2
     component: np.ndarray  # (n,) of each vertex
     indices: np.ndarray  # pattern of the precision, in which zeros keep their places
     indptr: np.ndarray
@@ -69,19 +78,27 @@ class EdgeStates:
     def of(cls, pieces: Subdivision, alpha: int, ends: str) -> EdgeStates:
         """The free variables of a field of this order."""
         n, m = pieces.n_nodes, pieces.src.size
-        vertex = np.concatenate([pieces.src, pieces.dst])  # of each end: the first ends of pieces, then the last
+        vertex = np.concatenate(
+            [pieces.src, pieces.dst]
+        )  # of each end: the first ends of pieces, then the last
         degree = np.bincount(vertex, minlength=n)
-        endless = np.flatnonzero(degree == 1) if ends == "stationary" else np.zeros(0, dtype=np.int64)
+        endless = (
+            np.flatnonzero(degree == 1) if ends == "stationary" else np.zeros(0, dtype=np.int64)
+        )
         basis = sp.csr_array((np.ones(2 * m), (np.arange(2 * m), vertex)), shape=(2 * m, n))
         derivatives = np.zeros(0, dtype=np.int64)
         if alpha == 2:
             slopes, derivatives = _slopes(vertex, degree, ends)
             basis = sp.csr_array(sp.block_diag([basis, slopes], format="csr"))
         k = endless.size
-        at_ends = sp.csr_array((np.ones(k), (np.arange(k), endless)), shape=(k, n + derivatives.size))
+        at_ends = sp.csr_array(
+            (np.ones(k), (np.arange(k), endless)), shape=(k, n + derivatives.size)
+        )
         if alpha == 2:
             own = n + np.searchsorted(derivatives, endless)
-            at_ends = sp.csr_array(at_ends - sp.csr_array((np.ones(k), (np.arange(k), own)), shape=at_ends.shape))
+            at_ends = sp.csr_array(
+                at_ends - sp.csr_array((np.ones(k), (np.arange(k), own)), shape=at_ends.shape)
+            )
         joined = sp.csr_array((np.ones(m), (pieces.src, pieces.dst)), shape=(n, n))
         component = connected_components(joined, directed=False)[1]
         indices, indptr, sums = _pattern(basis, m)
@@ -90,7 +107,9 @@ class EdgeStates:
         return cls(basis, derivatives, at_ends, component, indices, indptr, sums, rest)
 
     def assembled(self, blocks: np.ndarray) -> sp.csr_array:
-        """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all precisions."""
+        """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all
+        precisions.
+        """
         n = self.basis.shape[1]
         return sp.csr_array((self.sums @ blocks.ravel(), self.indices, self.indptr), shape=(n, n))
 
@@ -107,10 +126,12 @@ def checked_order(alpha: Any) -> int:
 
 
 class EdgePrecision:
-    """Q of the values (and for order 2 derivatives) at the vertices of subdivided edges, for sigma = 1.
+    """Q of the values (and for order 2 derivatives) at the vertices of subdivided edges, for sigma
+    = 1.
 
-    Vertices of degree 1 are as if an endless edge went on (`ends="stationary"`), or have the derivative 0
-    ("free"). ValueError if Q is numerically singular. `graphrf.gp.metric.piece_precision` has the equations.
+    Vertices of degree 1 are as if an endless edge went on (`ends="stationary"`), or have the
+    derivative 0 ("free"). ValueError if Q is numerically singular.
+    `graphrf.gp.metric.piece_precision` has the equations.
     """
 
     def __init__(self, pieces: Subdivision, kernel: EdgeKernel, ends: str) -> None:
@@ -149,7 +170,9 @@ class EdgePrecision:
         """The derivative of Q in the lengthscale."""
         assert name == "lengthscale"
         x = self.kernel.kappa * self.pieces.length
-        return self.states.assembled((-x / self.kernel.lengthscale)[:, None, None] * self._blocks[1])
+        return self.states.assembled(
+            (-x / self.kernel.lengthscale)[:, None, None] * self._blocks[1]
+        )
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
@@ -181,7 +204,9 @@ class EdgePrecision:
         values, vectors = np.linalg.eigh(self._blocks[0])
         roots = _block_diagonal(vectors * np.sqrt(np.maximum(values, 0.0))[:, None])
         states = self.states
-        return sp.csr_array(sp.hstack([states.basis.T @ roots, math.sqrt(0.5) * states.at_ends.T], format="csr"))
+        return sp.csr_array(
+            sp.hstack([states.basis.T @ roots, math.sqrt(0.5) * states.at_ends.T], format="csr")
+        )
 
     @cached_property
     def _own_factor(self) -> SparseCholesky:
@@ -193,9 +218,11 @@ class EdgePrecision:
         return piece_precisions(self.kernel.kappa * self.pieces.length, self.kernel.alpha)
 
     def _check_condition(self) -> None:
-        """Refuse a Q of which rounding, its diagonal times one ulp with random signs, is no longer small.
+        """Refuse a Q of which rounding, its diagonal times one ulp with random signs, is no longer
+        small.
 
-        It is compared with 1, or with the energy of a constant in a component (order 1) where this is less.
+        It is compared with 1, or with the energy of a constant in a component (order 1) where this
+        is less.
         """
         n, component = self.pieces.n_nodes, self.states.component
         ends = np.concatenate([self.pieces.src, self.pieces.dst])
@@ -206,14 +233,17 @@ class EdgePrecision:
         if not float((size / np.minimum(1.0, energy + 0.5 * stationary)).max()) < _LOST:
             raise checks.value_error(
                 "lengthscale",
-                f"{self.kernel.lengthscale:.3g} makes a precision that is numerically singular: pieces of edges "
-                f"are {self.pieces.length.min():.3g} to {self.pieces.length.max():.3g} long; shorten the "
-                "lengthscale, or join places and nodes that are so near",
+                f"{self.kernel.lengthscale:.3g} makes a precision that is numerically singular: "
+                f"pieces of edges are {self.pieces.length.min():.3g} to "
+                f"{self.pieces.length.max():.3g} long; shorten the lengthscale, or join places and "
+                "nodes that are so near",
             )
 
 
 def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_array, np.ndarray]:
-    """The derivatives into the pieces at their ends, from those that are free, and the vertices of these."""
+    """The derivatives into the pieces at their ends, from those that are free, and the vertices of
+    these.
+    """
     order = np.argsort(vertex, kind="stable")
     at = vertex[order]
     last = np.append(at[1:] != at[:-1], True)
@@ -225,16 +255,23 @@ def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_a
     closing[at[last & ~free]] = order[last & ~free]
     whose = closing[derivatives]
     kept = np.flatnonzero(whose >= 0)
-    rows, columns = np.concatenate([order[free], whose[kept]]), np.concatenate([np.arange(free.sum()), kept])
+    rows, columns = (
+        np.concatenate([order[free], whose[kept]]),
+        np.concatenate([np.arange(free.sum()), kept]),
+    )
     data = np.concatenate([np.ones(derivatives.size), -np.ones(kept.size)])
     return sp.csr_array((data, (rows, columns)), shape=(vertex.size, derivatives.size)), derivatives
 
 
 def _pattern(basis: sp.csr_array, m: int) -> tuple[np.ndarray, np.ndarray, sp.csr_array]:
-    """Indices and pointers of B^T D B for all block-diagonal D, and what its entries are of those of D."""
+    """Indices and pointers of B^T D B for all block-diagonal D, and what its entries are of those
+    of D.
+    """
     d, n = basis.shape[0] // m, basis.shape[1]
     places = np.arange(m)[:, None] + m * np.arange(d)
-    products = row_products(basis[np.repeat(places, d, axis=1).ravel()], basis[np.tile(places, d).ravel()])
+    products = row_products(
+        basis[np.repeat(places, d, axis=1).ravel()], basis[np.tile(places, d).ravel()]
+    )
     keys, entry = np.unique(products.indices, return_inverse=True)
     of = np.repeat(np.arange(products.shape[0]), np.diff(products.indptr))
     sums = sp.csr_array((products.data, (entry, of)), shape=(keys.size, products.shape[0]))

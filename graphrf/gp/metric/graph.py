@@ -38,13 +38,16 @@ class MetricGraph:
 
     - nodes, by position or name;
     - pairs (edge number, distance from its `src`): a list, or an array of shape (n, 2);
-    - triples (u, v, distance from u), where one edge joins u and v: a list, or an array of shape (n, 3);
-    - (u, v, key, distance from u), where several do: a list, or an array of shape (n, 4); keys as in networkx,
-      which counts parallel edges from 0;
+    - triples (u, v, distance from u), where one edge joins u and v: a list, or an array of shape
+      (n, 3);
+    - (u, v, key, distance from u), where several do: a list, or an array of shape (n, 4); keys as
+      in networkx, which counts parallel edges from 0;
     - a list that mixes these;
-    - a data frame of these columns, or levels of its index: u, v, key and one of distances, or edge and distance.
+    - a data frame of these columns, or levels of its index: u, v, key and one of distances, or edge
+      and distance.
 
-    Integers that are names of nodes and no positions, such as the identifiers of OpenStreetMap, are names.
+    Integers that are names of nodes and no positions, such as the identifiers of OpenStreetMap, are
+    names.
 
     Examples
     --------
@@ -60,8 +63,8 @@ class MetricGraph:
     Parameters
     ----------
     src, dst : array_like, shape (E,)
-        The ends of every edge, by position or name as in `graphrf.from_edges`. Edges have no direction; parallel
-        ones and loops are legal.
+        The ends of every edge, by position or name as in `graphrf.from_edges`. Edges have no
+        direction; parallel ones and loops are legal.
     length : array_like of float, shape (E,)
         Positive, in any unit.
     nodes : iterable of distinct names, optional
@@ -78,39 +81,48 @@ class MetricGraph:
     Raises
     ------
     ValueError, TypeError
-        For lengths that are not positive and finite, ends that are not nodes, and nodes without an edge.
+        For lengths that are not positive and finite, ends that are not nodes, and nodes without an
+        edge.
 
     Warns
     -----
     UserWarning
-        If more than half of the edges lead back along another of the same length, as in a list of both directions.
+        If more than half of the edges lead back along another of the same length, as in a list of
+        both directions.
     """
 
     def __init__(
-        self, src: NodesLike, dst: NodesLike, length: ArrayLike, *, nodes: Iterable[Hashable] | None = None
+        self,
+        src: NodesLike,
+        dst: NodesLike,
+        length: ArrayLike,
+        *,
+        nodes: Iterable[Hashable] | None = None,
     ) -> None:
         self.graph: Graph = from_edges(src, dst, False, nodes=nodes)
         self.src = self._ends("src", src)
         self.dst = self._ends("dst", dst)
         self.length = _checked_lengths(length, self.src.size)
         notices.warn_together([notices.of_two_directions(self.src, self.dst, self.length)])
-        lonely = np.flatnonzero(np.bincount(np.concatenate([self.src, self.dst]), minlength=self.n_nodes) == 0)
+        lonely = np.flatnonzero(
+            np.bincount(np.concatenate([self.src, self.dst]), minlength=self.n_nodes) == 0
+        )
         if lonely.size:
             raise checks.value_error(
                 "nodes",
-                f"must each be an end of an edge, got {self.graph.nodes[int(lonely[0])]!r} without one "
-                f"({lonely.size} such nodes); leave them out",
+                f"must each be an end of an edge, got {self.graph.nodes[int(lonely[0])]!r} without "
+                f"one ({lonely.size} such nodes); leave them out",
             )
 
     @classmethod
     def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
         """The metric graph of a networkx graph whose edges have an attribute with lengths.
 
-        Edges are numbered as in `graph.edges`. In a directed graph, such as OSMnx's, edges (u, v) and (v, u) of
-        the same length (to 0.1 %) are one street with both names, and so are two loops of a node, of which the
-        second leads backwards; they are two if both have `oneway`, or they differ in `osmid`. ValueError or
-        TypeError if an edge has no positive length; a warning if lengths are in degrees, as the coordinates of the
-        nodes are.
+        Edges are numbered as in `graph.edges`. In a directed graph, such as OSMnx's, edges (u, v)
+        and (v, u) of the same length (to 0.1 %) are one street with both names, and so are two
+        loops of a node, of which the second leads backwards; they are two if both have `oneway`, or
+        they differ in `osmid`. ValueError or TypeError if an edge has no positive length; a warning
+        if lengths are in degrees, as the coordinates of the nodes are.
         """
         streets = streets_of(graph, length)
         notices.warn_together([streets.remark])
@@ -141,9 +153,11 @@ class MetricGraph:
 
     @property
     def road_length(self) -> float:
-        """The mean length of a road between junctions or dead ends, at most a tenth of the total length.
+        """The mean length of a road between junctions or dead ends, at most a tenth of the total
+        length.
 
-        It is the unit of the weak prior of lengthscales, and does not change when edges are subdivided.
+        It is the unit of the weak prior of lengthscales, and does not change when edges are
+        subdivided.
         """
         degrees = np.bincount(np.concatenate([self.src, self.dst]))
         ways = max(0.5 * float(degrees[degrees != 2].sum()), 10.0)
@@ -154,8 +168,8 @@ class MetricGraph:
     def places(self, places: NodesLike | None = None) -> Places:
         """Places as in `fit` and `predict`, checked; all nodes by default.
 
-        ValueError or TypeError for unknown nodes or edges, a distance outside the edge, and two nodes joined by no
-        edge or by several.
+        ValueError or TypeError for unknown nodes or edges, a distance outside the edge, and two
+        nodes joined by no edge or by several.
         """
         if isinstance(places, Places):
             return places
@@ -163,7 +177,9 @@ class MetricGraph:
         if tables.is_table(places):
             rows = tables.places_of_table(places)
             return self._alike(rows, len(rows[0])) if rows else self._listed(rows)
-        if hasattr(places, "tolist") and not isinstance(places, np.ndarray):  # a Series or an Index of pandas
+        if hasattr(places, "tolist") and not isinstance(
+            places, np.ndarray
+        ):  # a Series or an Index of pandas
             places = places.tolist()
         if places is None or (isinstance(places, np.ndarray) and places.ndim < 2):
             return self._at_nodes(self._nodes(places))
@@ -179,15 +195,16 @@ class MetricGraph:
             return self._listed(list(map(tuple, places.tolist())))
         if places.ndim != 2 or places.shape[1] not in (2, 3, 4) or places.dtype.kind not in "iuf":
             raise checks.value_error(
-                "places", f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes"
+                "places",
+                f"must be {_WAYS}, got {checks.describe(places)}, which has none of these shapes",
             )
         return self._rows(places)
 
     def subdivide(self, places: Places, alpha: int = 1) -> Subdivision:
         """The edges subdivided at places, in an order that does not depend on that of the places.
 
-        For a field of order 2 places are rounded to 500ths of `road_length`: pieces x long take x^3 of the digits
-        of its precision.
+        For a field of order 2 places are rounded to 500ths of `road_length`: pieces x long take x^3
+        of the digits of its precision.
         """
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)
@@ -202,25 +219,33 @@ class MetricGraph:
         wanted = "edge numbers" if rows.shape[1] == 2 else "nodes"
         if whole.dtype.kind == "f":
             if not (np.isfinite(whole).all() and (whole == np.round(whole)).all()):
-                raise checks.value_error("places", f"must have {wanted} before the last column, got other numbers")
+                raise checks.value_error(
+                    "places", f"must have {wanted} before the last column, got other numbers"
+                )
             if (np.abs(whole) >= exact_below(whole.dtype)).any():
                 raise checks.value_error(
                     "places",
-                    f"must have {wanted} that {whole.dtype} holds exactly, got {np.abs(whole).max():.0f}, which "
-                    "may be rounded: pass a list of tuples, or a data frame with a column of integers for each",
+                    f"must have {wanted} that {whole.dtype} holds exactly, got "
+                    f"{np.abs(whole).max():.0f}, which may be rounded: pass a list of tuples, or a "
+                    "data frame with a column of integers for each",
                 )
             whole = whole.astype(np.int64)
         first, *others = whole.T
         if not others:
             return self._along(first.astype(np.int64), distances)
         return self._between(
-            self._nodes(first), self._nodes(others[0]), distances, *map(np.ndarray.tolist, others[1:])
+            self._nodes(first),
+            self._nodes(others[0]),
+            distances,
+            *map(np.ndarray.tolist, others[1:]),
         )
 
     def _listed(self, places: Sequence[Any]) -> Places:
         """A list of nodes, pairs and triples."""
         kinds = [
-            len(place) if isinstance(place, tuple | list | np.ndarray) and not self._names(place) else 1
+            len(place)
+            if isinstance(place, tuple | list | np.ndarray) and not self._names(place)
+            else 1
             for place in places
         ]
         result = self._at_nodes(np.full(len(places), -1))
@@ -236,8 +261,12 @@ class MetricGraph:
         if n_parts == 1:
             return self._at_nodes(self._nodes(places))
         if n_parts not in (2, 3, 4):
-            raise checks.value_error("places", f"must be {_WAYS}, got a place of {n_parts} parts: {places[0]!r}")
-        distances = np.array([checks.number("the distance of places", place[-1]) for place in places])
+            raise checks.value_error(
+                "places", f"must be {_WAYS}, got a place of {n_parts} parts: {places[0]!r}"
+            )
+        distances = np.array(
+            [checks.number("the distance of places", place[-1]) for place in places]
+        )
         if n_parts == 2:
             edges = np.array([_edge_number(place[0]) for place in places])
             return self._along(edges, distances)
@@ -260,11 +289,17 @@ class MetricGraph:
             return np.asarray(self.index(nodes))
         if nodes is not None and self.graph.has_integer_names:
             array = np.asarray(nodes)
-            if array.dtype.kind in "iu" and array.size and not 0 <= array.min() <= array.max() < self.n_nodes:
+            if (
+                array.dtype.kind in "iu"
+                and array.size
+                and not 0 <= array.min() <= array.max() < self.n_nodes
+            ):
                 return np.asarray(self.index(array.ravel().tolist()))
         return given_nodes(self.graph, nodes, "places")
 
-    def _between(self, u: np.ndarray, v: np.ndarray, distance: np.ndarray, keys: Any = None) -> Places:
+    def _between(
+        self, u: np.ndarray, v: np.ndarray, distance: np.ndarray, keys: Any = None
+    ) -> Places:
         """Places at a distance from u on the one edge to v, or on that with a key."""
         named = self._only(u, v) if keys is None else self._named(u, v, keys)
         edge = np.where(named < 0, ~named, named)
@@ -273,7 +308,9 @@ class MetricGraph:
         return self._along(edge, np.where(turned, self.length[edge] - distance, distance))
 
     def _named(self, u: np.ndarray, v: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
-        """Edges by their ends and keys, in either direction; ~edge for the names of loops backwards."""
+        """Edges by their ends and keys, in either direction; ~edge for the names of loops
+        backwards.
+        """
         named = self.edge_names
         result = np.empty(u.size, dtype=np.int64)
         for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
@@ -281,9 +318,12 @@ class MetricGraph:
             if edge is None:
                 there = [each for one, two, each in named if {one, two} == {first, last}]
                 pair = f"{self.nodes[first]!r} and {self.nodes[last]!r}"
-                known = f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
+                known = (
+                    f"whose edges have the keys {listed(there)}" if there else "which no edge joins"
+                )
                 raise checks.value_error(
-                    "places", f"must lie on edges, but got key {key!r} between {pair}, {known} (place {n})"
+                    "places",
+                    f"must lie on edges, but got key {key!r} between {pair}, {known} (place {n})",
                 )
             result[n] = edge
         return result
@@ -309,12 +349,14 @@ class MetricGraph:
             n = int(wrong[0])
             pair = f"{self.nodes[int(u[n])]!r} and {self.nodes[int(v[n])]!r}"
             if first[n] == last[n]:
-                raise checks.value_error("places", f"must lie on edges, but no edge joins {pair} (place {n})")
+                raise checks.value_error(
+                    "places", f"must lie on edges, but no edge joins {pair} (place {n})"
+                )
             several = ", ".join(str(int(edge)) for edge in order[first[n] : last[n]][:5])
             raise checks.value_error(
                 "places",
-                f"must specify which of the edges {several} between {pair} is meant (place {n}): give (u, v, key, "
-                "distance from u) or (edge number, distance from its `src`)",
+                f"must specify which of the edges {several} between {pair} is meant (place {n}): "
+                "give (u, v, key, distance from u) or (edge number, distance from its `src`)",
             )
         return np.asarray(order[first])
 
@@ -331,7 +373,9 @@ class MetricGraph:
         if wrong.size:
             n = int(wrong[0])
             raise checks.value_error(
-                "places", f"must have edge numbers in [0, {self.n_edges - 1}], got {int(edge[n])} (place {n})"
+                "places",
+                f"must have edge numbers in [0, {self.n_edges - 1}], got {int(edge[n])} (place "
+                f"{n})",
             )
         self._check_distances(edge, distance)
         return Places(np.full(edge.size, -1), edge, np.clip(distance, 0.0, self.length[edge]))
@@ -345,23 +389,33 @@ class MetricGraph:
             u, v = (self.nodes[int(ends[edge[n]])] for ends in (self.src, self.dst))
             raise checks.value_error(
                 "places",
-                f"must have distances from 0 to the length of the edge, {length[n]:.10g} for edge {int(edge[n])} "
-                f"from {u!r} to {v!r}, got {distance[n]:.10g} (place {n}; {wrong.size} such places)",
+                f"must have distances from 0 to the length of the edge, {length[n]:.10g} for edge "
+                f"{int(edge[n])} from {u!r} to {v!r}, got {distance[n]:.10g} (place {n}; "
+                f"{wrong.size} such places)",
             )
 
     # -- the prior ---------------------------------------------------------------------------------
 
     @needs_memory(_LESS_MEMORY)
     def covariance(
-        self, places: NodesLike | None = None, *, lengthscale: float, output_scale: float = 1.0, alpha: int = 1,
+        self,
+        places: NodesLike | None = None,
+        *,
+        lengthscale: float,
+        output_scale: float = 1.0,
+        alpha: int = 1,
         ends: str = "stationary",
-    ) -> np.ndarray:  # fmt: skip
-        """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places, shape (n, n)."""
+    ) -> np.ndarray:
+        """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places,
+        shape (n, n).
+        """
         result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         vertices, inverse = np.unique(result, return_inverse=True)
         check_few(vertices.size)
         require_memory(
-            16.0 * precision.n_nodes * vertices.size, f"the covariance of {vertices.size} places", "ask for fewer"
+            16.0 * precision.n_nodes * vertices.size,
+            f"the covariance of {vertices.size} places",
+            "ask for fewer",
         )
         return scale * precision.factor().inverse_between(vertices)[np.ix_(inverse, inverse)]
 
@@ -420,8 +474,8 @@ def require_metric_graph(graph: Any) -> MetricGraph:
     if not isinstance(graph, MetricGraph):
         raise checks.type_error(
             "graph",
-            f"must be a MetricGraph, got {checks.describe(graph)}; MetricGraph(src, dst, length) makes one (the "
-            "weights of a Graph are not lengths)",
+            f"must be a MetricGraph, got {checks.describe(graph)}; MetricGraph(src, dst, length) "
+            "makes one (the weights of a Graph are not lengths)",
         )
     return graph
 
@@ -429,7 +483,9 @@ def require_metric_graph(graph: Any) -> MetricGraph:
 def check_few(n: int) -> None:
     """Raise if a joint covariance were of too many places."""
     if n > LARGEST_JOINT:
-        raise checks.value_error("places", f"must be at most {LARGEST_JOINT} for a joint covariance, got {n}")
+        raise checks.value_error(
+            "places", f"must be at most {LARGEST_JOINT} for a joint covariance, got {n}"
+        )
 
 
 def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
@@ -437,14 +493,16 @@ def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
     if values.dtype.kind not in "iuf":
         raise checks.type_error("length", f"must hold numbers, got {checks.describe(values)}")
     if values.shape != (n_edges,):
-        raise checks.value_error("length", f"must have shape ({n_edges},), one for each edge, got {values.shape}")
+        raise checks.value_error(
+            "length", f"must have shape ({n_edges},), one for each edge, got {values.shape}"
+        )
     values = values.astype(np.float64)
     wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
     if wrong.size:
         raise checks.value_error(
             "length",
-            f"must hold positive, finite lengths, got {values[wrong[0]]:g} at edge {int(wrong[0])} ({wrong.size} "
-            "such edges): join the ends of edges without length, or drop them",
+            f"must hold positive, finite lengths, got {values[wrong[0]]:g} at edge {int(wrong[0])} "
+            f"({wrong.size} such edges): join the ends of edges without length, or drop them",
         )
     return values
 

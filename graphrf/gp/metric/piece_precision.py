@@ -1,10 +1,11 @@
 r"""Precisions of pieces of edges, of which the precision of a Whittle-Matern field is the sum.
 
-The field solves :math:`(\kappa^2 - \partial^2)^{\alpha/2} u = W` on every edge, is continuous, and its derivatives
-out of a vertex, into its edges, sum to 0 (Kirchhoff). Given its state x, which is u, or for order 2 (u, u'/kappa),
-at both ends, what is left of a piece is independent of all else, so that the precision is the sum of the pieces'.
-On an endless line x is stationary with unit covariance, and :math:`x_d = \Phi x_0 + \varepsilon`. The precision of
-the states at both ends of a piece of length d is there that of the piece and of the endless rests on both sides:
+The field solves :math:`(\kappa^2 - \partial^2)^{\alpha/2} u = W` on every edge, is continuous, and
+its derivatives out of a vertex, into its edges, sum to 0 (Kirchhoff). Given its state x, which is
+u, or for order 2 (u, u'/kappa), at both ends, what is left of a piece is independent of all else,
+so that the precision is the sum of the pieces'. On an endless line x is stationary with unit
+covariance, and :math:`x_d = \Phi x_0 + \varepsilon`. The precision of the states at both ends of a
+piece of length d is there that of the piece and of the endless rests on both sides:
 
 .. math:: \begin{pmatrix} I + \Phi^\top \Sigma^{-1} \Phi & -\Phi^\top \Sigma^{-1} \\
           -\Sigma^{-1} \Phi & \Sigma^{-1} \end{pmatrix}, \quad \Sigma = I - \Phi \Phi^\top, \qquad
@@ -12,8 +13,8 @@ the states at both ends of a piece of length d is there that of the piece and of
 
 with R in terms of u and the derivative into the rest (order 1: R = 1/2), which are taken off.
 
-Source: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; derived here by Markov's
-property.
+Source: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; derived
+here by Markov's property.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ _SIGN = np.array([1.0, 1.0, 1.0, -1.0])
 
 
 def piece_precisions(x: np.ndarray, alpha: int) -> tuple[np.ndarray, np.ndarray]:
-    """Precisions of pieces of lengths x / kappa and their derivatives in x, (m, 2 alpha, 2 alpha), for variance 1.
+    """Precisions of pieces of lengths x / kappa and their derivatives in x, (m, 2 alpha, 2 alpha),
+    for variance 1.
 
-    States are u at the first and the last end, then for order 2 the derivatives into the piece there.
+    States are u at the first and the last end, then for order 2 the derivatives into the piece
+    there.
     """
     small = np.exp(-x)
     if alpha == 1:
         rest = -np.expm1(-2 * x)
         own, across = 1 / rest - 0.5, -small / rest
         own_slope, across_slope = -2 * (small / rest) ** 2, small * (1 + small**2) / rest**2
-        return _matrix(own, across, across, own), _matrix(own_slope, across_slope, across_slope, own_slope)
+        return _matrix(own, across, across, own), _matrix(
+            own_slope, across_slope, across_slope, own_slope
+        )
     s = small**2
     phi = small[:, None, None] * _matrix(1 + x, x, -x, 1 - x)
     phi_slope = small[:, None, None] * _matrix(-x, 1 - x, x - 1, x - 2)
@@ -50,12 +55,14 @@ def piece_precisions(x: np.ndarray, alpha: int) -> tuple[np.ndarray, np.ndarray]
     mixed = turned @ inverse @ phi_slope
     value = _joined(
         np.eye(2) + turned @ inverse @ phi - 0.5 * np.array([[1.0, -1.0], [-1.0, 1.0]]),
-        -turned @ inverse, inverse - 0.5,
-    )  # fmt: skip
+        -turned @ inverse,
+        inverse - 0.5,
+    )
     slope = _joined(
         turned @ inverse_slope @ phi + mixed + mixed.transpose(0, 2, 1),
-        -turned_slope @ inverse - turned @ inverse_slope, inverse_slope,
-    )  # fmt: skip
+        -turned_slope @ inverse - turned @ inverse_slope,
+        inverse_slope,
+    )
     return value, slope
 
 

@@ -44,15 +44,18 @@ _LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparamete
 
 
 class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, BaseEstimator):
-    r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere on them.
+    r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere
+    on them.
 
-    .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau u) = W, \quad
+    .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau
+        u) = W, \quad
               \kappa = \frac{\sqrt{2 \alpha - 1}}{l}, \quad \varepsilon \sim N(0, s),
 
-    with the Whittle-Matern field u of order alpha: driven by white noise W, continuous, and with derivatives out
-    of each node that sum to 0. Along an endless edge its covariance is sigma^2 exp(-d / l) for order 1, and
-    sigma^2 (1 + kappa d) exp(-kappa d) for order 2. Where k long edges meet the variance of order 1 is
-    2 sigma^2 / k. For other likelihoods, and averages along stretches, use `LatentGaussianModel` with `Along`.
+    with the Whittle-Matern field u of order alpha: driven by white noise W, continuous, and with
+    derivatives out of each node that sum to 0. Along an endless edge its covariance is sigma^2
+    exp(-d / l) for order 1, and sigma^2 (1 + kappa d) exp(-kappa d) for order 2. Where k long edges
+    meet the variance of order 1 is 2 sigma^2 / k. For other likelihoods, and averages along
+    stretches, use `LatentGaussianModel` with `Along`.
 
     Examples
     --------
@@ -71,10 +74,11 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
     ----------
     graph : MetricGraph
     alpha : {1, 2}
-        The order of the field. Places of order 2 are rounded to 500ths of `MetricGraph.road_length`.
+        The order of the field. Places of order 2 are rounded to 500ths of
+        `MetricGraph.road_length`.
     lengthscale, output_scale, noise : float, optional
-        Fixed values of l (in the unit of the edges' lengths), sigma^2 and s. None trains them by the marginal
-        likelihood times the prior.
+        Fixed values of l (in the unit of the edges' lengths), sigma^2 and s. None trains them by
+        the marginal likelihood times the prior.
     ends : {"stationary", "free"}
         The field at nodes of degree 1: as if the edge continued, or with the derivative 0 and twice
         the variance.
@@ -83,7 +87,8 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
     prior : "weak", None, mapping or HyperparameterPrior
         As in `GraphGPRegressor`, with lengthscales in units of `MetricGraph.road_length`.
     hyperparameters : {"average", "mode"}
-        Predictions average the tempered posterior of hyperparameters, at up to seven points, or use its mode.
+        Predictions average the tempered posterior of hyperparameters, at up to seven points, or use
+        its mode.
     progress : bool
         Show progress of training on standard error.
 
@@ -98,17 +103,18 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
     converged_ : bool
         Whether the gradient vanishes at the fitted hyperparameters.
     n_points_, n_observations_, n_observed_places_ : int
-        Sets of hyperparameters over which predictions are averaged, observations, and distinct places.
+        Sets of hyperparameters over which predictions are averaged, observations, and distinct
+        places.
 
     Notes
     -----
-    All is exact: the precision of the field at places is sparse. Components without observations keep the prior.
-    Time: an ordering of vertices, some 30 factorisations for training, and for each prediction one for each set of
-    hyperparameters, after an ordering where places are new.
+    All is exact: the precision of the field at places is sparse. Components without observations
+    keep the prior. Time: an ordering of vertices, some 30 factorisations for training, and for each
+    prediction one for each set of hyperparameters, after an ordering where places are new.
 
-    Sources: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; 2023, "Statistical
-    inference for Gaussian Whittle-Matern fields on metric graphs". The R package MetricGraph has this
-    model with range 2 l.
+    Sources: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs"; 2023,
+    "Statistical inference for Gaussian Whittle-Matern fields on metric graphs". The R package
+    MetricGraph has this model with range 2 l.
     """
 
     def __init__(
@@ -152,17 +158,18 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         Parameters
         ----------
         places : nodes, pairs (edge number, distance) or triples (u, v, distance from u)
-            n of them, as in `MetricGraph`; repeated places are repeated observations. Without `y`, a dictionary of
-            places and values, or a Series or data frame of pandas, whose index holds the places.
+            n of them, as in `MetricGraph`; repeated places are repeated observations. Without `y`,
+            a dictionary of places and values, or a Series or data frame of pandas, whose index
+            holds the places.
         y, sample_weight, x
-            As in `GraphGPRegressor.fit`. Arguments with an index are aligned by the one that they share with
-            `places` or `y`; an index that differs is refused.
+            As in `GraphGPRegressor.fit`. Arguments with an index are aligned by the one that they
+            share with `places` or `y`; an index that differs is refused.
 
         Raises
         ------
         ValueError, TypeError
-            For invalid places, y that is not finite or of the wrong length, settings out of range, and a
-            lengthscale so long that the precision is numerically singular.
+            For invalid places, y that is not finite or of the wrong length, settings out of range,
+            and a lengthscale so long that the precision is numerically singular.
 
         Warns
         -----
@@ -200,9 +207,15 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         return fixed, checked_prior(self.prior)
 
     def _condition_on(
-        self, observed: Places, values: np.ndarray, weights: np.ndarray | None, x: Any, single: bool,
-        fixed: FieldHyperparameters, prior: HyperparameterPrior,
-    ) -> None:  # fmt: skip
+        self,
+        observed: Places,
+        values: np.ndarray,
+        weights: np.ndarray | None,
+        x: Any,
+        single: bool,
+        fixed: FieldHyperparameters,
+        prior: HyperparameterPrior,
+    ) -> None:
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
         pieces = graph.subdivide(observed, self.alpha)
@@ -218,7 +231,9 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
             output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
             fixed = fixed._replace(output_scale=output_scale, noise=noise)
-        first = EdgePrecision(pieces, EdgeKernel(self.lengthscale or graph.road_length, self.alpha), self.ends)
+        first = EdgePrecision(
+            pieces, EdgeKernel(self.lengthscale or graph.road_length, self.alpha), self.ends
+        )
         with step_bar("training", self.progress) as bar:
             search = best(first, observations, fixed, prior, graph.road_length, bar.update)
             points = [(search.best, 1.0)]
@@ -230,7 +245,9 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
 
-    def _settle(self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]]) -> None:
+    def _settle(
+        self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]]
+    ) -> None:
         """The posterior for known hyperparameters, and what it determines."""
         posterior = self._conditioned(seen, pieces, points, seen.mean.basis)
         self._seen, self._points, self._pieces, self._posterior = seen, points, pieces, posterior
@@ -238,26 +255,44 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         self.n_observations_ = seen.places.node.size
         self.n_observed_places_ = np.unique(pieces.where[: self.n_observations_]).size
         self._coefficients = Coefficients.of(
-            seen.mean, posterior.coefficients, posterior.coefficients_covariance, seen.offset, seen.single
+            seen.mean,
+            posterior.coefficients,
+            posterior.coefficients_covariance,
+            seen.offset,
+            seen.single,
         )
         constant = seen.offset + seen.mean.parts(posterior.coefficients)[0]
         self.mean_ = float(constant[0]) if seen.single else constant
 
     def _conditioned(
-        self, seen: Seen, pieces: Subdivision, points: list[tuple[FieldHyperparameters, float]], basis: np.ndarray
+        self,
+        seen: Seen,
+        pieces: Subdivision,
+        points: list[tuple[FieldHyperparameters, float]],
+        basis: np.ndarray,
     ) -> PrecisionPosterior | MixturePosterior:
         """The posterior at the vertices of pieces, whose first are those that were observed."""
         where = pieces.where[: seen.places.node.size]
         observations = Observations.of(where, seen.values, basis, seen.weights)
-        precision = EdgePrecision(pieces, EdgeKernel(points[0][0].lengthscale, self.alpha), self.ends)
+        precision = EdgePrecision(
+            pieces, EdgeKernel(points[0][0].lengthscale, self.alpha), self.ends
+        )
         parts = [
             PrecisionPosterior(
-                precision.with_kernel(EdgeKernel(point.lengthscale, self.alpha)), point.output_scale, observations,
-                noise=point.noise, basis=basis, offset=seen.offset,
+                precision.with_kernel(EdgeKernel(point.lengthscale, self.alpha)),
+                point.output_scale,
+                observations,
+                noise=point.noise,
+                basis=basis,
+                offset=seen.offset,
             )
             for point, _ in points
-        ]  # fmt: skip
-        return parts[0] if len(parts) == 1 else MixturePosterior(parts, np.array([weight for _, weight in points]))
+        ]
+        return (
+            parts[0]
+            if len(parts) == 1
+            else MixturePosterior(parts, np.array([weight for _, weight in points]))
+        )
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -272,15 +307,18 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         quantiles: float | Sequence[float] | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior mean, and on request standard deviations or covariances of the noise-free function.
+        """The posterior mean, and on request standard deviations or covariances of the noise-free
+        function.
 
         Parameters
         ----------
         places : places, as in `fit`; default all nodes
         return_std, return_cov, x, quantiles
-            As in `GraphGPRegressor.predict`, for c + x b + u; covariances of at most 5,000 distinct places.
+            As in `GraphGPRegressor.predict`, for c + x b + u; covariances of at most 5,000 distinct
+            places.
         as_frame : bool
-            Return a pandas data frame with one row per place, indexed by that of `places` or by the places.
+            Return a pandas data frame with one row per place, indexed by that of `places` or by the
+            places.
 
         Returns
         -------
@@ -319,7 +357,8 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         x: ArrayLike | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """The probability that the noise-free function exceeds a threshold, or is below one, shape (q,).
+        """The probability that the noise-free function exceeds a threshold, or is below one, shape
+        (q,).
 
         Parameters
         ----------
@@ -331,7 +370,11 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         low, high = checked_bounds(above, below)
         posterior, vertices, inverse = self._at(places, x)
         result = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
-        return self._frame(places, {"probability": result}) if checks.flag("as_frame", as_frame) else result
+        return (
+            self._frame(places, {"probability": result})
+            if checks.flag("as_frame", as_frame)
+            else result
+        )
 
     @needs_memory(_LESS_MEMORY)
     def sample(
@@ -342,10 +385,11 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         *,
         x: ArrayLike | None = None,
     ) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples, q, p).
+        """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples,
+        q, p).
 
-        Draws depend on the seed and on the set of places, which are given as in `predict`, with their covariates
-        `x`.
+        Draws depend on the seed and on the set of places, which are given as in `predict`, with
+        their covariates `x`.
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
@@ -381,8 +425,12 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         parts = [Marginals(mean[:, 0], variance, None) for _, mean, variance in laws]
         return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
 
-    def _at(self, places: Any, x: Any) -> tuple[PrecisionPosterior | MixturePosterior, np.ndarray, np.ndarray]:
-        """The posterior where places are vertices, their distinct vertices, and which of these each place is."""
+    def _at(
+        self, places: Any, x: Any
+    ) -> tuple[PrecisionPosterior | MixturePosterior, np.ndarray, np.ndarray]:
+        """The posterior where places are vertices, their distinct vertices, and which of these each
+        place is.
+        """
         self._check_fitted()
         asked = self.graph.places(places)
         pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
@@ -394,13 +442,16 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
             basis[:, :1] = 1.0
             basis[seen] = mean.basis[self._pieces.where[:n_seen]]
             if x is not None:
-                rows = place_rows(self.graph.graph.nodes if places is None else places, asked.node.size)
+                rows = place_rows(
+                    self.graph.graph.nodes if places is None else places, asked.node.size
+                )
                 basis = mean._replace(basis=basis).with_rows(own, x, rows)
             elif mean.width.size and not np.isin(own, seen).all():
                 raise checks.value_error(
                     "x",
-                    f"must be given: `fit` was given no covariates of {int((~np.isin(own, seen)).sum())} of these "
-                    "places; pass a row for each place, or ask for observed places only",
+                    "must be given: `fit` was given no covariates of "
+                    f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for each "
+                    "place, or ask for observed places only",
                 )
             posterior = self._conditioned(self._seen, pieces, self._points, basis)
         elif x is not None:
@@ -419,7 +470,9 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):
-            raise NotFittedError("this MetricGraphGPRegressor is not fitted yet: call fit(places, y) first")
+            raise NotFittedError(
+                "this MetricGraphGPRegressor is not fitted yet: call fit(places, y) first"
+            )
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
         """Without the axis of outputs where y had none."""
@@ -433,7 +486,9 @@ def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
         labels, _ = labels_of(places)
         if labels is None:
             raise checks.type_error(
-                "y", f"must be given, unless `places` is a dictionary or a Series, got {checks.describe(places)}"
+                "y",
+                "must be given, unless `places` is a dictionary or a Series, got "
+                f"{checks.describe(places)}",
             )
         return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
     n = len(places) if hasattr(places, "__len__") else np.size(places)

@@ -22,7 +22,16 @@ from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
 
 _FITTED = ("lengthscale_", "output_scale_", "noise_", "log_marginal_likelihood_", "converged_")
-_SETTINGS = ("alpha", "lengthscale", "output_scale", "noise", "ends", "mean", "hyperparameters", "progress")
+_SETTINGS = (
+    "alpha",
+    "lengthscale",
+    "output_scale",
+    "noise",
+    "ends",
+    "mean",
+    "hyperparameters",
+    "progress",
+)
 
 
 class StreetFile(GraphFile):
@@ -56,7 +65,10 @@ class StreetFile(GraphFile):
 
     @classmethod
     def names(cls, graph: Any) -> Any:
-        edges = [[u, v, encoded_name(key, WAY_OUT), edge] for (u, v, key), edge in graph.edge_names.items()]
+        edges = [
+            [u, v, encoded_name(key, WAY_OUT), edge]
+            for (u, v, key), edge in graph.edge_names.items()
+        ]
         return {"nodes": super().names(graph), "edges": edges}
 
     @classmethod
@@ -69,13 +81,16 @@ class StreetFile(GraphFile):
         if named is not None:
             graph.graph = Graph(graph.graph.adjacency, nodes=named)
         graph.edge_names = {
-            (u, v, decoded_name(key)): _edge(graph, u, v, edge) for u, v, key, edge in names["edges"]
+            (u, v, decoded_name(key)): _edge(graph, u, v, edge)
+            for u, v, key, edge in names["edges"]
         }
         return graph
 
 
 class Seen(NamedTuple):
-    """Observations: values less `offset`, shape (n, p), their places, relative precisions and mean function."""
+    """Observations: values less `offset`, shape (n, p), their places, relative precisions and mean
+    function.
+    """
 
     places: Places
     values: np.ndarray
@@ -86,7 +101,9 @@ class Seen(NamedTuple):
 
 
 class SavedMetric(Saved):
-    """The contents of a file: settings, hyperparameters, and observations with their places and covariates."""
+    """The contents of a file: settings, hyperparameters, and observations with their places and
+    covariates.
+    """
 
     _format = "graphrf metric regressor 1"
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (StreetFile,)
@@ -110,7 +127,9 @@ class SavedMetric(Saved):
         return record, arrays
 
     @classmethod
-    def _loaded(cls, graph: Any, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _loaded(
+        cls, graph: Any, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         made: Any = cls
         loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
         loaded._checked()
@@ -129,7 +148,9 @@ class SavedMetric(Saved):
 
 def _edge(graph: MetricGraph, u: Any, v: Any, edge: Any) -> int:
     """The number of an edge of a file (~number for a loop backwards), once it joins its ends."""
-    given = checks.integer("edge", edge, low=-graph.n_edges if u == v else 0, high=graph.n_edges - 1)
+    given = checks.integer(
+        "edge", edge, low=-graph.n_edges if u == v else 0, high=graph.n_edges - 1
+    )
     number = max(given, ~given)
     if {u, v} != {int(graph.src[number]), int(graph.dst[number])}:
         raise ValueError("its edges have names of other ends")
@@ -137,7 +158,11 @@ def _edge(graph: MetricGraph, u: Any, v: Any, edge: Any) -> int:
 
 
 def _seen(
-    graph: MetricGraph, mean: str, alpha: int, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    graph: MetricGraph,
+    mean: str,
+    alpha: int,
+    record: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
 ) -> Seen:
     """The observations of a file, once they can be such."""
     places = _places(graph, arrays)
@@ -156,12 +181,18 @@ def _seen(
             raise ValueError("its arrays are inconsistent")
         covariates = Covariates.of(x, Rows(n, None, False, list), pieces.where, pieces.n_nodes)
     function = MeanFunction.of(mean, pieces.n_nodes, np.unique(pieces.where), covariates)
-    return Seen(places, values, offset, weights, function._replace(names=names or function.names), single)
+    return Seen(
+        places, values, offset, weights, function._replace(names=names or function.names), single
+    )
 
 
 def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:
     node, edge, distance = (arrays[name] for name in Places._fields)
-    if (node.dtype, edge.dtype, distance.dtype) != (np.int64, np.int64, np.float64) or node.ndim != 1:
+    if (node.dtype, edge.dtype, distance.dtype) != (
+        np.int64,
+        np.int64,
+        np.float64,
+    ) or node.ndim != 1:
         raise ValueError("its arrays are not those of places")
     inside = node < 0
     if not node.shape == edge.shape == distance.shape or (node >= graph.n_nodes).any():
@@ -173,7 +204,9 @@ def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:
     return Places(node, edge, distance)
 
 
-def _point(lengthscale: Any, output_scale: Any, noise: Any, weight: Any) -> tuple[FieldHyperparameters, float]:
+def _point(
+    lengthscale: Any, output_scale: Any, noise: Any, weight: Any
+) -> tuple[FieldHyperparameters, float]:
     values = (lengthscale, output_scale, noise)
     own = [checks.number("hyperparameter", value, low=1e-290, high=1e290) for value in values]
     return FieldHyperparameters(*own), checks.number("weight", weight, low=0)

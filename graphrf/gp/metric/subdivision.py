@@ -45,7 +45,9 @@ def rounded(places: Places, length: np.ndarray, step: float) -> Places:
     return places._replace(distance=np.where(inside, distance, places.distance))
 
 
-def subdivide(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, places: Places) -> Subdivision:
+def subdivide(
+    n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray, places: Places
+) -> Subdivision:
     """Cut edges at places, in O((m + n) log(m + n))."""
     where = places.node.copy()
     inside = np.flatnonzero(where < 0)
@@ -71,5 +73,9 @@ def subdivide(n_nodes: int, src: np.ndarray, dst: np.ndarray, length: np.ndarray
     edges, stops, vertices = edges[order], stops[order], vertices[order]
     same = np.flatnonzero(np.diff(edges) == 0)
     return Subdivision(
-        n_nodes + edge.size, vertices[same], vertices[same + 1], (stops[same + 1] - stops[same]), where
+        n_nodes + edge.size,
+        vertices[same],
+        vertices[same + 1],
+        (stops[same + 1] - stops[same]),
+        where,
     )

@@ -1,4 +1,6 @@
-"""Hyperparameters of a field along edges: their posterior mode, and points that represent their posterior."""
+"""Hyperparameters of a field along edges: their posterior mode, and points that represent their
+posterior.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 
-# How far the posterior's points lie out: this over the root of the number of hyperparameters, in standard
-# deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
+# How far the posterior's points lie out: this over the root of the number of hyperparameters, in
+# standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
 _OUT = 1.1
 # The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature.
 _WIDEST = 2.0
@@ -51,7 +53,9 @@ def best(
     length_unit: float,
     step: Step | None = None,
 ) -> Best:
-    """The hyperparameters of the largest posterior density, from a few starts; `step` is called each time."""
+    """The hyperparameters of the largest posterior density, from a few starts; `step` is called
+    each time.
+    """
     names = ("lengthscale",) if fixed.lengthscale is None else ()
     unit = observations.variance() or 1.0
     ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
@@ -60,11 +64,19 @@ def best(
         precision,
         observations,
         LikelihoodSearch(
-            (), parameters, fixed.output_scale, fixed.noise, unit_divisor(), prior,
-            unit=unit, length_unit=length_unit, step=step,
+            (),
+            parameters,
+            fixed.output_scale,
+            fixed.noise,
+            unit_divisor(),
+            prior,
+            unit=unit,
+            length_unit=length_unit,
+            step=step,
         ),
-    )  # fmt: skip
-    # Where searches may begin: lengthscales in their unit, output scales and noises in variances of y.
+    )
+    # Where searches may begin: lengthscales in their unit, output scales and noises in variances of
+    # y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
         [math.log(factor * each) for factor in factors]
@@ -78,16 +90,26 @@ def best(
     kernel: Any = result.kernel
     return Best(
         FieldHyperparameters(kernel.lengthscale, result.amplitude, result.noise),
-        result.value, result.converged, search, result.point,
-    )  # fmt: skip
+        result.value,
+        result.converged,
+        search,
+        result.point,
+    )
 
 
-def warn_of_no_information(result: Best, observations: Observations, fixed: FieldHyperparameters) -> None:
-    """Warn if independent values explain the observations as well, where neither variance is known."""
+def warn_of_no_information(
+    result: Best, observations: Observations, fixed: FieldHyperparameters
+) -> None:
+    """Warn if independent values explain the observations as well, where neither
+    variance is known.
+    """
     if fixed.output_scale is None and fixed.noise is None:
         noise = observations.variance() or 1.0
         residuals = float(observations.counts.sum()) * observations.n_outputs * noise
-        alone = float(observations.log_constant(noise)) - 0.5 * (residuals - observations.within) / noise
+        alone = (
+            float(observations.log_constant(noise))
+            - 0.5 * (residuals - observations.within) / noise
+        )
         alone -= 0.5 * observations.n_outputs * observations.nodes.size * math.log(noise)
         n_parameters = 1 + (fixed.lengthscale is None)
         factor = schwarz_factor(result.value, alone, n_parameters, observations.n_total)
@@ -95,17 +117,20 @@ def warn_of_no_information(result: Best, observations: Observations, fixed: Fiel
 
 
 def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:
-    """Hyperparameters that represent their posterior to the power `temper`: the best, and two along each axis.
+    """Hyperparameters that represent their posterior to the power `temper`: the best, and two along
+    each axis.
 
-    The axes are those of the curvature at the best, along which the posterior is taken as two half-normal
-    densities.
+    The axes are those of the curvature at the best, along which the posterior is taken as two
+    half-normal densities.
     """
     mode, d = result.point, result.point.size
     if d == 0:
         return [(result.best, 1.0)]
     search = result.search
     step = 0.05  # of the differences that make the curvature
-    slopes = [[search.negative(mode + side * step * axis)[1] for side in (1, -1)] for axis in np.eye(d)]
+    slopes = [
+        [search.negative(mode + side * step * axis)[1] for side in (1, -1)] for axis in np.eye(d)
+    ]
     curvature = temper * np.array([(ahead - behind) / (2 * step) for ahead, behind in slopes])
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
@@ -118,11 +143,16 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []
         for side in (1, -1):
-            own = float(np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0))
+            own = float(
+                np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0)
+            )
             halves.append(min(deviation * own, _WIDEST))
             points.append(mode + side * out * halves[-1] * vector)
         weights += [half / sum(halves) / (d * _OUT**2) for half in halves]
-    return [(_hyperparameters(search, point), weight) for point, weight in zip(points, weights, strict=True)]
+    return [
+        (_hyperparameters(search, point), weight)
+        for point, weight in zip(points, weights, strict=True)
+    ]
 
 
 def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:
@@ -142,4 +172,6 @@ def _warn_of_ends(ends: dict[str, str]) -> None:
     }
     for name, end in ends.items():
         if f"{end} {name}" in reasons:
-            warn(f"training ended with the {end} {name} that is searched, {reasons[f'{end} {name}']}")
+            warn(
+                f"training ended with the {end} {name} that is searched, {reasons[f'{end} {name}']}"
+            )

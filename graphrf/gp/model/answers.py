@@ -25,7 +25,9 @@ class Titles(NamedTuple):
         columns = getattr(outputs, "columns", None)
         return cls(levels, None if columns is None else tuple(columns))
 
-    def frame(self, names: Sequence[Hashable], columns: Mapping[str, np.ndarray], nodes: Any = None) -> Any:
+    def frame(
+        self, names: Sequence[Hashable], columns: Mapping[str, np.ndarray], nodes: Any = None
+    ) -> Any:
         """A data frame with a row for each name; columns of several outputs are pairs of titles."""
         table: dict[Any, np.ndarray] = {}
         for title, values in columns.items():
@@ -33,7 +35,9 @@ class Titles(NamedTuple):
                 table[title] = values
             else:
                 outputs = range(values.shape[1]) if self.outputs is None else self.outputs
-                table |= {(title, output): each for output, each in zip(outputs, values.T, strict=True)}
+                table |= {
+                    (title, output): each for output, each in zip(outputs, values.T, strict=True)
+                }
         return frame_of(names, table, levels_of(nodes) or self.levels)
 
 
@@ -60,18 +64,28 @@ def check_deviations(return_std: Any, return_cov: Any = False) -> None:
 
 
 def deviations_like(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Standard deviations in the shape of the mean (q, p), of variances (q,) that all outputs share, or (q, p)."""
+    """Standard deviations in the shape of the mean (q, p), of variances (q,) that all outputs
+    share, or (q, p).
+    """
     std = np.sqrt(variance)
     return np.broadcast_to(std[:, None] if std.ndim == 1 else std, mean.shape).copy()
 
 
-def columns_of(predictions: Any, return_std: Any, return_cov: Any, quantiles: Any) -> dict[Any, np.ndarray]:
+def columns_of(
+    predictions: Any, return_std: Any, return_cov: Any, quantiles: Any
+) -> dict[Any, np.ndarray]:
     """Predictions by the titles of their columns: "mean" and "std", or the levels of quantiles."""
     if return_cov:
-        raise checks.value_error("as_frame", "is for means, deviations and quantiles: set return_cov=False")
+        raise checks.value_error(
+            "as_frame", "is for means, deviations and quantiles: set return_cov=False"
+        )
     if quantiles is not None:
         return dict(
-            zip(checked_levels(quantiles, return_std).tolist(), np.moveaxis(predictions, -1, 0), strict=True)
+            zip(
+                checked_levels(quantiles, return_std).tolist(),
+                np.moveaxis(predictions, -1, 0),
+                strict=True,
+            )
         )
     return dict(zip(("mean", "std"), predictions if return_std else (predictions,), strict=False))
 
@@ -84,16 +98,22 @@ def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = Fa
             "are returned alone: ask for standard deviations or covariances in another call; "
             "return_std='observation' makes them those of a new observation",
         )
-    levels = checks.finite("quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64)))
+    levels = checks.finite(
+        "quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64))
+    )
     if levels.ndim != 1 or not levels.size or (levels <= 0).any() or (levels >= 1).any():
-        raise checks.value_error("quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}")
+        raise checks.value_error(
+            "quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}"
+        )
     return levels
 
 
 def checked_bounds(above: Any, below: Any) -> tuple[float, float]:
     """The ends of the interval of a probability."""
     if above is None and below is None:
-        raise checks.value_error("above", "or `below` must be given: the threshold whose probability is asked for")
+        raise checks.value_error(
+            "above", "or `below` must be given: the threshold whose probability is asked for"
+        )
     low = -np.inf if above is None else checks.number("above", above)
     high = np.inf if below is None else checks.number("below", below)
     if low >= high:

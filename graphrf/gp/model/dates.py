@@ -14,11 +14,14 @@ _FORMS = {6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%
 
 
 def refuse_written_dates(name: str, values: Sequence[Any], spelling: str) -> None:
-    """ValueError for numbers that are all dates such as 20260131; `spelling` is how the user names the values.
+    """ValueError for numbers that are all dates such as 20260131; `spelling` is how the user names
+    the values.
 
     Numbers of six digits are years and months if these are of several years.
     """
-    texts = [str(int(x)) if isinstance(x, Real) and float(x).is_integer() else "" for x in values]
+    texts = [
+        str(int(float(x))) if isinstance(x, Real) and float(x).is_integer() else "" for x in values
+    ]
     digits = len(texts[0]) if texts else 0
     form = _FORMS.get(digits)
     if form is None or not all(len(text) == digits and _is_date(text, form) for text in texts):
@@ -26,7 +29,8 @@ def refuse_written_dates(name: str, values: Sequence[Any], spelling: str) -> Non
     if digits > 6 or len({text[:4] for text in texts}) > 1:
         raise checks.value_error(
             name,
-            f"must be dates, or numbers whose differences are times, got {texts[0]}, which looks like a date: "
+            f"must be dates, or numbers whose differences are times, got {texts[0]}, which looks "
+            "like a date: "
             f'pass pandas.to_datetime([f"{{t:.0f}}" for t in {spelling}], format="{form}")',
         )
 

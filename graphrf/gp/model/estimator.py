@@ -17,14 +17,14 @@ from graphrf.graph.graph import Graph, given_nodes
 
 without_alpha = checks.without(
     "alpha",
-    "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an array with one "
-    "for each",
+    "is scikit-learn's name of the noise variance: pass `noise`, one for all observations or an "
+    "array with one for each",
 )
 without_offset = checks.without(
     "offset",
-    "is not an argument of fit; that of a generalised linear model is the logarithm of the exposure: pass "
-    "exposure=np.exp(offset) with likelihood='poisson' or another one of rates, and a known part of other means "
-    "as `mean`",
+    "is not an argument of fit; that of a generalised linear model is the logarithm of the "
+    "exposure: pass exposure=np.exp(offset) with likelihood='poisson' or another one of rates, and "
+    "a known part of other means as `mean`",
 )
 
 
@@ -34,17 +34,22 @@ class NodeEstimator(BaseEstimator):
     graph: Graph
     _titles: Titles
 
-    # Otherwise scikit-learn would treat `nodes`, which it calls X, as metadata that may be requested.
+    # Otherwise scikit-learn would treat `nodes`, which it calls X, as metadata that may be
+    # requested.
     __metadata_request__fit = {"nodes": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"nodes": UNUSED}  # noqa: RUF012
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings, and with `deep` those of kernel, numerics, likelihood and prior: `kernel__lengthscale`."""
+        """The settings, and with `deep` those of kernel, numerics, likelihood and prior:
+        `kernel__lengthscale`.
+        """
         params: dict[str, Any] = super().get_params(deep=deep)
         return params | _nested(params) if deep else params
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings; `kernel__lengthscale=2.0` replaces the kernel. ValueError for unknown names."""
+        """Change settings; `kernel__lengthscale=2.0` replaces the kernel. ValueError for unknown
+        names.
+        """
         super().set_params(**{name: value for name, value in params.items() if "__" not in name})
         for outer, changes in _grouped(params).items():
             whole = self.get_params(deep=False).get(outer)
@@ -62,7 +67,9 @@ class NodeEstimator(BaseEstimator):
     def n_features_in_(self) -> int:
         """1, once fitted: the node."""
         if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"{type(self).__name__} has no `n_features_in_` before it is fitted")
+            raise AttributeError(
+                f"{type(self).__name__} has no `n_features_in_` before it is fitted"
+            )
         return 1
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -73,7 +80,9 @@ class NodeEstimator(BaseEstimator):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
 
     def _keep_titles(self, nodes: Any, y: Any, mean: Any = None) -> None:
-        """Keep the titles of data frames: of the nodes' column beside `y`, of their index, and of outputs."""
+        """Keep the titles of data frames: of the nodes' column beside `y`, of their index, and of
+        outputs.
+        """
         names = _columns(nodes)
         if y is not None and names is not None:
             self.feature_names_in_ = names
@@ -81,7 +90,9 @@ class NodeEstimator(BaseEstimator):
         self._titles = Titles.of(nodes if y is None else y, *rows, mean)
 
     def _queried(self, nodes: Any) -> np.ndarray:
-        """Positions of queried nodes; a data frame's column must have the name that it had in `fit`."""
+        """Positions of queried nodes; a data frame's column must have the name that it had in
+        `fit`.
+        """
         names, known = _columns(nodes), getattr(self, "feature_names_in_", None)
         if names is not None and known is not None and list(names) != list(known):
             raise ValueError(
@@ -92,14 +103,22 @@ class NodeEstimator(BaseEstimator):
 
     def _frame(self, nodes: Any, columns: Mapping[Any, np.ndarray]) -> Any:
         """A data frame with a row for each of the nodes."""
-        names = [self.graph.nodes[position] for position in NodeEstimator._queried(self, nodes).tolist()]
+        names = [
+            self.graph.nodes[position] for position in NodeEstimator._queried(self, nodes).tolist()
+        ]
         # The index of a Series of nodes is of its rows.
         return self._titles.frame(names, columns, None if hasattr(nodes, "iloc") else nodes)
 
 
 def _nested(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of dataclasses among some parameters, and of those in these: `numerics__sampler__n_walks`."""
-    own = {f"{name}__{inner}": getattr(value, inner) for name, value in params.items() for inner in _fields(value)}
+    """The arguments of dataclasses among some parameters, and of those in these:
+    `numerics__sampler__n_walks`.
+    """
+    own = {
+        f"{name}__{inner}": getattr(value, inner)
+        for name, value in params.items()
+        for inner in _fields(value)
+    }
     return own | _nested(own) if own else own
 
 
@@ -118,7 +137,11 @@ def _changed(whole: Any, outer: str, changes: Mapping[str, Any], estimator: str)
     known = _fields(whole)
     for inner in (name.partition("__")[0] for name in changes):
         if inner not in known:
-            whose = f"{whole!r} has {', '.join(known)}" if known else f"{checks.describe(whole)} has none"
+            whose = (
+                f"{whole!r} has {', '.join(known)}"
+                if known
+                else f"{checks.describe(whole)} has none"
+            )
             raise ValueError(
                 f"Invalid parameter {f'{outer}__{inner}'!r} for estimator {estimator}: "
                 f"`{outer}` must be an object with the parameter {inner!r}, but {whose}"
@@ -141,7 +164,11 @@ def _fields(value: Any) -> list[str]:
 def _columns(nodes: Any) -> np.ndarray | None:
     """The names of a data frame's columns, if they are strings."""
     names = list(getattr(nodes, "columns", ()))
-    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+    return (
+        np.array(names, dtype=object)
+        if names and all(isinstance(name, str) for name in names)
+        else None
+    )
 
 
 def checked_weights(weights: Any, n: int) -> np.ndarray | None:
@@ -154,11 +181,13 @@ def checked_weights(weights: Any, n: int) -> np.ndarray | None:
     if values.shape != (n,):
         raise checks.value_error(
             "sample_weight",
-            f"must be a number or have shape ({n},), one weight for each node of `nodes`, got {values.shape}",
+            f"must be a number or have shape ({n},), one weight for each node of `nodes`, got "
+            f"{values.shape}",
         )
     if (values < 0).any() or not values.any():
         raise checks.value_error(
-            "sample_weight", "must not be negative, nor all zero: an observation of weight 0 is left out"
+            "sample_weight",
+            "must not be negative, nor all zero: an observation of weight 0 is left out",
         )
     return values
 

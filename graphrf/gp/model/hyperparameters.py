@@ -15,11 +15,15 @@ class Hyperparameters(NamedTuple):
 
     kernel: Kernel
     amplitude: float  # factor of the unscaled kernel: output scale over mean variance
-    output_scale: float  # per mean variance of K over all nodes; in training, over the training nodes
+    output_scale: (
+        float  # per mean variance of K over all nodes; in training, over the training nodes
+    )
     noise: float
     weight: float  # posterior probability
     likelihood: Likelihood | None = None  # None for normal noise
-    observations: Observations | None = None  # of the normal noise that approximates another likelihood
+    observations: Observations | None = (
+        None  # of the normal noise that approximates another likelihood
+    )
 
 
 class ComparedKernel(NamedTuple):
@@ -30,8 +34,8 @@ class ComparedKernel(NamedTuple):
     kernel : Kernel
         With its most probable hyperparameters.
     log_evidence : float
-        The logarithm of its tempered likelihood, averaged over the prior of its hyperparameters, up to a constant
-        that all kernels share.
+        The logarithm of its tempered likelihood, averaged over the prior of its hyperparameters, up
+        to a constant that all kernels share.
     probability : float
         Posterior probability among the kernels compared, all equally probable a priori.
     """
@@ -46,7 +50,9 @@ class Explored(NamedTuple):
 
     # the most probable, or with averages the most probable kernel and posterior mean variances
     best: Hyperparameters
-    points: Sequence[Hyperparameters]  # those that predictions average; empty if the best are taken alone
+    points: Sequence[
+        Hyperparameters
+    ]  # those that predictions average; empty if the best are taken alone
     compared: Sequence[ComparedKernel]  # the most probable first
     converged: bool = True
     sampler: Any = None  # of the posterior's rows, or None

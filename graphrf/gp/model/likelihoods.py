@@ -39,7 +39,7 @@ def checked_likelihood(likelihood: Any) -> Likelihood | None:
     if not isinstance(likelihood, Likelihood):
         raise checks.type_error(
             "likelihood",
-            f"must be one of 'gaussian', {', '.join(map(repr, LIKELIHOODS))}, or a graphrf.gp.Likelihood, got "
-            f"{checks.describe(likelihood)}",
+            f"must be one of 'gaussian', {', '.join(map(repr, LIKELIHOODS))}, or a "
+            f"graphrf.gp.Likelihood, got {checks.describe(likelihood)}",
         )
     return likelihood

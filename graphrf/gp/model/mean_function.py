@@ -1,4 +1,6 @@
-"""The mean function: zero, a constant, or a constant and a linear trend in covariates of the nodes."""
+"""The mean function: zero, a constant, or a constant and a linear trend in covariates
+of the nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,15 @@ TABLE = ("mean", "sd", "0.025", "0.5", "0.975")
 _NAMED = ("constant", "zero")
 # Singular values of the scaled basis below this fraction of the largest count as 0.
 COLLINEAR = 1e-9
-# Covariates, and their range in units of their spread at the observed nodes, whose squares are safe in sums.
+# Covariates, and their range in units of their spread at the observed nodes, whose squares are safe
+# in sums.
 _LARGEST = 1e150
 
 
 class Coefficients(NamedTuple):
-    """The constant and the coefficients of covariates: posterior means, standard deviations and names."""
+    """The constant and the coefficients of covariates: posterior means, standard deviations and
+    names.
+    """
 
     mean: np.ndarray
     std: np.ndarray
@@ -32,11 +37,20 @@ class Coefficients(NamedTuple):
 
     @classmethod
     def of(
-        cls, mean: MeanFunction, coefficients: np.ndarray, covariance: np.ndarray, offset: np.ndarray, single: bool
+        cls,
+        mean: MeanFunction,
+        coefficients: np.ndarray,
+        covariance: np.ndarray,
+        offset: np.ndarray,
+        single: bool,
     ) -> Coefficients:
-        """Coefficients in the units of the covariates, from those of the basis and their covariance."""
+        """Coefficients in the units of the covariates, from those of the basis and their
+        covariance.
+        """
         constant, trend = mean.parts(coefficients)
-        values = np.concatenate([np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend])
+        values = np.concatenate(
+            [np.atleast_2d(constant + offset)[: min(mean.basis.shape[1], 1)], trend]
+        )
         names = ("constant", *mean.names)[: values.shape[0]]
         std = mean.deviations(covariance)
         if single:
@@ -44,9 +58,11 @@ class Coefficients(NamedTuple):
         return cls(values, np.broadcast_to(std[:, None], values.shape).copy(), names)
 
     def table(self, outputs: Sequence[Hashable] | None) -> Any:
-        """A data frame of means, standard deviations and the 2.5, 50 and 97.5 % quantiles of normal distributions.
+        """A data frame of means, standard deviations and the 2.5, 50 and 97.5 % quantiles of normal
+        distributions.
 
-        Of several outputs, the titles of columns are pairs of these and of `outputs`, which default to numbers.
+        Of several outputs, the titles of columns are pairs of these and of `outputs`, which default
+        to numbers.
         """
         pandas = need("pandas", "coefficients_")
 
@@ -95,13 +111,15 @@ class Covariates(NamedTuple):
         if unlike.size:
             raise checks.value_error(
                 "x",
-                f"must be the same for all observations of a node, and differs at node {positions[unlike[0]]}; "
-                "take their mean",
+                "must be the same for all observations of a node, and differs at node "
+                f"{positions[unlike[0]]}; take their mean",
             )
         return cls.at(distinct, table[first], names, n_nodes)
 
     @classmethod
-    def at(cls, nodes: np.ndarray, rows: np.ndarray, names: tuple[str, ...], n_nodes: int) -> Covariates:
+    def at(
+        cls, nodes: np.ndarray, rows: np.ndarray, names: tuple[str, ...], n_nodes: int
+    ) -> Covariates:
         """Covariates with a row for each of some distinct nodes."""
         values = np.tile(rows.mean(axis=0), (n_nodes, 1))
         values[nodes] = rows
@@ -115,9 +133,11 @@ class Covariates(NamedTuple):
 
 
 class MeanFunction(NamedTuple):
-    """A basis H of the mean at all nodes, and how its coefficients convert to the units of the covariates.
+    """A basis H of the mean at all nodes, and how its coefficients convert to the units of the
+    covariates.
 
-    Covariates are centred and scaled at the observed nodes, so that their units and origin cost no digits.
+    Covariates are centred and scaled at the observed nodes, so that their units and origin cost no
+    digits.
     """
 
     basis: np.ndarray  # (N, 0) for a zero mean, else (N, 1 + b) with ones first
@@ -126,14 +146,20 @@ class MeanFunction(NamedTuple):
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, mean: Any, n_nodes: int, observed: np.ndarray, x: Covariates | None = None) -> MeanFunction:
-        """The basis of the setting `mean` for observed nodes and their covariates; ValueError if too few."""
+    def of(
+        cls, mean: Any, n_nodes: int, observed: np.ndarray, x: Covariates | None = None
+    ) -> MeanFunction:
+        """The basis of the setting `mean` for observed nodes and their covariates; ValueError if
+        too few.
+        """
         argument, covariates = "mean", checked_mean(mean, n_nodes)
         names = column_names(mean, covariates.shape[1])
         if x is not None:
             if not isinstance(mean, str) or mean != "constant":
                 raise checks.value_error(
-                    "x", "is for mean='constant': pass covariates either here or as `mean`, at all nodes"
+                    "x",
+                    "is for mean='constant': pass covariates either here or as `mean`, at all "
+                    "nodes",
                 )
             argument, covariates, names = "x", x.values, x.names
         if not covariates.shape[1]:
@@ -146,8 +172,8 @@ class MeanFunction(NamedTuple):
         if fixed.size:
             raise checks.value_error(
                 argument,
-                f"must hold covariates that vary over the observed nodes, and column {_title(names, fixed[0])} "
-                "does not; drop it: the mean has a constant anyway",
+                "must hold covariates that vary over the observed nodes, and column "
+                f"{_title(names, fixed[0])} does not; drop it: the mean has a constant anyway",
             )
         with np.errstate(over="ignore"):
             basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
@@ -155,22 +181,25 @@ class MeanFunction(NamedTuple):
         if far.size:
             raise checks.value_error(
                 argument,
-                f"must hold covariates that elsewhere are within {_LARGEST:g} times their spread at the "
-                f"observed nodes, and column {_title(names, far[0] - 1)} is not; rescale or drop it",
+                f"must hold covariates that elsewhere are within {_LARGEST:g} times their spread "
+                f"at the observed nodes, and column {_title(names, far[0] - 1)} is not; rescale or "
+                "drop it",
             )
         singular = np.linalg.svd(basis[observed], compute_uv=False)
         rank = int((singular > COLLINEAR * singular[0]).sum())
         if rank < basis.shape[1]:
             raise checks.value_error(
                 argument,
-                f"must hold covariates that are not collinear at the observed nodes, but with the constant "
-                f"its {basis.shape[1]} columns have rank {rank} at {observed.size} nodes; drop columns, or "
-                "observe more nodes",
+                "must hold covariates that are not collinear at the observed nodes, but with the "
+                f"constant its {basis.shape[1]} columns have rank {rank} at {observed.size} nodes; "
+                "drop columns, or observe more nodes",
             )
         return cls(basis, centre, width, names)
 
     def with_rows(self, nodes: np.ndarray, x: Any, rows: Rows) -> np.ndarray:
-        """The basis with other covariates at nodes, a row for each, whose columns must be those of `fit`."""
+        """The basis with other covariates at nodes, a row for each, whose columns must be those of
+        `fit`.
+        """
         if not self.width.size:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
         table, names = checked_table(x, rows)
@@ -178,31 +207,43 @@ class MeanFunction(NamedTuple):
             table = table[:, [names.index(name) for name in self.names]]
         elif hasattr(x, "columns") and not all(re.fullmatch(r"x\d+", name) for name in self.names):
             raise checks.value_error(
-                "x", f"must have the columns {', '.join(self.names)} that `fit` was given, got {', '.join(names)}"
+                "x",
+                f"must have the columns {', '.join(self.names)} that `fit` was given, got "
+                f"{', '.join(names)}",
             )
         if table.shape[1] != self.width.size:
             raise checks.value_error(
-                "x", f"must have {self.width.size} columns, as the covariates of `fit`, got {table.shape[1]}"
+                "x",
+                f"must have {self.width.size} columns, as the covariates of `fit`, got "
+                f"{table.shape[1]}",
             )
         basis = self.basis.copy()
         with np.errstate(over="ignore"):
             scaled = (table - self.centre) / self.width
         basis[nodes, 1:] = scaled
         if (basis[nodes, 1:] != scaled).any():
-            raise checks.value_error("x", "must be the same wherever a node is repeated, and is not")
+            raise checks.value_error(
+                "x", "must be the same wherever a node is repeated, and is not"
+            )
         if (np.abs(basis[nodes]) > _LARGEST).any():
-            raise checks.value_error("x", f"must be within {_LARGEST:g} times the spread of that of `fit`")
+            raise checks.value_error(
+                "x", f"must be within {_LARGEST:g} times the spread of that of `fit`"
+            )
         return basis
 
     def centred(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values less their mean if there is a constant, and that mean, (p,); remainders of rounding become 0."""
+        """Values less their mean if there is a constant, and that mean, (p,); remainders of
+        rounding become 0.
+        """
         offset = values.mean(axis=0) if self.basis.shape[1] else np.zeros(values.shape[1])
         rest = values - offset
         rest[np.abs(rest) <= 8 * np.finfo(np.float64).eps * np.abs(offset)] = 0.0
         return rest, offset
 
     def deviations(self, covariance: np.ndarray) -> np.ndarray:
-        """Standard deviations of the constant and the trend in the units of the covariates, shape (columns,)."""
+        """Standard deviations of the constant and the trend in the units of the covariates, shape
+        (columns,).
+        """
         if not self.basis.shape[1]:
             return np.zeros(0)
         change = np.diag(np.concatenate([[1.0], 1 / self.width]))
@@ -210,7 +251,9 @@ class MeanFunction(NamedTuple):
         return np.sqrt(np.maximum(np.diagonal(change @ covariance @ change.T), 0.0))
 
     def parts(self, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The constant, shape (p,), and the trend, shape (b, p), of coefficients of shape (columns, p)."""
+        """The constant, shape (p,), and the trend, shape (b, p), of coefficients of shape (columns,
+        p).
+        """
         if not self.basis.shape[1]:
             return np.zeros(coefficients.shape[1]), np.zeros((0, coefficients.shape[1]))
         trend = coefficients[1:] / self.width[:, None]
@@ -223,12 +266,16 @@ def checked_table(x: Any, rows: Rows) -> tuple[np.ndarray, tuple[str, ...]]:
     array = _numbers("x", x, "be numbers")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
         raise checks.value_error(
-            "x", f"must have shape ({n},) or ({n}, b), a row for each entry of `nodes`, got {array.shape}"
+            "x",
+            f"must have shape ({n},) or ({n}, b), a row for each entry of `nodes`, got "
+            f"{array.shape}",
         )
     values = _safe("x", array)
     names = column_names(x, values.shape[1])
     if len(set(names)) < len(names):
-        raise checks.value_error("x", f"must have columns of different names, got {', '.join(names)}")
+        raise checks.value_error(
+            "x", f"must have columns of different names, got {', '.join(names)}"
+        )
     return values, names
 
 
@@ -251,7 +298,9 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
     if isinstance(mean, str):
         if mean not in _NAMED:
             raise checks.value_error(
-                "mean", f"must be one of 'constant', 'zero', or an array of covariates at all nodes, got {mean!r}"
+                "mean",
+                "must be one of 'constant', 'zero', or an array of covariates at all nodes, got "
+                f"{mean!r}",
             )
         return np.zeros((n_nodes, 0))
     mean = checks.to_array_like("mean", mean)
@@ -259,8 +308,8 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
     if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
         raise checks.value_error(
             "mean",
-            f"must hold covariates of shape ({n_nodes},) or ({n_nodes}, b), a row for each node of the "
-            f"graph, got {array.shape}",
+            f"must hold covariates of shape ({n_nodes},) or ({n_nodes}, b), a row for each node of "
+            f"the graph, got {array.shape}",
         )
     return _safe("mean", array)
 
@@ -299,7 +348,7 @@ def _safe(name: str, array: np.ndarray) -> np.ndarray:
     if largest > _LARGEST:
         raise checks.value_error(
             name,
-            f"must hold covariates of at most {_LARGEST:g} in size, whose squares float64 can hold, "
-            f"got {largest:g}; multiply them by a constant",
+            f"must hold covariates of at most {_LARGEST:g} in size, whose squares float64 can "
+            f"hold, got {largest:g}; multiply them by a constant",
         )
     return values[:, None] if values.ndim == 1 else values

@@ -16,18 +16,21 @@ from graphrf.graph.notices import of_few_edges
 FEW = 10
 # Observations below which data cannot decide between two models.
 DECIDING = 20
-# A repeated value is taken for a placeholder if it occurs so often, and that many times as often as other values
-# near it, and lies so many (robust) standard deviations from the median of the others.
+# A repeated value is taken for a placeholder if it occurs so often, and that many times as often as
+# other values near it, and lies so many (robust) standard deviations from the median of the others.
 _REPEATS, _NEIGHBOURS, _AWAY = 3, 3, 3.0
-# Values that files use for missing readings: zero, minus one, nines, and the ends of integers; above the last,
-# fill values of scientific formats.
+# Values that files use for missing readings: zero, minus one, nines, and the ends of integers;
+# above the last, fill values of scientific formats.
 _NINES = [10.0**k - 1 for k in range(1, 7)]
-_CODES = np.array([0.0, -1.0, *_NINES, *np.negative(_NINES), 2.0**15 - 1, -(2.0**15), 2.0**31 - 1, -(2.0**31)])
+_CODES = np.array(
+    [0.0, -1.0, *_NINES, *np.negative(_NINES), 2.0**15 - 1, -(2.0**15), 2.0**31 - 1, -(2.0**31)]
+)
 _FILL = 1e20
-# The probability of a code's gap to all other values below which it is noticed, and the extreme other values whose
-# gaps it is compared with.
+# The probability of a code's gap to all other values below which it is noticed, and the extreme
+# other values whose gaps it is compared with.
 _IMPROBABLE, _TAIL = 1e-3, 20
-# A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation of 2.1.
+# A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation
+# of 2.1.
 _SKEWED = 10.0
 
 
@@ -41,27 +44,30 @@ def warn_of_few(n: int, trained: bool) -> None:
     """Warn if hyperparameters are learned from a handful of observations."""
     if trained and n < FEW:
         warn(
-            f"hyperparameters are learned from {n} observation{'s' if n != 1 else ''} only, so predictions rest "
-            "on their priors: fix those that are known"
+            f"hyperparameters are learned from {n} observation{'s' if n != 1 else ''} only, so "
+            "predictions rest on their priors: fix those that are known"
         )
 
 
 def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
-    """Warn if `placeholders` finds values that seem to mark missing readings (0, -1, -999); NaN are ignored."""
+    """Warn if `placeholders` finds values that seem to mark missing readings (0, -1, -999); NaN are
+    ignored.
+    """
     own = np.asarray(values, dtype=np.float64).ravel()
     own = own[np.isfinite(own)]
     for value, count, median in placeholders(own):
         warn(
-            f"`{name}` holds {value:g} {f'{count} times' if count > 1 else 'once'}, far from all other values "
-            f"(median {median:.4g}): does it stand for missing readings? If so, {way_out}"
+            f"`{name}` holds {value:g} {f'{count} times' if count > 1 else 'once'}, far from all "
+            f"other values (median {median:.4g}): does it stand for missing readings? If so, "
+            f"{way_out}"
         )
 
 
 def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
     """Values that seem to mark missing ones, with their number and the median of the others.
 
-    Candidates are the five most frequent values and usual codes: values that repeat in isolation far from the
-    others, and codes that occur once or twice, improbably far from all others.
+    Candidates are the five most frequent values and usual codes: values that repeat in isolation
+    far from the others, and codes that occur once or twice, improbably far from all others.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 5:  # categories
@@ -83,7 +89,8 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
 
 
 def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
-    """True if a repeated value is far from the median of the others, and much more frequent than others near it.
+    """True if a repeated value is far from the median of the others, and much more frequent than
+    others near it.
 
     The unit of rounded values is added to the scale.
     """
@@ -97,8 +104,8 @@ def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
 def gap_probability(value: float, count: int, others: np.ndarray) -> float:
     """The probability of so large a gap between `count` values and the sorted others beside them.
 
-    For an exponential tail, k times the gap after the k-th extreme value are independent with one exponential
-    distribution (Renyi 1953). The unit of rounded values does not count as a gap.
+    For an exponential tail, k times the gap after the k-th extreme value are independent with one
+    exponential distribution (Renyi 1953). The unit of rounded values does not count as a gap.
     """
     n = min(_TAIL, others.size // 2)
     if n < 2 or others[0] <= value <= others[-1]:
@@ -111,33 +118,44 @@ def gap_probability(value: float, count: int, others: np.ndarray) -> float:
 
 
 def _unit(values: np.ndarray) -> float:
-    """The median difference of distinct values: of rounded ones mostly the unit of rounding, else next to 0."""
+    """The median difference of distinct values: of rounded ones mostly the unit of rounding, else
+    next to 0.
+    """
     distinct = np.unique(values)
     return float(np.median(np.diff(distinct))) if distinct.size > 1 else 0.0
 
 
 def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: np.ndarray) -> None:
-    """Warn where log rates are so uncertain that means of rates are set by their distribution's far end."""
+    """Warn where log rates are so uncertain that means of rates are set by their distribution's far
+    end.
+    """
     far = np.flatnonzero(means > _SKEWED * medians)
     if far.size:
         worst = int(far[np.argmax(means[far] / medians[far])])
         warn(
-            f"so little is known of the rates at {far.size} of {means.size} nodes, such as {names[worst]!r}, that "
-            f"their means exceed their medians more than {_SKEWED:g} times ({means[worst]:.3g} and "
-            f"{medians[worst]:.3g} there): use medians and intervals, predict(quantiles=(0.025, 0.5, 0.975))"
+            f"so little is known of the rates at {far.size} of {means.size} nodes, such as "
+            f"{names[worst]!r}, that their means exceed their medians more than {_SKEWED:g} times "
+            f"({means[worst]:.3g} and {medians[worst]:.3g} there): use medians and intervals, "
+            "predict(quantiles=(0.025, 0.5, 0.975))"
         )
 
 
-def warn_of_nothing(log_factor: float, n: int, what: str = "y", than: str = "independent values") -> None:
-    """Warn if n observations favour what has no graph, by the log Bayes factor of the graph against it."""
+def warn_of_nothing(
+    log_factor: float, n: int, what: str = "y", than: str = "independent values"
+) -> None:
+    """Warn if n observations favour what has no graph, by the log Bayes factor of the graph against
+    it.
+    """
     if n >= DECIDING and log_factor < 0:
         warn(
             f"the graph explains {what} no better than {than} would (Bayes factor "
-            f"{math.exp(log_factor):.2g} from {n} observations): are nodes and {what} in the same order? "
-            "If they are, predictions are hardly better than those without a graph"
+            f"{math.exp(log_factor):.2g} from {n} observations): are nodes and {what} in the same "
+            "order? If they are, predictions are hardly better than those without a graph"
         )
 
 
-def schwarz_factor(log_likelihood: float, log_likelihood_alone: float, n_parameters: int, n: int) -> float:
+def schwarz_factor(
+    log_likelihood: float, log_likelihood_alone: float, n_parameters: int, n: int
+) -> float:
     """The log Bayes factor of a model against one without some of its parameters (Schwarz 1978)."""
     return log_likelihood - log_likelihood_alone - 0.5 * n_parameters * math.log(n)

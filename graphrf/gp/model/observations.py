@@ -10,8 +10,8 @@ import numpy as np
 class Observations(NamedTuple):
     r"""n observations at m distinct nodes, as the sufficient statistics of a Gaussian likelihood.
 
-    Observations y_i of f at one node with noise variances s / a_i act as one observation of their weighted mean
-    with noise variance s / c, c = sum a_i, up to the factor for k observations
+    Observations y_i of f at one node with noise variances s / a_i act as one observation of their
+    weighted mean with noise variance s / c, c = sum a_i, up to the factor for k observations
 
     .. math:: (2 \pi s)^{-(k-1)/2} \, c^{-1/2} \prod_i a_i^{1/2}
               \exp\left(-\tfrac{1}{2s} \sum_i a_i (y_i - \bar y)^2\right).
@@ -20,8 +20,12 @@ class Observations(NamedTuple):
     nodes: np.ndarray  # (m,) distinct, increasing
     counts: np.ndarray  # (m,) c, the number of observations where all precisions are 1
     means: np.ndarray  # (m, p)
-    within: float  # weighted sum of squared deviations from the node means, over all nodes and outputs
-    basis: np.ndarray  # (m, b) basis of the mean function: no columns for a zero mean, ones for a constant
+    within: (
+        float  # weighted sum of squared deviations from the node means, over all nodes and outputs
+    )
+    basis: (
+        np.ndarray
+    )  # (m, b) basis of the mean function: no columns for a zero mean, ones for a constant
     n_total: int  # n
     log_precisions: float = 0.0  # sum of log a_i
 
@@ -32,9 +36,15 @@ class Observations(NamedTuple):
 
     @classmethod
     def of(
-        cls, nodes: np.ndarray, y: np.ndarray, basis: np.ndarray, precisions: np.ndarray | None = None
+        cls,
+        nodes: np.ndarray,
+        y: np.ndarray,
+        basis: np.ndarray,
+        precisions: np.ndarray | None = None,
     ) -> Observations:
-        """The statistics of values (n, p) at nodes (n,), with a basis (N, b) and relative precisions (n,)."""
+        """The statistics of values (n, p) at nodes (n,), with a basis (N, b) and relative
+        precisions (n,).
+        """
         distinct, position = np.unique(nodes, return_inverse=True)
         a = np.ones(nodes.size) if precisions is None else precisions
         logs = 0.0 if precisions is None else float(np.log(a).sum())
@@ -52,13 +62,17 @@ class Observations(NamedTuple):
         """The variance about the mean function (by least squares), over all outputs."""
         roots = np.sqrt(self.counts)[:, None]
         basis, values = roots * self.basis, roots * self.means
-        residual = values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]  # singular values that count
+        residual = (
+            values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]
+        )  # singular values that count
         squares = float(np.square(residual).sum()) + self.within
         return squares / (float(self.counts.sum()) * self.n_outputs)
 
     @property
     def varies(self) -> bool:
-        """True if the variance about the mean function is not rounding alone, so that something can be learned."""
+        """True if the variance about the mean function is not rounding alone, so that something can
+        be learned.
+        """
         return self.variance() > 1e-20 * float(np.abs(self.means).max()) ** 2
 
     def over(self, unit: float) -> Observations:
@@ -66,12 +80,16 @@ class Observations(NamedTuple):
         return self._replace(means=self.means / unit, within=self.within / unit / unit)
 
     def log_constant(self, noise: Any) -> Any:
-        """The log likelihood without the quadratic form of the means and -p log det(C^(1/2) A C^(1/2)) / 2."""
+        """The log likelihood without the quadratic form of the means and -p log det(C^(1/2) A
+        C^(1/2)) / 2.
+        """
         p, extra = self.n_outputs, self.n_total - self.nodes.size
         constant = -0.5 * p * (self.n_total * np.log(2 * np.pi) - self.log_precisions)
         return constant - 0.5 * (p * extra * np.log(noise) + self.within / noise)
 
     def log_likelihood(self, quadratic: float, log_determinant: float, noise: float) -> float:
-        """The log likelihood by r^T A^-1 r, summed over outputs, and log |A| of the covariance A of the means."""
+        """The log likelihood by r^T A^-1 r, summed over outputs, and log |A| of the covariance A of
+        the means.
+        """
         determinant = 0.5 * log_determinant + 0.5 * float(np.log(self.counts).sum())
         return -0.5 * quadratic - self.n_outputs * determinant + float(self.log_constant(noise))

@@ -13,7 +13,8 @@ from graphrf._base import checks
 from graphrf.graph.graph import Graph
 from graphrf.kernels.areal import ICAR
 
-# The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as good as flat.
+# The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as
+# good as flat.
 _LARGEST = 1e6
 # Up to so many nodes the spectrum of a structured covariance is computed: some two minutes.
 _LARGEST_SPECTRUM = 5_000
@@ -21,7 +22,8 @@ _LARGEST_SPECTRUM = 5_000
 
 @dataclass(frozen=True)
 class PenalisedMixing:
-    r"""The penalised-complexity prior of the mixing share of `BYM2`: towards the model without neighbours.
+    r"""The penalised-complexity prior of the mixing share of `BYM2`: towards the model without
+    neighbours.
 
     With the eigenvalues g_i of the structured covariance (`ICAR`), phi is as far from 0 as
 
@@ -42,14 +44,17 @@ class PenalisedMixing:
     >>> import numpy as np, graphrf as grf
     >>> districts = grf.from_edges(range(59), range(1, 60))
     >>> prior = grf.gp.HyperparameterPrior(mixing=grf.gp.PenalisedMixing.of(districts))
-    >>> gp = grf.GraphGPRegressor(districts, kernel="bym2", likelihood="poisson", prior=prior, seed=0)
+    >>> gp = grf.GraphGPRegressor(
+    ...     districts, kernel="bym2", likelihood="poisson", prior=prior, seed=0
+    ... )
     >>> places = np.arange(60)
     >>> gp = gp.fit(places, np.random.default_rng(0).poisson(np.exp(1 + np.sin(places / 9))))
     >>> bool(0 < gp.kernel_.mixing < 1)
     True
 
-    Source: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease mapping that
-    accounts for scaling", Sec. 3.3 and its appendix; Simpson et al. 2017, "Penalising Model Component Complexity".
+    Source: Riebler, Sørbye, Simpson and Rue 2016, "An intuitive Bayesian spatial model for disease
+    mapping that accounts for scaling", Sec. 3.3 and its appendix; Simpson et al. 2017, "Penalising
+    Model Component Complexity".
     """
 
     spectrum: tuple[float, ...]
@@ -60,10 +65,14 @@ class PenalisedMixing:
         values = checks.finite("spectrum", checks.array("spectrum", self.spectrum, np.float64))
         if values.ndim != 1 or not values.size or (values < 0).any():
             raise checks.value_error(
-                "spectrum", f"must be numbers, 0 or more, got {checks.describe(self.spectrum)}: use `of(graph)`"
+                "spectrum",
+                f"must be numbers, 0 or more, got {checks.describe(self.spectrum)}: use "
+                "`of(graph)`",
             )
         if not np.abs(values - 1).max() > 0:
-            raise checks.value_error("spectrum", "must not be 1 throughout: without edges every share is the same")
+            raise checks.value_error(
+                "spectrum", "must not be 1 throughout: without edges every share is the same"
+            )
         object.__setattr__(self, "spectrum", tuple(values.tolist()))
         for name in ("below", "probability"):
             proportion = checks.number(
@@ -77,8 +86,8 @@ class PenalisedMixing:
         if graph.n_nodes > _LARGEST_SPECTRUM:
             raise checks.value_error(
                 "graph",
-                f"must have at most {_LARGEST_SPECTRUM:,} nodes, got {graph.n_nodes:,}: take a log-normal "
-                "prior of the odds, `HyperparameterPrior(mixing=(1.0, 6.0))`",
+                f"must have at most {_LARGEST_SPECTRUM:,} nodes, got {graph.n_nodes:,}: take a "
+                "log-normal prior of the odds, `HyperparameterPrior(mixing=(1.0, 6.0))`",
             )
         spectrum = np.linalg.eigvalsh(ICAR().dense(graph))
         spectrum[spectrum < 1e-9 * spectrum[-1]] = 0.0  # the constant on each component
@@ -110,35 +119,39 @@ class PenalisedMixing:
 
 @dataclass(frozen=True)
 class HyperparameterPrior:
-    r"""Independent log-normal priors of lengthscale, output scale and noise variance, and of the odds of shares.
+    r"""Independent log-normal priors of lengthscale, output scale and noise variance, and of the
+    odds of shares.
 
     .. math:: \log \theta \sim N(\log(m u), (\log r)^2),
 
-    each given as a pair (m, r): the median in the parameter's unit u, and the factor that corresponds to one
-    standard deviation. Units are those of the graph and the data, so that one prior serves all: lengthscales in
-    edges (for the combinatorial Laplacian over the root of the weights' geometric mean), output scale and noise in
-    variances of y about its mean function. Of the shares of areal kernels, `mixing` and `dependence`, theta is the
-    odds phi / (1 - phi), with unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi.
-    Another prior of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
+    each given as a pair (m, r): the median in the parameter's unit u, and the factor that
+    corresponds to one standard deviation. Units are those of the graph and the data, so that one
+    prior serves all: lengthscales in edges (for the combinatorial Laplacian over the root of the
+    weights' geometric mean), output scale and noise in variances of y about its mean function. Of
+    the shares of areal kernels, `mixing` and `dependence`, theta is the odds phi / (1 - phi), with
+    unit 1: the median 1 and the factor 6 are close to a uniform distribution of phi. Another prior
+    of `mixing` is `PenalisedMixing`. None leaves a hyperparameter without a prior.
 
-    Without a prior the likelihood of a few observations is often largest where the noise or the output scale
-    vanishes, and intervals of f vanish with them. The defaults are weak: a few tens of observations outweigh them
-    (`benchmarks/calibration.py`).
+    Without a prior the likelihood of a few observations is often largest where the noise or the
+    output scale vanishes, and intervals of f vanish with them. The defaults are weak: a few tens of
+    observations outweigh them (`benchmarks/calibration.py`).
 
     Parameters
     ----------
     lengthscale, output_scale, noise, mixing, dependence : (float, float) or None
         Median in (0, 1e6], and factor in (1, 1e6]; `mixing` may be a `PenalisedMixing`.
     noise_alone : float in [0, 1)
-        The prior probability that y is its mean function and noise. It is used where predictions are averaged
-        and both variances are trained: values that the graph does not explain may be noise, or a signal that
-        varies too quickly for the graph.
+        The prior probability that y is its mean function and noise. It is used where predictions
+        are averaged and both variances are trained: values that the graph does not explain may be
+        noise, or a signal that varies too quickly for the graph.
 
     Examples
     --------
     >>> import graphrf as grf
     >>> line = grf.from_edges(range(9), range(1, 10))
-    >>> prior = grf.gp.HyperparameterPrior(noise=(0.01, 3.0))  # measured well: about a hundredth of y's variance
+    >>> prior = grf.gp.HyperparameterPrior(
+    ...     noise=(0.01, 3.0)
+    ... )  # measured well: about a hundredth of y's variance
     >>> gp = grf.GraphGPRegressor(line, prior=prior, seed=0).fit([0, 3, 6, 9], [0.0, 1.0, 2.1, 2.9])
 
     Source: Simpson et al. 2017, "Penalising Model Component Complexity".
@@ -157,16 +170,24 @@ class HyperparameterPrior:
             if pair is None or (name == "mixing" and isinstance(pair, PenalisedMixing)):
                 continue
             if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise checks.type_error(name, f"must be (median, factor) or None, got {checks.describe(pair)}")
-            median = checks.number(f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False)
-            factor = checks.number(f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False)
+                raise checks.type_error(
+                    name, f"must be (median, factor) or None, got {checks.describe(pair)}"
+                )
+            median = checks.number(
+                f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False
+            )
+            factor = checks.number(
+                f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False
+            )
             object.__setattr__(self, name, (median, factor))
 
         alone = checks.number("noise_alone", self.noise_alone, low=0, high=1, include_high=False)
         object.__setattr__(self, "noise_alone", alone)
 
     def log_density(self, name: str, log_value: float | np.ndarray, unit: float) -> tuple[Any, Any]:
-        """Log density of the logarithm of a hyperparameter with this unit, and its derivative, elementwise."""
+        """Log density of the logarithm of a hyperparameter with this unit, and its derivative,
+        elementwise.
+        """
         pair = getattr(self, name, None)
         if pair is None:
             return np.zeros(np.shape(log_value)), np.zeros(np.shape(log_value))
@@ -182,7 +203,8 @@ FLAT = HyperparameterPrior(None, None, None, 0.0, None, None)
 
 @dataclass(frozen=True)
 class PenalisedDeviation:
-    r"""The penalised-complexity prior of a standard deviation: exponential, towards a model without the term.
+    r"""The penalised-complexity prior of a standard deviation: exponential, towards a model without
+    the term.
 
     .. math:: p(\sigma) = \lambda e^{-\lambda \sigma}, \quad
               \lambda = -\log(\mathrm{probability}) / \mathrm{upper}.
@@ -197,7 +219,9 @@ class PenalisedDeviation:
     Examples
     --------
     >>> import graphrf as grf
-    >>> prior = grf.gp.terms.PenalisedDeviation(1.0, 0.01)     # a deviation above 1 has probability 0.01
+    >>> prior = grf.gp.terms.PenalisedDeviation(
+    ...     1.0, 0.01
+    ... )  # a deviation above 1 has probability 0.01
 
     Source: Simpson et al. 2017, "Penalising Model Component Complexity", Sec. 3.3.
     """
@@ -207,7 +231,9 @@ class PenalisedDeviation:
 
     def __post_init__(self) -> None:
         checks.number("upper", self.upper, low=0, include_low=False)
-        checks.number("probability", self.probability, low=0, high=1, include_low=False, include_high=False)
+        checks.number(
+            "probability", self.probability, low=0, high=1, include_low=False, include_high=False
+        )
 
     def log_density(self, log_value: float) -> tuple[float, float]:
         """Log density of the deviation's logarithm, and its derivative."""
@@ -242,4 +268,6 @@ class BetaPrior:
         """Log density of the proportion's log odds, and its derivative."""
         value = self.a * float(log_expit(log_odds)) + self.b * float(log_expit(-log_odds))
         proportion = float(expit(log_odds))
-        return value - float(betaln(self.a, self.b)), self.a * (1 - proportion) - self.b * proportion
+        return value - float(betaln(self.a, self.b)), self.a * (
+            1 - proportion
+        ) - self.b * proportion

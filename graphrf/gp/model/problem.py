@@ -24,8 +24,8 @@ from graphrf.graph.alignment import Rows, for_all_nodes, observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
-# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate, in units of f.
-# With a larger one large rates would be probable where all counts are zero.
+# The prior deviation of the constant, and of the trend's coefficients in deviations of a covariate,
+# in units of f. With a larger one large rates would be probable where all counts are zero.
 _SPREAD = 3.0
 
 
@@ -98,15 +98,21 @@ class NormalProblem(Problem):
 
     @cached_property
     def unit(self) -> float:
-        """The variance of the observations about their mean function, in which variances are measured."""
+        """The variance of the observations about their mean function, in which variances are
+        measured.
+        """
         return self.observations.variance() or 1.0
 
     def learnable(self) -> NormalProblem:
-        """The problem; with nothing to learn, and a warning, if the observations do not vary about their mean."""
+        """The problem; with nothing to learn, and a warning, if the observations do not vary about
+        their mean.
+        """
         if not self.trained or self.observations.varies:
             return self
         output_scale, noise = assumed_variances(self.output_scale, self.noise)
-        return replace(self, kernels=[(self.kernels[0][0], ())], output_scale=output_scale, noise=noise)
+        return replace(
+            self, kernels=[(self.kernels[0][0], ())], output_scale=output_scale, noise=noise
+        )
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,9 @@ def make_problem(
     exposure: Any = None,
     trials: Any = None,
 ) -> NormalProblem | LatentProblem:
-    """The problem of a regressor whose settings are checked, once the arguments of its `fit` are."""
+    """The problem of a regressor whose settings are checked, once the arguments of its
+    `fit` are.
+    """
     likelihood = checked_likelihood(gp.likelihood)
     if likelihood is None:
         refuse_counts(exposure, trials)
@@ -167,7 +175,8 @@ def make_problem(
     mean = _mean(gp, np.unique(positions), covariates, rows)
     exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
-    # The logarithms of larger counts are so precise that less than three digits are left to the prior.
+    # The logarithms of larger counts are so precise that less than three digits are left to the
+    # prior.
     if isinstance(likelihood, Poisson) and y.max(initial=0.0) > 1e13:
         raise checks.value_error(
             "y",
@@ -176,10 +185,17 @@ def make_problem(
         )
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
-        gp.graph, kernels, mean, covariates, np.array([middle]), single=True, **_shared(gp, kernels),
-        likelihood=likelihood, responses=Responses.of(positions, y, offset + middle, mean.basis),
+        gp.graph,
+        kernels,
+        mean,
+        covariates,
+        np.array([middle]),
+        single=True,
+        **_shared(gp, kernels),
+        likelihood=likelihood,
+        responses=Responses.of(positions, y, offset + middle, mean.basis),
         unit=likelihood.unit(y),
-    )  # fmt: skip
+    )
 
 
 def _normal(
@@ -204,9 +220,18 @@ def _normal(
     mean = _mean(gp, distinct, covariates, rows)
     values, offset = mean.centred(values)
     return NormalProblem(
-        gp.graph, kernels, mean, covariates, offset, single, **_shared(gp, kernels), positions=positions,
-        values=values, precisions=precisions, noise=noise,
-    )  # fmt: skip
+        gp.graph,
+        kernels,
+        mean,
+        covariates,
+        offset,
+        single,
+        **_shared(gp, kernels),
+        positions=positions,
+        values=values,
+        precisions=precisions,
+        noise=noise,
+    )
 
 
 def _mean(gp: Any, observed: np.ndarray, covariates: Covariates | None, rows: Rows) -> MeanFunction:
@@ -233,7 +258,8 @@ def assumed_variances(output_scale: float | None, noise: float | None) -> tuple[
     noise = 0.1 * output_scale if noise is None else noise
     warn(
         "`y` does not vary about its mean, so no hyperparameters can be learned: output_scale "
-        f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is known",
+        f"{output_scale:g} and noise {noise:g} are used; set `output_scale` and `noise` to what is "
+        "known"
     )
     return output_scale, noise
 
@@ -242,4 +268,6 @@ def refuse_counts(exposure: Any, trials: Any) -> None:
     """Refuse arguments that normal noise has no use for."""
     for name, given in (("exposure", exposure), ("trials", trials)):
         if given is not None:
-            raise checks.value_error(name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'")
+            raise checks.value_error(
+                name, "is for counts: set `likelihood`, as to 'poisson' or 'binomial'"
+            )

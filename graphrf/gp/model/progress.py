@@ -17,12 +17,19 @@ _SEEN, _LONG = 2.0, 10.0
 
 
 def node_bar(
-    n_nodes: int, n_sets: int, shown: bool, *, by_draws: bool = False, expected: float = 0.0, way_out: str = ""
+    n_nodes: int,
+    n_sets: int,
+    shown: bool,
+    *,
+    by_draws: bool = False,
+    expected: float = 0.0,
+    way_out: str = "",
 ) -> Any:
-    """A bar of predicted nodes for each set of hyperparameters; if not shown, a message before a long wait.
+    """A bar of predicted nodes for each set of hyperparameters; if not shown, a message before a
+    long wait.
 
-    Draws are made at all nodes of a graph. The message comes first where so many seconds are expected, and ends
-    with the way out.
+    Draws are made at all nodes of a graph. The message comes first where so many seconds are
+    expected, and ends with the way out.
     """
     total = n_nodes * n_sets
     if shown:
@@ -38,7 +45,9 @@ def node_bar(
 
 
 def step_bar(what: str, shown: bool, total: int | None = None, unit: str = "steps") -> Any:
-    """A count of steps and their rate; not shown, a line if they take long. Its `update` is a `Step`."""
+    """A count of steps and their rate; not shown, a line if they take long. Its `update` is a
+    `Step`.
+    """
     if shown:
         return progress_bar(what, shown, total=total, unit=unit, leave=False)
     return _Announcement(what, total, f"{total:,} {unit}" if total else unit)
@@ -64,7 +73,9 @@ class _Announcement(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         self._done += n
         passed = time.monotonic() - self._start
-        if self._first is None:  # the work that all steps share comes before it, so it bounds the time of a step
+        if (
+            self._first is None
+        ):  # the work that all steps share comes before it, so it bounds the time of a step
             self._first = passed, self._done
         if self._written or passed < _SEEN:
             return
@@ -78,8 +89,12 @@ class _Announcement(contextlib.nullcontext[Any]):
             if (whole := passed + rate * left) > _LONG:
                 self._write(f"of {self._counted} takes about {whole:.0f} s")
         elif left > 0 and passed > _LONG:
-            self._write(f"of {self._counted} takes at most about {passed * self._total / self._done:.0f} s")
+            self._write(
+                f"of {self._counted} takes at most about {passed * self._total / self._done:.0f} s"
+            )
 
     def _write(self, text: str) -> None:
         self._written = True
-        write_once(f"graphrf: {self._what} {text}; progress=True shows how far it is{self._way_out}")
+        write_once(
+            f"graphrf: {self._what} {text}; progress=True shows how far it is{self._way_out}"
+        )

@@ -24,7 +24,9 @@ class Responses:
     basis: np.ndarray  # (m, b) basis of the mean function
 
     @classmethod
-    def of(cls, positions: np.ndarray, y: np.ndarray, offset: np.ndarray, basis: np.ndarray) -> Responses:
+    def of(
+        cls, positions: np.ndarray, y: np.ndarray, offset: np.ndarray, basis: np.ndarray
+    ) -> Responses:
         """Responses from node positions of shape (n,), and the basis at all nodes, shape (N, b)."""
         nodes, place = np.unique(positions, return_inverse=True)
         return cls(nodes, place, y, offset, basis[nodes])
@@ -34,15 +36,23 @@ class Responses:
         kept = np.isin(self.nodes[self.place], nodes)
         own, place = np.unique(self.place[kept], return_inverse=True)
         return replace(
-            self, nodes=self.nodes[own], place=place, y=self.y[..., kept], offset=self.offset[kept],
+            self,
+            nodes=self.nodes[own],
+            place=place,
+            y=self.y[..., kept],
+            offset=self.offset[kept],
             basis=self.basis[own],
-        )  # fmt: skip
+        )
 
     def log_density(self, likelihood: Likelihood, f: np.ndarray) -> np.ndarray:
-        """log p(y | f) of the observations at each node, -inf where it overflows, for f of shape (m, T)."""
+        """log p(y | f) of the observations at each node, -inf where it overflows, for f of shape
+        (m, T).
+        """
         order, first = self._order
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            own = likelihood.log_density(self.y[..., order, None], f[self.place[order]] + self.offset[order, None])
+            own = likelihood.log_density(
+                self.y[..., order, None], f[self.place[order]] + self.offset[order, None]
+            )
         own = np.where(np.isnan(own), -np.inf, own)
         return own if order.size == first.size else np.add.reduceat(own, first, axis=0)
 
@@ -73,13 +83,15 @@ def checked_responses(
         if not likelihood.log_link:
             raise checks.value_error(
                 "exposure",
-                f"is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not {likelihood!r}",
+                "is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not "
+                f"{likelihood!r}",
             )
         factors = for_each("exposure", exposure, n)
         assert factors is not None
         if (factors <= 0).any():
             raise checks.value_error(
-                "exposure", f"must be greater than 0, got {factors.min():g}; leave out what was not exposed"
+                "exposure",
+                f"must be greater than 0, got {factors.min():g}; leave out what was not exposed",
             )
         offset = np.log(factors)
     return y, offset
@@ -92,6 +104,7 @@ def for_each(name: str, values: Any, n: int) -> np.ndarray | None:
     array = checks.finite(name, checks.array(name, values, np.float64))
     if array.ndim > 1 or array.shape not in ((), (n,), (1,)):
         raise checks.value_error(
-            name, f"must be a number or have shape ({n},), one for each observation, got {array.shape}"
+            name,
+            f"must be a number or have shape ({n},), one for each observation, got {array.shape}",
         )
     return np.broadcast_to(array.reshape(-1), (n,))

@@ -41,15 +41,17 @@ _SMALLEST, _LARGEST = 1e-140, 1e140
 # Of latent functions.
 _LATENT = 1e70
 
-# The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling choice, and data
-# hardly separate it from the lengthscale.
+# The kernel's hyperparameters that `optimize=True` leaves as chosen: smoothness is a modelling
+# choice, and data hardly separate it from the lengthscale.
 _CHOSEN = ("nu", "power")
 
 
 def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
-    """Each kernel to compare, with the names of what is trained, once all of a regressor's settings are legal.
+    """Each kernel to compare, with the names of what is trained, once all of a regressor's settings
+    are legal.
 
-    scikit-learn wants estimators to keep what they are given, so `fit` checks it and not `__init__`.
+    scikit-learn wants estimators to keep what they are given, so `fit` checks it and not
+    `__init__`.
     """
     if isinstance(gp.kernel, str) and gp.kernel == AUTO:
         require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
@@ -57,8 +59,8 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
         if gp.optimize is not True:
             raise checks.value_error(
                 "optimize",
-                "must be True with kernel='auto', which trains the kernels that it compares; name a kernel to fix "
-                "its hyperparameters",
+                "must be True with kernel='auto', which trains the kernels that it compares; name "
+                "a kernel to fix its hyperparameters",
             )
         kernels = automatic_kernels(gp.graph, getattr(gp.numerics.sampler, "laplacian", None))
         if checked_method(gp.method) == "precision":
@@ -81,7 +83,9 @@ def _check_numerics(numerics: Numerics, method: str) -> None:
     checks.number("tol", numerics.tol, low=1e-14, high=1, include_high=False)
     checks.integer("max_iterations", numerics.max_iterations, low=1)
     if method == "precision" and numerics.solver == "cg":
-        raise checks.value_error("solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'")
+        raise checks.value_error(
+            "solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'"
+        )
     if numerics.feature_sampler is None:
         return
     if not callable(numerics.feature_sampler):
@@ -91,7 +95,9 @@ def _check_numerics(numerics: Numerics, method: str) -> None:
             f"{checks.describe(numerics.feature_sampler)}",
         )
     if method in ("series", "precision"):
-        raise checks.value_error("feature_sampler", f"is for method='features'; {method!r} samples nothing")
+        raise checks.value_error(
+            "feature_sampler", f"is for method='features'; {method!r} samples nothing"
+        )
 
 
 def is_normalized(numerics: Numerics, kernel: Kernel) -> bool:
@@ -100,17 +106,22 @@ def is_normalized(numerics: Numerics, kernel: Kernel) -> bool:
 
 
 def automatic_kernels(graph: Graph, laplacian: str | None = None) -> list[Kernel]:
-    """The kernels that kernel="auto" compares: Matern kernels of four degrees of smoothness, for each Laplacian.
+    """The kernels that kernel="auto" compares: Matern kernels of four degrees of smoothness, for
+    each Laplacian.
 
     Diffusion is not among them: its intervals for smooth values on meshes are too narrow
     (`benchmarks/calibration.py`). Where all degrees are equal one Laplacian is enough.
     """
-    laplacians: tuple[str, ...] = ("normalized", "combinatorial") if laplacian is None else (laplacian,)
+    laplacians: tuple[str, ...] = (
+        ("normalized", "combinatorial") if laplacian is None else (laplacian,)
+    )
     degrees = graph.walk_degrees
     if laplacian is None and degrees.size and float(np.ptp(degrees)) <= 1e-9 * float(degrees.max()):
         laplacians = ("normalized",)
     return [
-        kernel for own in laplacians for kernel in [Matern(nu=nu, laplacian=own) for nu in (0.5, 1.0, 2.0, 3.0)]
+        kernel
+        for own in laplacians
+        for kernel in [Matern(nu=nu, laplacian=own) for nu in (0.5, 1.0, 2.0, 3.0)]
     ]
 
 
@@ -128,20 +139,25 @@ def checked_prior(prior: Any) -> HyperparameterPrior:
         return HyperparameterPrior(**prior)
     if not isinstance(prior, HyperparameterPrior):
         raise checks.type_error(
-            "prior", f"must be 'weak', None, a mapping or a HyperparameterPrior, got {checks.describe(prior)}"
+            "prior",
+            "must be 'weak', None, a mapping or a HyperparameterPrior, got "
+            f"{checks.describe(prior)}",
         )
     return prior
 
 
 def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
-    """A noise variance (None trains it), and relative precisions of n observations if each has its own."""
+    """A noise variance (None trains it), and relative precisions of n observations if each has its
+    own.
+    """
     if noise is None or np.ndim(noise) == 0:
         return None if noise is None else float(noise), None
     variances = checks.finite("noise", np.asarray(noise, dtype=np.float64))
     if variances.shape != (n,):
         raise checks.value_error(
             "noise",
-            f"must be a number, or have shape ({n},), a variance for each observation, got {variances.shape}",
+            f"must be a number, or have shape ({n},), a variance for each observation, got "
+            f"{variances.shape}",
         )
     for value in (float(variances.min()), float(variances.max())):
         _check_variance("noise", value)
@@ -149,8 +165,11 @@ def checked_noise(noise: Any, n: int) -> tuple[float | None, np.ndarray | None]:
     return typical, typical / variances
 
 
-def checked_kernel(gp: Any, numerics: Any, kernel: Any, areal: bool = False) -> tuple[Kernel, tuple[str, ...]]:
-    """The kernel to start from and what is trained, once what regressor and classifier share is legal.
+def checked_kernel(
+    gp: Any, numerics: Any, kernel: Any, areal: bool = False
+) -> tuple[Kernel, tuple[str, ...]]:
+    """The kernel to start from and what is trained, once what regressor and classifier share is
+    legal.
 
     `numerics` has sampler, normalize, max_train and n_threads. With `areal`, kernels are served
     that are no function of the Laplacian.
@@ -161,25 +180,29 @@ def checked_kernel(gp: Any, numerics: Any, kernel: Any, areal: bool = False) -> 
     elif not isinstance(kernel, Kernel):
         raise checks.type_error(
             "kernel",
-            f"must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got {checks.describe(kernel)}",
+            f"must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
+            f"{checks.describe(kernel)}",
         )
     method = checked_method(gp.method)
     if not kernel.is_series:
         if not areal:
             raise checks.value_error(
-                "kernel", f"must be a function of the Laplacian here, such as Leroux or Matern, got {kernel!r}"
+                "kernel",
+                "must be a function of the Laplacian here, such as Leroux or Matern, got "
+                f"{kernel!r}",
             )
         if method not in ("auto", "precision"):
             raise checks.value_error(
                 "method",
-                f"must be 'auto' or 'precision' with {kernel!r}, which is not a function of the Laplacian, got "
-                f"{method!r}; Leroux is an areal kernel that all methods serve",
+                f"must be 'auto' or 'precision' with {kernel!r}, which is not a function of the "
+                f"Laplacian, got {method!r}; Leroux is an areal kernel that all methods serve",
             )
         for name in ("sampler", "feature_sampler"):
             if getattr(numerics, name, None) is not None:
                 raise checks.value_error(
                     name,
-                    f"must be None with {kernel!r}, which is not a function of the Laplacian and has no features",
+                    f"must be None with {kernel!r}, which is not a function of the Laplacian and "
+                    "has no features",
                 )
     if numerics.sampler is not None:
         _check_sampler(numerics.sampler, method, kernel)
@@ -193,7 +216,8 @@ def checked_kernel(gp: Any, numerics: Any, kernel: Any, areal: bool = False) -> 
     names = trained_names(gp.optimize, kernel)
     if method == "precision" and set(names) & set(_CHOSEN):
         raise checks.value_error(
-            "optimize", "must not name 'nu' or 'power' with method='precision', which has them fixed"
+            "optimize",
+            "must not name 'nu' or 'power' with method='precision', which has them fixed",
         )
     return kernel, names
 
@@ -209,12 +233,15 @@ def _check_variance(name: str, value: Any) -> None:
     variance = checks.number(name, value, low=0, include_low=False)
     if not _SMALLEST <= variance <= _LARGEST:
         raise ValueError(
-            f"`{name}` must be in [{_SMALLEST:g}, {_LARGEST:g}], got {variance:g}; change the units of y"
+            f"`{name}` must be in [{_SMALLEST:g}, {_LARGEST:g}], got {variance:g}; change the "
+            "units of y"
         )
 
 
 def check_latent_scale(value: float | None) -> None:
-    """Refuse an output scale of latent functions whose fourth power leaves float64; it is a checked variance."""
+    """Refuse an output scale of latent functions whose fourth power leaves float64; it is a checked
+    variance.
+    """
     if value is not None and not 1 / _LATENT <= value <= _LATENT:
         raise checks.value_error(
             "output_scale",
@@ -229,7 +256,8 @@ def _check_sampler(sampler: Any, method: str, kernel: Kernel) -> None:
         raise checks.value_error("sampler", f"is for method='features'; {method!r} samples nothing")
     if sampler.laplacian != kernel.laplacian:
         raise checks.value_error(
-            "sampler", f"must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}"
+            "sampler",
+            f"must walk the {kernel.laplacian} Laplacian, as the kernel, got {sampler.laplacian!r}",
         )
 
 
@@ -240,38 +268,48 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
     if isinstance(optimize, str) or not isinstance(optimize, Sequence):
         raise checks.type_error(
             "optimize",
-            f"must be True, False or a sequence of hyperparameter names, got {checks.describe(optimize)}",
+            "must be True, False or a sequence of hyperparameter names, got "
+            f"{checks.describe(optimize)}",
         )
     for name in optimize:
         if name not in own:
             raise checks.value_error(
-                "optimize", f"must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}"
+                "optimize",
+                f"must name hyperparameters of {kernel!r} ({', '.join(own)}), got {name!r}",
             )
     return tuple(name for name in own if name in optimize)
 
 
 def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
-    """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of outputs."""
+    """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of
+    outputs.
+    """
     y = checks.to_array_like("y", y)
     try:
         array = np.asarray(y)
     except ValueError as error:  # rows of different lengths
         raise checks.value_error("y", f"must have shape ({n},) or ({n}, p): {error}") from None
     if array.dtype.kind not in "biuf":
-        way_out = "; numpy.asarray(y, float) makes numbers of those that are" if array.dtype.kind == "O" else ""
+        way_out = (
+            "; numpy.asarray(y, float) makes numbers of those that are"
+            if array.dtype.kind == "O"
+            else ""
+        )
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(array)}{way_out}")
     if n == 0:
         raise checks.value_error("nodes", "must hold at least one node, got none")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
         raise checks.value_error(
-            "y", f"must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got {array.shape}"
+            "y",
+            f"must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got "
+            f"{array.shape}",
         )
     values = checks.finite("y", array.astype(np.float64))
     largest = float(np.abs(values).max())
     if largest and not _SMALLEST <= largest <= _LARGEST:
         raise checks.value_error(
             "y",
-            f"must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave float64, got "
-            f"{largest:g} as the largest absolute value; multiply it by a constant",
+            f"must be at most {_LARGEST:g} and not all below {_SMALLEST:g}, whose squares leave "
+            f"float64, got {largest:g} as the largest absolute value; multiply it by a constant",
         )
     return (values[:, None], True) if values.ndim == 1 else (values, False)

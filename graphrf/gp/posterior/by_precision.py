@@ -1,4 +1,6 @@
-"""The posterior of a Gaussian process whose prior has a sparse precision: means, variances and draws."""
+"""The posterior of a Gaussian process whose prior has a sparse precision: means, variances and
+draws.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,22 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class PrecisionPosterior:
-    r"""f + H beta given y = H beta + f + noise at the observed nodes u, for f ~ N(0, a Q^-1) with a sparse Q.
+    r"""f + H beta given y = H beta + f + noise at the observed nodes u, for f ~ N(0, a Q^-1) with a
+    sparse Q.
 
-    The noise is D = diag(noise / counts), and S^T extends values at observed nodes by zeros to all N. One sparse
-    Cholesky factor of P gives everything:
+    The noise is D = diag(noise / counts), and S^T extends values at observed nodes by zeros to all
+    N. One sparse Cholesky factor of P gives everything:
 
     .. math:: P = Q + a S^\top D^{-1} S, \quad A^{-1} r = D^{-1} (r - S \hat f), \quad
               \hat f = a P^{-1} S^\top D^{-1} r,
 
-    with A = S a Q^-1 S^T + D: f given y and beta is N(f_hat, a P^-1). `basis` (N, b) is H at all nodes, `offset`
-    (p,) is added to all predictions, and `mean_precision` is that of the prior of beta, 0 if it is flat.
+    with A = S a Q^-1 S^T + D: f given y and beta is N(f_hat, a P^-1). `basis` (N, b) is H at all
+    nodes, `offset` (p,) is added to all predictions, and `mean_precision` is that of the prior of
+    beta, 0 if it is flat.
 
-    Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 2; variances by selected inversion (Erisman and
-    Tinney 1975; Rue and Martino 2007); draws by perturbation (Papandreou and Yuille 2010).
+    Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 2; variances by selected
+    inversion (Erisman and Tinney 1975; Rue and Martino 2007); draws by perturbation (Papandreou and
+    Yuille 2010).
     """
 
     solver = "cholesky"
@@ -79,7 +84,9 @@ class PrecisionPosterior:
         """The log marginal likelihood of the observations."""
         observations = self._observations
         residual = observations.means - observations.basis @ self.coefficients
-        quadratic = float(np.vdot(residual, self._noise_precisions[:, None] * (residual - self._f[self._nodes])))
+        quadratic = float(
+            np.vdot(residual, self._noise_precisions[:, None] * (residual - self._f[self._nodes]))
+        )
         log_determinant = self._factor.log_determinant - self._precision.log_determinant()
         log_determinant -= float(np.log(self._noise_precisions).sum())
         return observations.log_likelihood(quadratic, log_determinant, self.noise)
@@ -103,9 +110,13 @@ class PrecisionPosterior:
             own = self._factor.inverse_diagonal[nodes]
         if bar is not None:
             bar.update(nodes.size)
-        return np.asarray(self._amplitude * own + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1))
+        return np.asarray(
+            self._amplitude * own + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
+        )
 
-    def sampled_variances(self, rng: np.random.Generator, bar: Any = None, n_draws: int = 0) -> np.ndarray:
+    def sampled_variances(
+        self, rng: np.random.Generator, bar: Any = None, n_draws: int = 0
+    ) -> np.ndarray:
         """The exact variances at all N nodes: nothing is gained by drawing."""
         return self.variances(np.arange(self._basis.shape[0]), bar)
 
@@ -121,7 +132,9 @@ class PrecisionPosterior:
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Joint draws of f + H beta, (1, q, p) each, by one solve; `rng` advances alike for all nodes."""
+        """Joint draws of f + H beta, (1, q, p) each, by one solve; `rng` advances alike for all
+        nodes.
+        """
         n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
         for number in range(n_samples):
             own = rng.standard_normal((self._precision.root_size, p))
@@ -129,7 +142,9 @@ class PrecisionPosterior:
             trend = self._mean.draw(rng.standard_normal((b, p)))
             # P^-1 times a vector of covariance P has the covariance P^-1
             extended = np.zeros((n, p))
-            extended[self._nodes] = np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
+            extended[self._nodes] = (
+                np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
+            )
             f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + extended)
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
@@ -146,7 +161,9 @@ class PrecisionPosterior:
         return np.asarray(self._noise_precisions[:, None] * (values - fitted[self._nodes]))
 
     def _unexplained(self, nodes: np.ndarray) -> np.ndarray:
-        """Residual at nodes of the mean's basis, less its prediction from the observed nodes, shape (q, b)."""
+        """Residual at nodes of the mean's basis, less its prediction from the observed nodes, shape
+        (q, b).
+        """
         return np.asarray(self._basis[nodes] - self._by_mean[nodes])
 
     def _checked(self, residual: np.ndarray) -> Solution:
@@ -154,7 +171,11 @@ class PrecisionPosterior:
         wanted = np.zeros_like(self._f)
         wanted[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * residual
         left = wanted - self._precision.matrix @ self._f
-        left[self._nodes] -= (self._amplitude * self._noise_precisions)[:, None] * self._f[self._nodes]
+        left[self._nodes] -= (self._amplitude * self._noise_precisions)[:, None] * self._f[
+            self._nodes
+        ]
         left = self._precision.unconstrained(left)
-        size = float(np.linalg.norm(left) / max(float(np.linalg.norm(wanted)), np.finfo(np.float64).tiny))
+        size = float(
+            np.linalg.norm(left) / max(float(np.linalg.norm(wanted)), np.finfo(np.float64).tiny)
+        )
         return Solution(self._f, size <= 1e-6, 0, size)

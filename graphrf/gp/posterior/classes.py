@@ -16,7 +16,8 @@ from graphrf.gp.routes.costs import choose_solver
 from graphrf.gp.routes.covariance import Covariance
 from graphrf.graph.graph import Graph
 
-# Labelled nodes up to which as many solves with a sparse factor take no longer than those of all Newton steps.
+# Labelled nodes up to which as many solves with a sparse factor take no longer than those of all
+# Newton steps.
 _FEW_COLUMNS = 1_000
 # Sparse rows that are made at once.
 _ROWS_AT_ONCE = 4_096
@@ -39,26 +40,34 @@ class ClassPosterior:
             small = labels.nodes.size <= _FEW_COLUMNS
         if small or integrated:
             require_memory(
-                24.0 * labels.nodes.size**2, f"the covariance of {labels.nodes.size} labelled nodes", "label fewer"
+                24.0 * labels.nodes.size**2,
+                f"the covariance of {labels.nodes.size} labelled nodes",
+                "label fewer",
             )
             matrix = rows.dense()
             matrix = 0.5 * (matrix + matrix.T) + CONSTANT
             self.mode = find_mode(lambda x: matrix @ x, labels.counts)
             if integrated:
                 try:
-                    self._curvature = Curvature(matrix, self.mode.probabilities, labels.counts.sum(axis=1))
+                    self._curvature = Curvature(
+                        matrix, self.mode.probabilities, labels.counts.sum(axis=1)
+                    )
                 except np.linalg.LinAlgError:
                     raise ValueError(
-                        "the covariance of the labelled nodes cannot be factored: lower `output_scale`, or "
-                        "leave it to training"
+                        "the covariance of the labelled nodes cannot be factored: lower "
+                        "`output_scale`, or leave it to training"
                     ) from None
         else:
             self.mode = find_mode(lambda x: rows.gram(x) + CONSTANT * x.sum(axis=0), labels.counts)
-        self.bias: np.ndarray = CONSTANT * self.mode.weights.sum(axis=0)  # the mode of the classes' constants
+        self.bias: np.ndarray = CONSTANT * self.mode.weights.sum(
+            axis=0
+        )  # the mode of the classes' constants
         self._spread = rows.apply_t(self.mode.weights)
 
     def probabilities(self, nodes: np.ndarray, seed: int) -> np.ndarray:
-        """Class probabilities at distinct nodes, (q, C): softmax at the mode, or its posterior mean."""
+        """Class probabilities at distinct nodes, (q, C): softmax at the mode, or its posterior
+        mean.
+        """
         result = np.empty((nodes.size, self.bias.size))
         if self._curvature is None:
             # exact rows are applied over the whole graph, however few they are
@@ -72,12 +81,18 @@ class ClassPosterior:
             result[block] = integrated_softmax(mean, covariance, normals)
         return result
 
-    def _latents(self, nodes: np.ndarray, curvature: Curvature) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def _latents(
+        self, nodes: np.ndarray, curvature: Curvature
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Posterior means and covariances of the latent functions at each node, by blocks."""
         for block in self._rows.blocks(nodes.size):
             rows = self._covariance.rows(nodes[block])
             cross = self._rows.columns(rows)[0] + CONSTANT
-            yield block, cross.T @ self.mode.weights, curvature.covariances(cross, rows.variances() + CONSTANT)
+            yield (
+                block,
+                cross.T @ self.mode.weights,
+                curvature.covariances(cross, rows.variances() + CONSTANT),
+            )
 
 
 def _normals(n_classes: int, seed: int) -> np.ndarray:
@@ -88,7 +103,8 @@ def _normals(n_classes: int, seed: int) -> np.ndarray:
 
 
 def integrated_softmax(mean: np.ndarray, covariance: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """The mean of softmax(f), f ~ N(mean, covariance), at each of q nodes, by points of the standard normal.
+    """The mean of softmax(f), f ~ N(mean, covariance), at each of q nodes, by points of the
+    standard normal.
 
     Parameters
     ----------

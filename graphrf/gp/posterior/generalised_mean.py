@@ -11,8 +11,8 @@ _UNDETERMINED = 1e-12
 class GeneralisedMean:
     """beta = M^-1 H^T A^-1 y with M = H^T A^-1 H + p I, whose covariance is M^-1.
 
-    `basis` is H, `solved` A^-1 H, both (m, b), and the prior is N(0, I / p), flat for p = 0. Source: Rasmussen and
-    Williams 2006, Sec. 2.7.
+    `basis` is H, `solved` A^-1 H, both (m, b), and the prior is N(0, I / p), flat for p = 0.
+    Source: Rasmussen and Williams 2006, Sec. 2.7.
     """
 
     def __init__(self, basis: np.ndarray, solved: np.ndarray, prior: float = 0.0) -> None:
@@ -26,12 +26,16 @@ class GeneralisedMean:
         self._root = mean_root(precision)
 
     def fit(self, values: np.ndarray, solved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients of values of shape (m, p), shape (b, p), and A^-1 (values - H beta), from A^-1 values."""
+        """Coefficients of values of shape (m, p), shape (b, p), and A^-1 (values - H beta), from
+        A^-1 values.
+        """
         coefficients = least_squares_mean(self._precision, self.solved.T @ values)
         return coefficients, solved - self.solved @ coefficients
 
     def prior_draws(self, n: int, rng: np.random.Generator) -> np.ndarray | None:
-        """Draws of beta from its prior, shape (b, n), of a stream of their own; None where that is flat."""
+        """Draws of beta from its prior, shape (b, n), of a stream of their own; None where that is
+        flat.
+        """
         if not self._prior:
             return None
         (stream,) = rng.spawn(1)
@@ -52,11 +56,15 @@ class GeneralisedMean:
         return np.asarray(self._root @ z)
 
     def half(self, unexplained: np.ndarray) -> np.ndarray:
-        """R M^{-1/2} for R of shape (q, b): its rows' products are the covariance that beta adds."""
+        """R M^{-1/2} for R of shape (q, b): its rows' products are the covariance that
+        beta adds.
+        """
         return np.asarray(unexplained @ self._root)
 
     def lacking(self, missing: np.ndarray) -> np.ndarray:
-        """Weights Z with H^T Z = missing^T, shape (m, q), for what a predictor lacks of a basis, shape (q, b)."""
+        """Weights Z with H^T Z = missing^T, shape (m, q), for what a predictor lacks of a basis,
+        shape (q, b).
+        """
         return np.asarray(self.solved @ (self._root @ (missing @ self._root).T))
 
     def weights(self, unexplained: np.ndarray) -> np.ndarray:
@@ -79,5 +87,7 @@ def least_squares_mean(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
     A basis that the observations do not determine has its smallest coefficients.
     """
     scale = 1 / np.sqrt(np.maximum(np.diagonal(inner), np.finfo(np.float64).tiny))
-    solved = np.linalg.lstsq(inner * scale * scale[:, None], outer * scale[:, None], rcond=_UNDETERMINED)[0]
+    solved = np.linalg.lstsq(
+        inner * scale * scale[:, None], outer * scale[:, None], rcond=_UNDETERMINED
+    )[0]
     return np.asarray(solved * scale[:, None])

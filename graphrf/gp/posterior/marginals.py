@@ -49,7 +49,9 @@ class Marginals(NamedTuple):
         return normal_average(self.likelihood.variance, self.mean, self.variance)
 
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """The predictive log density of an observation at each node, also where p(y | f) is narrow."""
+        """The predictive log density of an observation at each node, also where p(y |
+        f) is narrow.
+        """
         result = np.empty(self.mean.size)
         for first in range(0, self.mean.size, _ROWS):
             rows = np.arange(first, min(first + _ROWS, self.mean.size))
@@ -62,7 +64,9 @@ class Marginals(NamedTuple):
         return result
 
     def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """The probability of f between two ends, in any order, shape (q,). `like` is for mixtures."""
+        """The probability of f between two ends, in any order, shape (q,). `like` is
+        for mixtures.
+        """
         low, high = min(low, high), max(low, high)  # expected observations may decrease with f
         std = np.maximum(np.sqrt(self.variance), np.finfo(np.float64).tiny)
         with np.errstate(over="ignore"):
@@ -71,7 +75,9 @@ class Marginals(NamedTuple):
         return np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
-        """Quantiles of f, shape (q, levels), or with `like` the f at which it expects those of observations."""
+        """Quantiles of f, shape (q, levels), or with `like` the f at which it expects those of
+        observations.
+        """
         require_quantiles(self.mean.size, levels.size)
         result = np.sqrt(self.variance)[:, None] * ndtri(_of_f(levels, like))
         result += self.mean[:, None]
@@ -79,7 +85,9 @@ class Marginals(NamedTuple):
 
 
 class MarginalMixture(NamedTuple):
-    """Distributions of f at each of q nodes under several sets of hyperparameters, with their probabilities."""
+    """Distributions of f at each of q nodes under several sets of hyperparameters, with their
+    probabilities.
+    """
 
     parts: list[Marginals]
     probabilities: np.ndarray
@@ -99,7 +107,9 @@ class MarginalMixture(NamedTuple):
 
     def with_noise(self, noises: Sequence[float]) -> MarginalMixture:
         """The distribution of f plus normal noise, of a variance for each part."""
-        return self._replace(parts=[self.parts[k].with_noise([each]) for k, each in enumerate(noises)])
+        return self._replace(
+            parts=[self.parts[k].with_noise([each]) for k, each in enumerate(noises)]
+        )
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
@@ -121,16 +131,22 @@ class MarginalMixture(NamedTuple):
         return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
 
     def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """The probability of f between two ends, in any order, shape (q,); `like` is as in `quantiles`."""
-        each = [part.probability(*_own(part, np.array([low, high]), like).tolist()) for part in self.parts]
+        """The probability of f between two ends, in any order, shape (q,); `like` is as in
+        `quantiles`.
+        """
+        each = [
+            part.probability(*_own(part, np.array([low, high]), like).tolist())
+            for part in self.parts
+        ]
         return np.asarray(self.probabilities @ each)
 
     def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
-        """Quantiles of the mixture, (q, levels), by bisection between the extreme quantiles of its parts.
+        """Quantiles of the mixture, (q, levels), by bisection between the extreme quantiles of its
+        parts.
 
-        Expected observations at f may differ between the likelihoods of the parts. With one of them as `like`,
-        quantiles are of the f at which `like` expects what each part does, so that its means there are quantiles
-        of the expected observation.
+        Expected observations at f may differ between the likelihoods of the parts. With one of them
+        as `like`, quantiles are of the f at which `like` expects what each part does, so that its
+        means there are quantiles of the expected observation.
         """
         size = self.parts[0].mean.size
         require_quantiles(size, levels.size)
@@ -147,7 +163,10 @@ class MarginalMixture(NamedTuple):
         each = mean + std * ndtri(levels)
         if like is not None:
             each = np.array(
-                [like.latent_like(f, part.likelihood) for f, part in zip(each, self.parts, strict=True)]
+                [
+                    like.latent_like(f, part.likelihood)
+                    for f, part in zip(each, self.parts, strict=True)
+                ]
             )
         low, high = each.min(axis=0), each.max(axis=0)
         std = np.maximum(std, np.finfo(np.float64).tiny)

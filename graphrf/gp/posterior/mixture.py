@@ -25,7 +25,8 @@ _NOTHING = 1e-5
 class MixturePosterior:
     r"""The mixture of posteriors with probabilities p_c, which averages over hyperparameters.
 
-    .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c - m)^\top\right).
+    .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c -
+        m)^\top\right).
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class MixturePosterior:
         self._sampled: np.ndarray | None = None
         solutions = [part.solution for part in parts]
         worst = max(solutions, key=lambda solution: solution.residual)
-        self.solution: Solution = worst._replace(converged=all(solution.converged for solution in solutions))
+        self.solution: Solution = worst._replace(
+            converged=all(solution.converged for solution in solutions)
+        )
         self.solver: str = parts[0].solver
         self.coefficients: np.ndarray = self._average([part.coefficients for part in parts])
         self.noise: float = float(probabilities @ [part.noise for part in parts])
@@ -48,7 +51,9 @@ class MixturePosterior:
 
     def with_basis(self, basis: np.ndarray) -> MixturePosterior:
         """A copy with another basis of the mean at queried nodes."""
-        return MixturePosterior([part.with_basis(basis) for part in self._parts], self._p, self._n_threads)
+        return MixturePosterior(
+            [part.with_basis(basis) for part in self._parts], self._p, self._n_threads
+        )
 
     @property
     def log_likelihood(self) -> float:
@@ -57,7 +62,9 @@ class MixturePosterior:
 
     @property
     def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b), averaged over outputs if these differ in the parts' coefficients."""
+        """Covariance of beta, shape (b, b), averaged over outputs if these differ in the parts'
+        coefficients.
+        """
         within = self._average([part.coefficients_covariance for part in self._parts])
         away = np.array([part.coefficients for part in self._parts]) - self.coefficients
         return within + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
@@ -83,7 +90,9 @@ class MixturePosterior:
     def laws(
         self, nodes: np.ndarray, rng: np.random.Generator | None, bar: Any = None
     ) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """Probability, means (q, p) and variances (q,) of each part; the variances by draws if `rng` is given."""
+        """Probability, means (q, p) and variances (q,) of each part; the variances by draws if
+        `rng` is given.
+        """
         if rng is None:
             by_part = self._each_variances(nodes, bar)
         else:
@@ -92,7 +101,9 @@ class MixturePosterior:
         return list(zip(self._p.tolist(), means, by_part, strict=True))
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
-        """The joint covariance, shape (q, q), averaged over outputs where these differ in the parts' means."""
+        """The joint covariance, shape (q, q), averaged over outputs where these differ in the
+        parts' means.
+        """
         result = self._average([part.covariances(nodes) for part in self._parts])
         means = np.array([part.means(nodes) for part in self._parts])
         away = (means - self._average(means)) * np.sqrt(self._p / means.shape[2])[:, None, None]
@@ -105,7 +116,9 @@ class MixturePosterior:
     def draws_and_parts(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Joint draws, (n_samples, q, p), and the part of each; the first do not depend on their number."""
+        """Joint draws, (n_samples, q, p), and the part of each; the first do not depend on their
+        number.
+        """
         choice, *streams = rng.spawn(1 + len(self._parts))
         chosen = choice.choice(len(self._parts), size=n_samples, p=self._p)
         result = np.empty((n_samples, nodes.size, self.n_outputs))
@@ -119,10 +132,14 @@ class MixturePosterior:
     def _each_sampled(self, rng: np.random.Generator, bar: Any) -> list[np.ndarray]:
         """The variances of each part, by exact sparse factors or by draws.
 
-        The number of draws is proportional to the probability: the average is as accurate as one part with all of
-        them. There are none for a part of negligible variance, as that of noise alone.
+        The number of draws is proportional to the probability: the average is as accurate as one
+        part with all of them. There are none for a part of negligible variance, as that of noise
+        alone.
         """
-        largest = max((part.prior_variance for part in self._parts if isinstance(part, Posterior)), default=0.0)
+        largest = max(
+            (part.prior_variance for part in self._parts if isinstance(part, Posterior)),
+            default=0.0,
+        )
         numbers = np.maximum(np.ceil(N_DRAWS * self._p - 1e-9).astype(int), LEAST_DRAWS).tolist()
         return [
             part.variances_of_the_mean()
@@ -132,19 +149,25 @@ class MixturePosterior:
         ]
 
     def _each_variances(self, nodes: np.ndarray, bar: Any) -> list[np.ndarray]:
-        """The variances of each part, by shared columns of K where possible; the bar counts all their nodes."""
+        """The variances of each part, by shared columns of K where possible; the bar counts all
+        their nodes.
+        """
         parts = [part for part in self._parts if isinstance(part, Posterior)]
         if not parts:
             threads = thread_count(self._n_threads)
             with blas_threads(1):  # bits must not depend on their number
                 result = []
-                for variances in ordered_map(lambda part: part.variances(nodes), self._parts, threads):
+                for variances in ordered_map(
+                    lambda part: part.variances(nodes), self._parts, threads
+                ):
                     result.append(variances)
                     if bar is not None:
                         bar.update(nodes.size)
                 return result
         unseen = np.any([part.unseen(nodes) for part in parts], axis=0)
-        shared = shared_variances([part.covariance for part in parts], nodes[unseen], parts[0].n_observed)
+        shared = shared_variances(
+            [part.covariance for part in parts], nodes[unseen], parts[0].n_observed
+        )
         each = []
         for part, known in zip(parts, shared, strict=True):
             prior = None
@@ -170,8 +193,12 @@ def joint_draws(
     n_samples: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Joint draws of f + H beta at nodes[inverse], (n_samples, q, p), and the part of a mixture of each."""
-    copied = not np.array_equal(inverse, np.arange(nodes.size))  # no second copy of draws at all nodes
+    """Joint draws of f + H beta at nodes[inverse], (n_samples, q, p), and the part of a mixture of
+    each.
+    """
+    copied = not np.array_equal(
+        inverse, np.arange(nodes.size)
+    )  # no second copy of draws at all nodes
     require_memory(
         8.0 * n_samples * posterior.n_outputs * (nodes.size + copied * inverse.size)
         + posterior.draw_bytes(n_samples),

@@ -15,17 +15,22 @@ from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation.integrals import monotone_average
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
 
-# Pairs of a node and a level at once; the most steps that widen or narrow a bracket; the error of a level, in
-# normal deviates.
+# Pairs of a node and a level at once; the most steps that widen or narrow a bracket; the error of a
+# level, in normal deviates.
 _PAIRS, _STEPS, _ERROR = 3_000, 200, 1e-7
 # Probabilities whose normal deviates are finite.
 _LEAST, _MOST = 1e-300, 1 - 1e-16
 
 
 def quantiles_of(
-    law: Marginals | MarginalMixture, levels: np.ndarray, likelihood: Likelihood | None, return_std: bool | str
+    law: Marginals | MarginalMixture,
+    levels: np.ndarray,
+    likelihood: Likelihood | None,
+    return_std: bool | str,
 ) -> np.ndarray:
-    """Quantiles of a new observation with "observation", else of the expected one; without a likelihood of f."""
+    """Quantiles of a new observation with "observation", else of the expected one; without a
+    likelihood of f.
+    """
     if likelihood is None:
         return law.quantiles(levels)
     if return_std == "observation":
@@ -34,7 +39,8 @@ def quantiles_of(
 
 
 def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> np.ndarray:
-    r"""Quantiles of a new observation at each node, shape (q, levels): the least y with P(Y <= y) >= level.
+    r"""Quantiles of a new observation at each node, shape (q, levels): the least y with P(Y <= y)
+    >= level.
 
     .. math:: P(Y \le y) = \sum_k p_k \int P(Y \le y \mid f, \phi_k) \, N(f; m_k, v_k) \, df
     """
@@ -51,7 +57,9 @@ def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> 
 
 
 def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
-    """Quantiles of a few nodes: those of one normal distribution with the mixture's moments, and from these."""
+    """Quantiles of a few nodes: those of one normal distribution with the mixture's moments, and
+    from these.
+    """
     parts = law.parts
     wanted = np.broadcast_to(ndtri(levels), (parts[0].mean.size, levels.size)).ravel()
     row = np.repeat(np.arange(parts[0].mean.size), levels.size)
@@ -60,12 +68,16 @@ def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
     start = scale.start(like.mean(mean))
     unit = np.ones(row.size)
     if scale.real:
-        unit = np.maximum(np.sqrt(law.moments()[1])[row], 1e-6 * np.abs(start) + np.finfo(np.float64).tiny)
+        unit = np.maximum(
+            np.sqrt(law.moments()[1])[row], 1e-6 * np.abs(start) + np.finfo(np.float64).tiny
+        )
     if len(parts) > 1:
         alone = MarginalMixture([Marginals(*law.moments(), like)], np.ones(1))
         start = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
     step = unit if len(parts) == 1 or scale.whole else 0.05 * unit
-    return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(-1, levels.size)
+    return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(
+        -1, levels.size
+    )
 
 
 class _Scale(NamedTuple):
@@ -124,7 +136,9 @@ class _Excess(NamedTuple):
 
 
 def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Roots by false positions (Illinois) and bisection; the least whole numbers of which none is negative."""
+    """Roots by false positions (Illinois) and bisection; the least whole numbers of which none is
+    negative.
+    """
     whole, every = excess.scale.whole, np.arange(start.size)
     own = excess(start, every)
     low, below, high, above = start.copy(), own.copy(), start.copy(), own.copy()

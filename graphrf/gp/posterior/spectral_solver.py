@@ -1,4 +1,6 @@
-"""Conjugate gradients for the exact series, preconditioned by a function of the graph's Laplacian."""
+"""Conjugate gradients for the exact series, preconditioned by a function of the graph's
+Laplacian.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,17 @@ from graphrf.operators.solvers import ConjugateGradients, Solution, columns_near
 
 # The filter's error, relative to its smallest value.
 _FILTER_TOLERANCE = 0.3
-# The smallest residuals, relative to their right-hand sides, that solves in double and single precision aim at:
-# below them there is rounding alone, or steps gain too little.
+# The smallest residuals, relative to their right-hand sides, that solves in double and single
+# precision aim at: below them there is rounding alone, or steps gain too little.
 _ROUNDING, _SINGLE = 1e-13, 1e-6
-# Nodes are observed evenly where their density, seen through the kernel, stays within this factor of its mean.
+# Nodes are observed evenly where their density, seen through the kernel, stays within this factor
+# of its mean.
 _UNEVEN = 4.0
 # Solves from the last residual, each with the full tolerance of one solve.
 _REFINEMENTS = 12
-# Fraction of a residual that rough products may leave, and that after which exact products replace them.
-# Largest rounding to single precision relative to the filter's smallest value: above it solves gain little.
+# Fraction of a residual that rough products may leave, and that after which exact products replace
+# them. Largest rounding to single precision relative to the filter's smallest value: above it
+# solves gain little.
 _ROUGH, _TOO_ROUGH = 0.02, 0.3
 _ROUNDED = 1e-4
 
@@ -40,12 +44,14 @@ class _System(NamedTuple):
 
 
 class SpectralCG:
-    """A^-1 b for A = R R^T + D, by conjugate gradients on all N nodes of the graph instead of the m observed.
+    """A^-1 b for A = R R^T + D, by conjugate gradients on all N nodes of the graph instead of the m
+    observed.
 
-    See [linear systems](../theory/gaussian_processes.md#linear-systems); g = B h with the filter B = (I + rho
-    K)^{-1/2}. A step costs two products with R and two with B. Every solution is checked by its true residual in
-    A, and solved again until that is below `tol` |b|: steps may use `rough`, from a tolerance to a product with
-    the kernel's root of that operator-norm error, of which c / sqrt(rho) leaves about c of the residual.
+    See [linear systems](../theory/gaussian_processes.md#linear-systems); g = B h with the filter B
+    = (I + rho K)^{-1/2}. A step costs two products with R and two with B. Every solution is checked
+    by its true residual in A, and solved again until that is below `tol` |b|: steps may use
+    `rough`, from a tolerance to a product with the kernel's root of that operator-norm error, of
+    which c / sqrt(rho) leaves about c of the residual.
     """
 
     name = "cg"
@@ -79,12 +85,19 @@ class SpectralCG:
         ends = function(np.array([0.0, 2 * scale]))
         self._extended = float(ends.max() / ends.min()) ** 2
         self._filter = SpectralFilter(
-            graph, kernel.laplacian, function,
-            tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12), n_threads=n_threads,
-        )  # fmt: skip
+            graph,
+            kernel.laplacian,
+            function,
+            tol=max(_FILTER_TOLERANCE * float(ends.min() / ends.max()), 1e-12),
+            n_threads=n_threads,
+        )
         self._systems = [_System(rows.apply, rows.apply_t, self._filter, self._diagonal)]
         # D w = b - R g is the small difference of large numbers where the noise is small.
-        largest = amplitude * float(kernel.spectrum(np.array([0.0, 2 * scale]), scale).max()) / diagonal.min()
+        largest = (
+            amplitude
+            * float(kernel.spectrum(np.array([0.0, 2 * scale]), scale).max())
+            / diagonal.min()
+        )
         serves = (
             self._filter.single_rounding <= _ROUNDED * float(ends.min())
             and 0.5 * np.finfo(np.float32).eps * largest <= _ROUGH
@@ -122,12 +135,14 @@ class SpectralCG:
         x, residual, done = np.zeros_like(b), b, 0
         left = float((np.linalg.norm(b, axis=0) / norm).max())
         systems = list(self._systems)
-        # Factor by which a residual of h's system is larger in A's, relative to its right-hand side: at most
-        # 1 + rho K, mostly about the root of that. Each solve improves the estimate.
+        # Factor by which a residual of h's system is larger in A's, relative to its right-hand
+        # side: at most 1 + rho K, mostly about the root of that. Each solve improves the estimate.
         growth = self._extended**0.5
         for _ in range(_REFINEMENTS):
             rough = len(systems) > 1
-            inner = float(np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5))
+            inner = float(
+                np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5)
+            )
             step, n = self._whole(systems[-1], residual, inner, self._max_iterations - done)
             done += n
             after = residual - self.product(step)
@@ -135,14 +150,18 @@ class SpectralCG:
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
-                growth = self._extended**0.5  # the estimate from rough products does not hold for exact ones
+                growth = (
+                    self._extended**0.5
+                )  # the estimate from rough products does not hold for exact ones
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
 
-    def _whole(self, system: _System, b: np.ndarray, tol: float, most: int) -> tuple[np.ndarray, int]:
+    def _whole(
+        self, system: _System, b: np.ndarray, tol: float, most: int
+    ) -> tuple[np.ndarray, int]:
         """An approximate A^-1 b from the system on all nodes, and the steps that it took."""
         diagonal = system.diagonal
         size = np.linalg.norm(b, axis=0)
@@ -160,11 +179,17 @@ class SpectralCG:
         solver = ConjugateGradients(product, lambda r: r.copy(), tol=tol, max_iterations=most)
         solution = solver.solve(right)
         g = system.filter(solution.value)
-        return (own - system.apply(g)).astype(np.float64) / self._diagonal * size, solution.iterations
+        return (own - system.apply(g)).astype(
+            np.float64
+        ) / self._diagonal * size, solution.iterations
 
 
-def evenly_observed(smooth: Callable[[np.ndarray], np.ndarray], observed: np.ndarray, n_nodes: int) -> bool:
-    """True if the density of observed nodes, smoothed by the kernel, is even; `smooth` is a product with K."""
+def evenly_observed(
+    smooth: Callable[[np.ndarray], np.ndarray], observed: np.ndarray, n_nodes: int
+) -> bool:
+    """True if the density of observed nodes, smoothed by the kernel, is even; `smooth` is a product
+    with K.
+    """
     mask = np.zeros(n_nodes)
     mask[observed] = 1.0
     both = smooth(np.column_stack([mask, np.ones(n_nodes)]))

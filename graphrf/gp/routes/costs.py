@@ -12,11 +12,13 @@ from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError, numbers_there
 
-# Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its factor.
+# Up to so many distinct observed nodes the covariance is factored: 0.8 GB with the inverse of its
+# factor.
 LARGEST_CHOLESKY = 7_000
-# Multiply-adds of exact sparse products up to which the series is always used (some two minutes on two cores); its
-# fraction where a few steps reach most nodes, as rows suit short kernels too; the factor by which features must be
-# cheaper above the budget; and the products that a vector and a solve by conjugate gradients typically take.
+# Multiply-adds of exact sparse products up to which the series is always used (some two minutes on
+# two cores); its fraction where a few steps reach most nodes, as rows suit short kernels too; the
+# factor by which features must be cheaper above the budget; and the products that a vector and a
+# solve by conjugate gradients typically take.
 SERIES_BUDGET = 5e10
 _SHORT = 0.4
 _MUCH_CHEAPER = 4
@@ -26,12 +28,14 @@ _SOLVE_PRODUCTS = 5_000
 _DRAWS = 64
 # Steps of conjugate gradients on sampled rows.
 _SAMPLED_STEPS = 100
-# Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs, those whose balls
-# of nodes have boundaries of a larger fraction are not tried: their factors fill up.
+# Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs,
+# those whose balls of nodes have boundaries of a larger fraction are not tried: their factors fill
+# up.
 _QUICKLY_ORDERED = 5_000
 _THICK = 0.2
-# With the power of the Laplacian the entries of factors grow by at most so many times the factor by which those of
-# the matrix grow: 1.33 times on random graphs with three neighbours per node, less than once on meshes, networks.
+# With the power of the Laplacian the entries of factors grow by at most so many times the factor by
+# which those of the matrix grow: 1.33 times on random graphs with three neighbours per node, less
+# than once on meshes, networks.
 _MARGIN = 1.5
 # Multiply-adds of the series a second (two cores).
 SERIES_SPEED = 4e8
@@ -42,8 +46,8 @@ TRAINED = 500
 def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
     """ "series" or "features", from the cost of a fit.
 
-    The exact series is taken where its products stay within a budget, which is smaller on graphs without small
-    separators; above it sampled rows, where they cost a quarter at most.
+    The exact series is taken where its products stay within a budget, which is smaller on graphs
+    without small separators; above it sampled rows, where they cost a quarter at most.
     """
     series = column_products(graph, n_trained) + solve_products(graph, n_observed)
     if series <= _SHORT * SERIES_BUDGET or (series <= SERIES_BUDGET and not is_thick(graph)):
@@ -54,23 +58,33 @@ def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
 
 
 def choose_solver(graph: Graph, method: str, n_observed: int) -> str:
-    """ "cholesky" or "cg": the first while the matrix is small, and its columns affordable by the series."""
+    """ "cholesky" or "cg": the first while the matrix is small, and its columns affordable by the
+    series.
+    """
     if n_observed > LARGEST_CHOLESKY:
         return "cg"
-    return "cg" if method == "series" and column_products(graph, n_observed) > SERIES_BUDGET else "cholesky"
+    return (
+        "cg"
+        if method == "series" and column_products(graph, n_observed) > SERIES_BUDGET
+        else "cholesky"
+    )
 
 
-def choose_deviations(graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int) -> str:
+def choose_deviations(
+    graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int
+) -> str:
     """ "exact" or "sampled", where the covariance is factored."""
     products = exact_products(graph, method, n_nodes, n_observed, n_points)
     return "sampled" if products > SERIES_BUDGET else "exact"
 
 
-def exact_products(graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int) -> float:
+def exact_products(
+    graph: Graph, method: str, n_nodes: int, n_observed: int, n_points: int
+) -> float:
     """Multiply-adds of exact deviations at some nodes for some sets of hyperparameters.
 
-    The series makes a column for every predicted or every observed node and set, whichever are fewer; sampled rows
-    for predicted nodes, a sparse precision none.
+    The series makes a column for every predicted or every observed node and set, whichever are
+    fewer; sampled rows for predicted nodes, a sparse precision none.
     """
     if method == "precision":
         return 0.0
@@ -86,12 +100,16 @@ def column_products(graph: Graph, n_nodes: int) -> float:
 
 
 def solve_products(graph: Graph, n_nodes: int) -> float:
-    """Multiply-adds of as many columns of K by the series, or of those of a solve by conjugate gradients."""
+    """Multiply-adds of as many columns of K by the series, or of those of a solve by conjugate
+    gradients.
+    """
     return min(column_products(graph, n_nodes), float(_SOLVE_PRODUCTS) * graph.adjacency.nnz)
 
 
 def deviation_products(graph: Graph) -> float:
-    """Multiply-adds of standard deviations at all nodes by the series: a column for each node, or draws."""
+    """Multiply-adds of standard deviations at all nodes by the series: a column for each node, or
+    draws.
+    """
     columns = column_products(graph, graph.n_nodes)
     return columns if columns <= SERIES_BUDGET else column_products(graph, 3 * _DRAWS)
 
@@ -102,10 +120,11 @@ def factored_precision(
     n_points: int,
     precision: KernelPrecision | None = None,
 ) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
-    """The sparse precision that kernels share, and the (kernel, names) whose factors fit into memory.
+    """The sparse precision that kernels share, and the (kernel, names) whose factors fit into
+    memory.
 
-    An average over points holds a factor for each of them and for noise alone; a mode holds three. `precision` is
-    one with known orders of elimination. FactorTooLargeError if no kernel fits.
+    An average over points holds a factor for each of them and for noise alone; a mode holds three.
+    `precision` is one with known orders of elimination. FactorTooLargeError if no kernel fits.
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
     kept, lacking = [], ""
@@ -115,7 +134,9 @@ def factored_precision(
     for kernel, names in kernels:
         own = precision.with_kernel(kernel)
         try:
-            if own.matrix.nnz > fits:  # an order of elimination is not found only to see what it costs
+            if (
+                own.matrix.nnz > fits
+            ):  # an order of elimination is not found only to see what it costs
                 entries = own.own_elimination.n_entries
                 if entries > most:
                     needed = f"{count} sparse factors of {entries:.2g} numbers"
@@ -127,12 +148,15 @@ def factored_precision(
             lacking = str(error).partition(";")[0]  # a fit has other ways out
     if not kept:
         raise FactorTooLargeError(
-            f"{lacking}: graphs with hubs or without small separators have no small factor; use method='series' "
-            "or 'features', a kernel of smaller `nu`, or hyperparameters='mode', which holds three factors"
+            f"{lacking}: graphs with hubs or without small separators have no small factor; use "
+            "method='series' or 'features', a kernel of smaller `nu`, or hyperparameters='mode', "
+            "which holds three factors"
         )
     return precision.with_kernel(kept[0][0]), kept
 
 
 def is_thick(graph: Graph) -> bool:
-    """True for a large graph in which balls of nodes have such large boundaries that sparse factors fill up."""
+    """True for a large graph in which balls of nodes have such large boundaries that sparse factors
+    fill up.
+    """
     return graph.n_nodes > _QUICKLY_ORDERED and boundary_share(graph, _QUICKLY_ORDERED) > _THICK

@@ -1,4 +1,6 @@
-"""The prior covariance among observed and query nodes, by the rows of its features at any of them."""
+"""The prior covariance among observed and query nodes, by the rows of its features at
+any of them.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from graphrf.operators.series.chebyshev_sums import ChebyshevSum, shared_blocks,
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
-# Time of a moment of the recurrence for diagonals relative to a step of that for columns: 0.6 to 0.85
-# measured on graphs of 3 to 15 neighbours per node.
+# Time of a moment of the recurrence for diagonals relative to a step of that for columns: 0.6 to
+# 0.85 measured on graphs of 3 to 15 neighbours per node.
 _MOMENT = 0.75
 # Numbers in the matrices of several covariances that are made together, 512 MB.
 _SHARED_NUMBERS = 64_000_000
@@ -42,10 +44,16 @@ class FactorSource(Protocol):
 
 
 class SeriesSource:
-    """Exact rows, never formed: they are applied by sparse products over the whole graph, however few they are."""
+    """Exact rows, never formed: they are applied by sparse products over the whole graph, however
+    few they are.
+    """
 
-    def __init__(self, graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True) -> None:
-        self._all, self.modulation, self.error, self.lacks = root_series(graph, kernel, n_threads, warns)
+    def __init__(
+        self, graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True
+    ) -> None:
+        self._all, self.modulation, self.error, self.lacks = root_series(
+            graph, kernel, n_threads, warns
+        )
         self.laplacian: str = kernel.laplacian
         self.height: int = graph.n_nodes
 
@@ -63,7 +71,9 @@ class SeriesSource:
 
 
 class PrecisionSource:
-    """Exact rows R with R R^T = K, of a sparse Cholesky factor of K^-1: a modulation of one coefficient, 1."""
+    """Exact rows R with R R^T = K, of a sparse Cholesky factor of K^-1: a modulation of one
+    coefficient, 1.
+    """
 
     def __init__(self, precision: KernelPrecision) -> None:
         self._cholesky = precision.factor()
@@ -74,7 +84,8 @@ class PrecisionSource:
 
 
 class SampledSource:
-    """Sampled rows, which depend on the seed and their node only; `feature_sampler` may make them elsewhere.
+    """Sampled rows, which depend on the seed and their node only; `feature_sampler` may make them
+    elsewhere.
 
     The last requested rows are kept, since kernels of one Laplacian share them.
     """
@@ -82,9 +93,13 @@ class SampledSource:
     height = 0
 
     def __init__(
-        self, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
+        self,
+        graph: Graph,
+        sampler: Any,
+        seed: int,
+        n_threads: int | None = None,
         feature_sampler: Callable[..., Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._graph = graph
         self.sampler = sampler
         self._seed = seed
@@ -94,9 +109,13 @@ class SampledSource:
 
     @classmethod
     def of(
-        cls, graph: Graph, sampler: Any, seed: int, n_threads: int | None = None,
+        cls,
+        graph: Graph,
+        sampler: Any,
+        seed: int,
+        n_threads: int | None = None,
         feature_sampler: Callable[..., Any] | None = None,
-    ) -> SampledSource | None:  # fmt: skip
+    ) -> SampledSource | None:
         """The source of a sampler's rows; None without one."""
         return None if sampler is None else cls(graph, sampler, seed, n_threads, feature_sampler)
 
@@ -105,9 +124,13 @@ class SampledSource:
         if last is None or not np.array_equal(last[0], nodes):
             try:
                 features = self._sample_features(
-                    self._graph, self.sampler, nodes=self._graph.positions(nodes), seed=self._seed,
-                    n_threads=self._n_threads, dtype="float64",
-                )  # fmt: skip
+                    self._graph,
+                    self.sampler,
+                    nodes=self._graph.positions(nodes),
+                    seed=self._seed,
+                    n_threads=self._n_threads,
+                    dtype="float64",
+                )
             except NoRoomError as error:
                 raise NoRoomError(f"{error}; for a Gaussian process, {WITHOUT_ROWS}") from None
             last = nodes.copy(), features.factor(n_threads=self._n_threads)
@@ -116,10 +139,11 @@ class SampledSource:
 
 
 class Covariance:
-    """K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i| if `normalize`, by the rows of F.
+    """K = amplitude F F^T over nodes, or D K D with D_ii = 1 / |F_i| if `normalize`, by the rows of
+    F.
 
-    `f` is the modulation, `error` an operator-norm bound of what the truncated F F^T lacks, and `exact` the
-    covariance of the exact rows, where those of the source are sampled.
+    `f` is the modulation, `error` an operator-norm bound of what the truncated F F^T lacks, and
+    `exact` the covariance of the exact rows, where those of the source are sampled.
     """
 
     def __init__(
@@ -174,11 +198,15 @@ class Covariance:
         return drawn
 
     def cut(self, noise: float) -> float:
-        """Largest change, relative to K + noise, that cutting the exact root's series makes to an eigenvalue."""
+        """Largest change, relative to K + noise, that cutting the exact root's series makes to an
+        eigenvalue.
+        """
         if self._exact.lacks is None:
             return 0.0
         values, lack = self._exact.lacks
-        return float((self.amplitude * np.abs(lack) / (self.amplitude * np.maximum(values, 0) + noise)).max())
+        return float(
+            (self.amplitude * np.abs(lack) / (self.amplitude * np.maximum(values, 0) + noise)).max()
+        )
 
     @property
     def exact(self) -> bool:
@@ -187,7 +215,9 @@ class Covariance:
 
     @property
     def series(self) -> SeriesSource | None:
-        """Source of the rows, if they are of an exact series that is neither cut nor normalised; else None."""
+        """Source of the rows, if they are of an exact series that is neither cut nor normalised;
+        else None.
+        """
         whole = self.exact and self.lacks is None and not self._normalize
         return self._source if whole and isinstance(self._source, SeriesSource) else None
 
@@ -199,20 +229,26 @@ class Covariance:
         return block
 
     def rows(self, nodes: np.ndarray) -> RootRows:
-        """The rows of some nodes; of sampled ones, with a warning where a variance is larger than any can be."""
+        """The rows of some nodes; of sampled ones, with a warning where a variance is larger than
+        any can be.
+        """
         factor = self._source(nodes)
         if self._sampled_kernel is not None:
             diagonal = factor.diagonal(self._f)
             if warn_of_diagonal(nodes, diagonal, *self._sampled_kernel):
                 self._sampled_kernel = None  # once is enough
-        return RootRows(factor, self._f, self.amplitude, normalize=self._normalize, height=self._source.height)
+        return RootRows(
+            factor, self._f, self.amplitude, normalize=self._normalize, height=self._source.height
+        )
 
     def exact_rows(self, nodes: np.ndarray) -> RootRows:
         """The exact rows of some nodes."""
         return self._exact.rows(nodes)
 
     def rough_root(self, tol: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """`root_values` for sorted distinct nodes; of sampled rows with an operator-norm error of `tol`."""
+        """`root_values` for sorted distinct nodes; of sampled rows with an operator-norm error of
+        `tol`.
+        """
         exact = self._exact
         if self.exact or exact._normalize or not isinstance(exact._source, SeriesSource):
             return self.root_values
@@ -221,7 +257,9 @@ class Covariance:
         def values(nodes: np.ndarray, x: np.ndarray) -> np.ndarray:
             every = rough(x)
             # In double precision, as squares of values may not fit into single precision.
-            return np.multiply(root, every if nodes.size == x.shape[0] else every[nodes], dtype=np.float64)
+            return np.multiply(
+                root, every if nodes.size == x.shape[0] else every[nodes], dtype=np.float64
+            )
 
         return values
 
@@ -230,10 +268,14 @@ class Covariance:
         return self.exact_rows(nodes).apply(x)
 
 
-def shared_matrices(covariances: Sequence[Covariance], nodes: np.ndarray) -> list[np.ndarray | None]:
-    """K among distinct nodes, dense, by one recurrence or one `RowPairs` for all series of one Laplacian.
+def shared_matrices(
+    covariances: Sequence[Covariance], nodes: np.ndarray
+) -> list[np.ndarray | None]:
+    """K among distinct nodes, dense, by one recurrence or one `RowPairs` for all series of one
+    Laplacian.
 
-    None for a covariance that shares with no other, and for all where they would take more than 512 MB.
+    None for a covariance that shares with no other, and for all where they would take more than 512
+    MB.
     """
     result: list[np.ndarray | None] = [None] * len(covariances)
     if len(covariances) * nodes.size**2 > _SHARED_NUMBERS:
@@ -261,14 +303,20 @@ def shared_variances(
     result: list[np.ndarray | None] = [None] * len(covariances)
     for numbers, sums in _of_one_laplacian(covariances):
         degrees = [each.degree for each in sums]
-        if n_observed * sum(degrees) + _MOMENT * nodes.size * max(degrees) < nodes.size * sum(degrees):
+        if n_observed * sum(degrees) + _MOMENT * nodes.size * max(degrees) < nodes.size * sum(
+            degrees
+        ):
             for number, diagonal in zip(numbers, shared_diagonals(sums, nodes), strict=True):
                 result[number] = covariances[number].amplitude * diagonal
     return result
 
 
-def _of_one_laplacian(covariances: Sequence[Covariance]) -> list[tuple[list[int], list[ChebyshevSum]]]:
-    """Positions of the covariances that have a `series`, and their K as Chebyshev sums, for each Laplacian."""
+def _of_one_laplacian(
+    covariances: Sequence[Covariance],
+) -> list[tuple[list[int], list[ChebyshevSum]]]:
+    """Positions of the covariances that have a `series`, and their K as Chebyshev sums, for each
+    Laplacian.
+    """
     result: dict[str, tuple[list[int], list[ChebyshevSum]]] = {}
     for number, covariance in enumerate(covariances):
         if covariance.series is not None:

@@ -25,18 +25,19 @@ from graphrf.operators.factor import Factor
 from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.sample import sample_features
 
-# Entries of the default rows of all training nodes together, and the budgets of a power between which they choose.
+# Entries of the default rows of all training nodes together, and the budgets of a power between
+# which they choose.
 _TRAINING_ENTRIES = 2_000_000
 SMALLEST_BUDGET, LARGEST_BUDGET = 64, 512
 # Lengths of default rows, in the order in which training tries them.
 LENGTHS = (16, 32, 64, 128)
-# How much larger than K_ii the squared norms of rows may be: training takes the rest for a signal that differs at
-# every node, and its noise and intervals come out too small.
+# How much larger than K_ii the squared norms of rows may be: training takes the rest for a signal
+# that differs at every node, and its noise and intervals come out too small.
 MOST_EXCESS = 0.25
 # The way out where rows do not fit into memory.
 WITHOUT_ROWS = (
-    "observe fewer nodes, pass a `sampler` of a smaller budget, or method='series', or on roads and meshes "
-    "method='precision'"
+    "observe fewer nodes, pass a `sampler` of a smaller budget, or method='series', or on roads "
+    "and meshes method='precision'"
 )
 # Nodes at which rows are drawn twice, to see how much of their norm is sampling error.
 _DRAWN_TWICE = 128
@@ -45,8 +46,8 @@ _DRAWN_TWICE = 128
 class FeaturesRoute:
     """K = F F^T by sampled rows F of the observed nodes.
 
-    `sampler` None takes compressed powers of increasing length. The posterior holds the rows of `n_held` observed
-    nodes, 0 where they are elsewhere.
+    `sampler` None takes compressed powers of increasing length. The posterior holds the rows of
+    `n_held` observed nodes, 0 where they are elsewhere.
     """
 
     name = "features"
@@ -65,18 +66,23 @@ class FeaturesRoute:
         """No limit."""
         return sys.maxsize
 
-    def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
-        """K by rows of the given sampler, or by default rows that double their length while they fit.
+    def grams(
+        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+    ) -> Iterator[Grams]:
+        """K by rows of the given sampler, or by default rows that double their length while they
+        fit.
 
-        Kernels whose lengthscale is not trained have rows of the length that they need. NoRoomError if the
-        shortest rows do not fit.
+        Kernels whose lengthscale is not trained have rows of the length that they need. NoRoomError
+        if the shortest rows do not fit.
         """
         n_trained = sum(block.size for block in blocks)
         samplers = [self.sampler]
         if self.sampler is None and not any("lengthscale" in names for _, names in members):
             samplers = [self.sampler_for([kernel for kernel, _ in members], n_trained, None)]
         elif self.sampler is None:
-            samplers = [default_sampler(members[0][0].laplacian, length, n_trained) for length in LENGTHS]
+            samplers = [
+                default_sampler(members[0][0].laplacian, length, n_trained) for length in LENGTHS
+            ]
         for sampler in samplers:
             sampled = self._sampled(sampler, blocks, seed)
             try:
@@ -88,13 +94,17 @@ class FeaturesRoute:
                 return
             yield self._grams(sampler, blocks, sampled, seed)
 
-    def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+    def exact_grams(
+        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+    ) -> Grams:
         """Gram matrices from rows of the same sampler."""
         return self._grams(like.sampler, blocks, self._sampled(like.sampler, blocks, seed), seed)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """Warn where rows end too early, or vary too much."""
-        some = observed[np.linspace(0, observed.size - 1, min(observed.size, _DRAWN_TWICE)).astype(np.int64)]
+        some = observed[
+            np.linspace(0, observed.size - 1, min(observed.size, _DRAWN_TWICE)).astype(np.int64)
+        ]
         sampled = self._sampled(sampler, [some], seed)
         self._require_rows(sampled)
         self._grams(sampler, [some], sampled, seed).check(kernel)
@@ -113,12 +123,14 @@ class FeaturesRoute:
     def limitation(self, kernel: Kernel) -> str:
         """The length and the variance of rows."""
         return (
-            f"the longest that sampled rows support{self._ended}; pass a longer `sampler` or one with a larger "
-            "budget, or method='series' (or 'precision' on a road network or a mesh)"
+            f"the longest that sampled rows support{self._ended}; pass a longer `sampler` or one "
+            "with a larger budget, or method='series' (or 'precision' on a road network or a mesh)"
         )
 
     def _sampled(self, sampler: Any, blocks: Sequence[np.ndarray], seed: int) -> list[Features]:
-        """Rows of all blocks, drawn at once, as binding a sampler to a large graph takes longer than a block."""
+        """Rows of all blocks, drawn at once, as binding a sampler to a large graph takes longer
+        than a block.
+        """
         every = blocks[0] if len(blocks) == 1 else np.unique(np.concatenate(blocks))
         features = self._draw(sampler, every, seed)
         return [features] if len(blocks) == 1 else [features.take(block) for block in blocks]
@@ -126,22 +138,38 @@ class FeaturesRoute:
     def _draw(self, sampler: Any, nodes: np.ndarray, seed: int) -> Features:
         positions = self._graph.positions(nodes)
         return sample_features(
-            self._graph, sampler, nodes=positions, seed=seed, n_threads=self._n_threads, dtype="float64"
+            self._graph,
+            sampler,
+            nodes=positions,
+            seed=seed,
+            n_threads=self._n_threads,
+            dtype="float64",
         )
 
     def _require_rows(self, sampled: Sequence[Features]) -> None:
-        """Raise NoRoomError if rows like these of all observed nodes, and their matrix, do not fit into memory."""
+        """Raise NoRoomError if rows like these of all observed nodes, and their matrix, do not fit
+        into memory.
+        """
         held = sum(each.nbytes + each.nnz * each.dtype.itemsize for each in sampled)
         drawn = sum(each.shape[0] for each in sampled)
         require_memory(
-            held * self._n_held / drawn, f"holding the sampled rows of {self._n_held} observed nodes", WITHOUT_ROWS
+            held * self._n_held / drawn,
+            f"holding the sampled rows of {self._n_held} observed nodes",
+            WITHOUT_ROWS,
         )
 
-    def _grams(self, sampler: Any, blocks: Sequence[np.ndarray], sampled: Sequence[Features], seed: int) -> Grams:
+    def _grams(
+        self, sampler: Any, blocks: Sequence[np.ndarray], sampled: Sequence[Features], seed: int
+    ) -> Grams:
         """K by rows that were drawn for some blocks."""
         graph, n_threads = self._graph, self._n_threads
-        scale, unit = graph.laplacian_scale(sampler.laplacian), lengthscale_unit(graph, sampler.laplacian)
-        some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(np.int64)
+        scale, unit = (
+            graph.laplacian_scale(sampler.laplacian),
+            lengthscale_unit(graph, sampler.laplacian),
+        )
+        some = np.linspace(0, blocks[0].size - 1, min(blocks[0].size, _DRAWN_TWICE)).astype(
+            np.int64
+        )
 
         @cache
         def twice() -> tuple[Factor, Factor]:
@@ -151,22 +179,28 @@ class FeaturesRoute:
         def serves(kernel: Kernel) -> bool:
             if not long_enough(sampler, kernel, scale):
                 return False
-            return excess(*twice(), kernel.modulation(sampler.survival.table.size, scale)) <= MOST_EXCESS
+            return (
+                excess(*twice(), kernel.modulation(sampler.survival.table.size, scale))
+                <= MOST_EXCESS
+            )
 
         @cache
         def longest(kernel: Kernel) -> float:
             return longest_lengthscale(kernel, serves, unit)
 
         def check(kernel: Kernel) -> None:
-            sampled[0].matrix(kernel, n_threads=n_threads)  # which warns where rows and kernel do not fit
+            sampled[0].matrix(
+                kernel, n_threads=n_threads
+            )  # which warns where rows and kernel do not fit
             own = excess(*twice(), kernel.modulation(sampler.survival.table.size, scale))
             if own > MOST_EXCESS and long_enough(sampler, kernel, scale):
                 warn(
-                    f"the sampled rows of {sampler!r} have squared norms that exceed the prior variances of "
-                    f"{kernel!r} by {100 * own:.0f} % on average. This excess is sampling variance, which the "
-                    "Gaussian process takes for a signal that differs at every node, so that noise and intervals "
-                    "come out too small; pass a `sampler` with a larger budget or more walks, a kernel of shorter "
-                    "range, or method='series'",
+                    f"the sampled rows of {sampler!r} have squared norms that exceed the prior "
+                    f"variances of {kernel!r} by {100 * own:.0f} % on average. This excess is "
+                    "sampling variance, which the Gaussian process takes for a signal that differs "
+                    "at every node, so that noise and intervals come out too small; pass a "
+                    "`sampler` with a larger budget or more walks, a kernel of shorter range, or "
+                    "method='series'"
                 )
 
         grams = [SampledGram(features.factor(n_threads=n_threads), scale) for features in sampled]
@@ -174,22 +208,32 @@ class FeaturesRoute:
 
 
 def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
-    """Compressed powers with the budget that so many rows afford: exact rows while these have fewer entries."""
-    budget = int(np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, LARGEST_BUDGET))
+    """Compressed powers with the budget that so many rows afford: exact rows while these have fewer
+    entries.
+    """
+    budget = int(
+        np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, LARGEST_BUDGET)
+    )
     return CompressedPowers(budget, max_length=length, laplacian=laplacian)
 
 
 def long_enough(sampler: Any, kernel: Kernel, scale: float) -> bool:
-    """True if a sampler's walks (or powers) have the steps of a kernel, and do not end too early for it."""
+    """True if a sampler's walks (or powers) have the steps of a kernel, and do not end too early
+    for it.
+    """
     survival = sampler.survival
     if not survival.is_complete and steps_needed(kernel, scale) > survival.max_length:
         return False
-    heavy, plain = termination_variance(kernel.modulation(survival.table.size, scale), survival.table)
+    heavy, plain = termination_variance(
+        kernel.modulation(survival.table.size, scale), survival.table
+    )
     # f may underflow to 0 throughout where the lengthscale is far longer than these walks serve
     return bool(0 < heavy <= HEAVY * plain)
 
 
-def shortened(sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float) -> CompressedPowers:
+def shortened(
+    sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float
+) -> CompressedPowers:
     """A sampler without the steps that none of the kernels needs; the others stay as they are."""
     needed = max(steps_needed(kernel, scale) for kernel in kernels)
     return replace(sampler, max_length=min(needed, sampler.survival.max_length))

@@ -1,7 +1,9 @@
-r"""Prior covariances among a few nodes as functions of the hyperparameters, with derivatives: for training.
+r"""Prior covariances among a few nodes as functions of the hyperparameters, with derivatives: for
+training.
 
-Training evaluates K[S, S] for one set S of nodes and many hyperparameters. What does not depend on them is
-made once: Chebyshev polynomials of the walk matrix for the series, the samples for features.
+Training evaluates K[S, S] for one set S of nodes and many hyperparameters. What does not depend on
+them is made once: Chebyshev polynomials of the walk matrix for the series, the samples for
+features.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.chebyshev_sums import RecurrenceSteps, reached_rows
 from graphrf.operators.series.walk_operator import doubled_matrix, renumbered_matrix
 
-# Chebyshev terms below the first fraction of the largest value are not worth a larger table. Of the terms in the
-# table, all above the second fraction are summed: if the degree changed with the lengthscale, the likelihood would
-# jump by tenths of a nat where noise is small, and searches would end there.
+# Chebyshev terms below the first fraction of the largest value are not worth a larger table. Of the
+# terms in the table, all above the second fraction are summed: if the degree changed with the
+# lengthscale, the likelihood would jump by tenths of a nat where noise is small, and searches would
+# end there.
 _TOLERANCE, _SUMMED = 1e-9, 1e-13
 _TABLE_CHUNK = 32
 _BLOCK_COLUMNS = 16
-# Degrees whose reach the first part of the graph holds; with more, the table is made again on a larger part.
+# Degrees whose reach the first part of the graph holds; with more, the table is made again on a
+# larger part.
 _FIRST_DEGREES = 64
 # Multiply-adds of a chunk of the table below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
@@ -53,19 +57,26 @@ class Gram(Protocol):
 
 
 class SeriesGram:
-    r"""The exact K[S, S] from a table of T_k(M)[S, S], the Chebyshev polynomials of the walk matrix.
+    r"""The exact K[S, S] from a table of T_k(M)[S, S], the Chebyshev polynomials of the walk
+    matrix.
 
     .. math:: K[S, S] = \sum_k c_k(\theta) \, T_k(M)[S, S], \quad
               \partial_\theta K[S, S] = \sum_k \partial_\theta c_k \, T_k(M)[S, S].
 
-    The table grows as far as the requested kernels need, up to `max_degree`, where the series is truncated. It
-    takes a sparse product with N x m numbers and m^2 / 2 numbers of memory for each degree; N counts the nodes
-    within about degree / 2 steps of S. An evaluation costs (degree) m^2 / 2 multiply-adds for the matrix and each
-    derivative.
+    The table grows as far as the requested kernels need, up to `max_degree`, where the series is
+    truncated. It takes a sparse product with N x m numbers and m^2 / 2 numbers of memory for each
+    degree; N counts the nodes within about degree / 2 steps of S. An evaluation costs (degree) m^2
+    / 2 multiply-adds for the matrix and each derivative.
     """
 
     def __init__(
-        self, graph: Graph, laplacian: str, nodes: np.ndarray, *, max_degree: int, n_threads: int | None = None
+        self,
+        graph: Graph,
+        laplacian: str,
+        nodes: np.ndarray,
+        *,
+        max_degree: int,
+        n_threads: int | None = None,
     ) -> None:
         self._graph = graph
         self._laplacian = laplacian
@@ -80,36 +91,52 @@ class SeriesGram:
 
     def fits(self, kernel: Kernel) -> bool:
         """True if `max_degree` suffices for the kernel's matrix."""
-        return self._coefficients(kernel, (), self._max_degree, _TOLERANCE)[0].shape[0] - 1 <= self._max_degree
+        return (
+            self._coefficients(kernel, (), self._max_degree, _TOLERANCE)[0].shape[0] - 1
+            <= self._max_degree
+        )
 
     def longest(self, kernel: Kernel, unit: float) -> float:
-        """The longest lengthscale of the kernel that `fits`, in a search whose lengthscales have this unit."""
+        """The longest lengthscale of the kernel that `fits`, in a search whose lengthscales have
+        this unit.
+        """
         key = kernel.replace(lengthscale=unit)
         if key not in self._longest:
             self._longest[key] = longest_lengthscale(kernel, self.fits, unit)
         return self._longest[key]
 
     def lost(self, kernel: Kernel) -> float:
-        """Error of the matrix because its series is cut at `max_degree`, relative to the kernel's norm."""
+        """Error of the matrix because its series is cut at `max_degree`, relative to the kernel's
+        norm.
+        """
         scale = self._scale
         return chebyshev_coefficients(
             lambda gap: kernel.spectrum(scale * gap, scale),
-            self._width, tol=_TOLERANCE, max_degree=self._max_degree,
-        )[1]  # fmt: skip
+            self._width,
+            tol=_TOLERANCE,
+            max_degree=self._max_degree,
+        )[1]
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
         matrices = self._summed([self._trusted(kernel, names)])
         return matrices[0], list(matrices[1:])
 
     def many(self, kernels: Sequence[Kernel]) -> np.ndarray:
-        """The matrices of several kernels, shape (kernels, m, m): all by one product with the table."""
+        """The matrices of several kernels, shape (kernels, m, m): all by one product with the
+        table.
+        """
         return self._summed([self._trusted(kernel, ()) for kernel in kernels])
 
     def _trusted(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
         """The coefficients that are summed, once the table has those that matter."""
         coefficients, largest = self._coefficients(kernel, names, self._max_degree, _SUMMED)
         coefficients = coefficients[: self._max_degree + 1]
-        self._grow(1 + int(np.flatnonzero(np.abs(coefficients[:, 0]) > _TOLERANCE * largest[0]).max(initial=0)))
+        self._grow(
+            1
+            + int(
+                np.flatnonzero(np.abs(coefficients[:, 0]) > _TOLERANCE * largest[0]).max(initial=0)
+            )
+        )
         return coefficients[: len(self._chunks) * _TABLE_CHUNK]
 
     def _summed(self, columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -126,7 +153,8 @@ class SeriesGram:
     def _coefficients(
         self, kernel: Kernel, names: Sequence[str], most: int, tol: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients of g and derivatives, (degree + 1, 1 + len(names)), and largest values.
+        """Chebyshev coefficients of g and derivatives, (degree + 1, 1 + len(names)), and largest
+        values.
 
         Above the degree `most` coefficients may be wrong, but there are more than `most` + 1 then.
         """
@@ -137,7 +165,9 @@ class SeriesGram:
             return np.column_stack([kernel.spectrum(scale * gap, scale), slopes])
 
         # Derivatives do not decide the degree. It is about that of the lengthscale before.
-        result = chebyshev_columns(values, self._width, tol=tol, max_degree=most, expected=self._degree)
+        result = chebyshev_columns(
+            values, self._width, tol=tol, max_degree=most, expected=self._degree
+        )
         self._degree = result[0].shape[0] - 1
         return result
 
@@ -190,21 +220,26 @@ class SeriesGram:
                 ) as steps:  # blocks are on threads of their own
                     for k in range(first, first + _TABLE_CHUNK):
                         chunk[k - first][:, columns] = now[self._rows]
-                        low, high = min(low, int(self._bounds[0][low])), max(high, int(self._bounds[1][high - 1]))
+                        low, high = (
+                            min(low, int(self._bounds[0][low])),
+                            max(high, int(self._bounds[1][high - 1])),
+                        )
                         steps.step(1.0 if k else 0.5, now, -1.0, before, rows=(low, high))
                         before, now = now, before
                 return before, now, low, high
 
             work = self._doubled.nnz * self._nodes.size * _TABLE_CHUNK
-            self._terms = list(ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1))
+            self._terms = list(
+                ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1)
+            )
             self._chunks.append(np.ascontiguousarray(chunk[:, *self._triangle]))
 
     def _require(self, numbers: int) -> None:
         require_memory(
             8.0 * numbers,
             f"training among {self._nodes.size} of {self._graph.n_nodes} nodes by the series",
-            "set a smaller `max_train`, fix the hyperparameters (optimize=False), or on roads and meshes pass "
-            "method='precision'",
+            "set a smaller `max_train`, fix the hyperparameters (optimize=False), or on roads and "
+            "meshes pass method='precision'",
         )
 
     def _unpacked(self, values: np.ndarray) -> np.ndarray:
@@ -228,7 +263,9 @@ class PrecisionGram:
             return factor.inverse_between(self._nodes), []
         columns = factor.solve(units(precision.n_nodes, self._nodes))
         matrix = columns[self._nodes]
-        slopes = [-(columns.T @ (precision.derivative(name) @ columns)) for name in names]  # dK = -K dQ K
+        slopes = [
+            -(columns.T @ (precision.derivative(name) @ columns)) for name in names
+        ]  # dK = -K dQ K
         return 0.5 * (matrix + matrix.T), [0.5 * (slope + slope.T) for slope in slopes]
 
     def many(self, kernels: Sequence[Kernel]) -> np.ndarray:

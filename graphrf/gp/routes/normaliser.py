@@ -16,8 +16,12 @@ _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
 
 
-def normaliser(graph: Graph, kernel: Kernel, seed: int, precision: KernelPrecision | None = None) -> float:
-    """The mean variance: exact up to 1,000 nodes and by sparse precisions, else to about a thousandth."""
+def normaliser(
+    graph: Graph, kernel: Kernel, seed: int, precision: KernelPrecision | None = None
+) -> float:
+    """The mean variance: exact up to 1,000 nodes and by sparse precisions, else to about a
+    thousandth.
+    """
     if precision is None and not kernel.is_series:
         precision = precision_of(graph, kernel)
     if precision is not None:

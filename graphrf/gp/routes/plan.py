@@ -21,7 +21,11 @@ from graphrf.gp.routes.protocol import Route, Trained
 from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.graph import Graph
 from graphrf.kernels.named import Diffusion
-from graphrf.operators.precision.markov import SparsePrecision, has_sparse_inverse, has_sparse_precision
+from graphrf.operators.precision.markov import (
+    SparsePrecision,
+    has_sparse_inverse,
+    has_sparse_precision,
+)
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
@@ -54,20 +58,29 @@ def make_plan(
 ) -> Plan:
     """The route of a fit, and the kernels that it serves.
 
-    With method="auto" it is the sparse precision where its factors cost less than the series, and the series
-    unless sampled features cost a quarter of it at most. Of `automatic` kernels a route may serve some.
+    With method="auto" it is the sparse precision where its factors cost less than the series, and
+    the series unless sampled features cost a quarter of it at most. Of `automatic` kernels a route
+    may serve some.
     """
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
         return Plan(PrecisionRoute(graph, precision, n_threads), fitting)
-    if method == "auto" and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None:
+    if (
+        method == "auto"
+        and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None
+    ):
         return Plan(PrecisionRoute(graph, cheaper[0], n_threads), cheaper[1])
     if method == "auto":
         method = choose_method(graph, n_observed, min(n_observed, TRAINED))
     if method == "features":
-        if automatic:  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
+        if (
+            automatic
+        ):  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
-            kernels = [*kernels, *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians)]
+            kernels = [
+                *kernels,
+                *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians),
+            ]
         return Plan(FeaturesRoute(graph, sampler, n_threads, 0 if remote else n_observed), kernels)
     return Plan(SeriesRoute(graph, n_threads), kernels)
 
@@ -96,7 +109,9 @@ def _cheaper(
         return None
 
 
-def _is_cheaper(precision: SparsePrecision, served: Sequence[Trained], n_observed: int, n_points: int) -> bool:
+def _is_cheaper(
+    precision: SparsePrecision, served: Sequence[Trained], n_observed: int, n_points: int
+) -> bool:
     """True if some kernels take less time by factors of their precisions than by the series."""
     graph, laplacians = precision.graph, len({kernel.laplacian for kernel, _ in served})
     factor = max(precision.with_kernel(kernel).seconds for kernel, _ in served)

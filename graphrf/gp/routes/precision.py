@@ -34,8 +34,12 @@ class PrecisionRoute:
         """No limit."""
         return sys.maxsize
 
-    def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
-        """One: resolvents for functions of the Laplacian, else a factor for each set of hyperparameters."""
+    def grams(
+        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+    ) -> Iterator[Grams]:
+        """One: resolvents for functions of the Laplacian, else a factor for each set of
+        hyperparameters.
+        """
         (kernel, _), own = members[0], self._own
         if isinstance(own, SparsePrecision) and "lengthscale" in kernel.hyperparameters:
             unit = lengthscale_unit(self._graph, kernel.laplacian)
@@ -49,7 +53,9 @@ class PrecisionRoute:
             return
         yield Grams([PrecisionGram(own, block) for block in blocks], lambda kernel: np.inf)
 
-    def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+    def exact_grams(
+        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+    ) -> Grams:
         """Gram matrices from a factor for each set of hyperparameters."""
         return Grams([PrecisionGram(self._own, block) for block in blocks], like.longest)
 
@@ -62,6 +68,6 @@ class PrecisionRoute:
     def limitation(self, kernel: Kernel) -> str:
         """Rounding."""
         return (
-            "the longest at which the sparse precision is not numerically singular; pass method='series', or "
-            "bring the weights closer together"
+            "the longest at which the sparse precision is not numerically singular; pass "
+            "method='series', or bring the weights closer together"
         )

@@ -43,15 +43,22 @@ class Route(Protocol):
         """The most nodes among which training may have K."""
         ...
 
-    def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
+    def grams(
+        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+    ) -> Iterator[Grams]:
         """K for training on some blocks, of kernels that share their Laplacian.
 
-        Each `Grams` serves longer lengthscales, at a higher cost, than the one before; most routes have one.
+        Each `Grams` serves longer lengthscales, at a higher cost, than the one before; most routes
+        have one.
         """
         ...
 
-    def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
-        """K of a kernel with derivatives in all of its hyperparameters; `like` has the sampler of its rows."""
+    def exact_grams(
+        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+    ) -> Grams:
+        """K of a kernel with derivatives in all of its hyperparameters; `like` has the sampler of
+        its rows.
+        """
         ...
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
@@ -59,7 +66,9 @@ class Route(Protocol):
         ...
 
     def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> Any:
-        """The sampler of the posterior's rows, if there are any; `trained` is that of training, or None."""
+        """The sampler of the posterior's rows, if there are any; `trained` is that of training, or
+        None.
+        """
         ...
 
     def limitation(self, kernel: Kernel) -> str:

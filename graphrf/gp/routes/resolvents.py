@@ -1,6 +1,8 @@
-r"""K among a few nodes as a combination of resolvents of the Laplacian, for all kernels of one Laplacian at once.
+r"""K among a few nodes as a combination of resolvents of the Laplacian, for all kernels of one
+Laplacian at once.
 
-.. math:: g(L) \approx \sum_j w_j (\sigma_j I + L)^{-1} + w_\infty I, \quad \log \sigma_j \text{ equally spaced.}
+.. math:: g(L) \approx \sum_j w_j (\sigma_j I + L)^{-1} + w_\infty I, \quad \log \sigma_j \text{
+    equally spaced.}
 """
 
 from __future__ import annotations
@@ -20,15 +22,18 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.kernels.named import Matern
 from graphrf.operators.precision.markov import SparsePrecision
 
-# Steps of the poles, and where they lie beside the inverse square of the longest and the shortest lengthscale.
+# Steps of the poles, and where they lie beside the inverse square of the longest and the shortest
+# lengthscale.
 _STEP = 2.0
 _FIRST, _LAST = 0.5, 2.0
-# Eigenvalues at which the combination is fitted, and the fraction of the first pole at which they begin.
+# Eigenvalues at which the combination is fitted, and the fraction of the first pole at which they
+# begin.
 _FITTED, _SMALLEST = 400, 1e-2
 # Singular values below this fraction of the largest count as 0 in the fit.
 _RANK = 1e-13
-# The combination may differ from a kernel by this fraction of its spectrum, or of the smallest noise that training
-# uses: a fraction of the mean variance, which is at least that of one eigenvector.
+# The combination may differ from a kernel by this fraction of its spectrum, or of the smallest
+# noise that training uses: a fraction of the mean variance, which is at least that of one
+# eigenvector.
 _ACCURATE, _SMALLEST_NOISE = 1e-2, 1e-6
 
 
@@ -53,8 +58,9 @@ class Resolvents(NamedTuple):
 class ResolventFit:
     """Weights of resolvents that are nearest to a kernel relative to its spectrum.
 
-    With an error e, (1 - e) (K + s I) <= K' + s I <= (1 + e) (K + s I) for every noise s of the search: a
-    covariance stays positive definite, and the log likelihood of m values changes by about e m at most.
+    With an error e, (1 - e) (K + s I) <= K' + s I <= (1 + e) (K + s I) for every noise s of the
+    search: a covariance stays positive definite, and the log likelihood of m values changes by
+    about e m at most.
     """
 
     def __init__(self, graph: Graph, laplacian: str) -> None:
@@ -76,11 +82,15 @@ class ResolventFit:
         self._basis = basis / self.sizes
 
     def weights(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
-        """Weights of the kernel and of its derivatives in these hyperparameters, shape (1 + names, poles + 1)."""
+        """Weights of the kernel and of its derivatives in these hyperparameters, shape (1 + names,
+        poles + 1).
+        """
         values = kernel.spectrum(self._eigenvalues, self._scale)
         wanted = values[:, None]
         if names:
-            slopes = spectral_derivatives(kernel, names, 1 - self._eigenvalues / self._scale, self._scale)
+            slopes = spectral_derivatives(
+                kernel, names, 1 - self._eigenvalues / self._scale, self._scale
+            )
             wanted = np.column_stack([values, slopes])
         size = (values + self._floor * values.max())[:, None]
         result = np.linalg.lstsq(self._basis / size, wanted / size, rcond=_RANK)[0]
@@ -96,7 +106,10 @@ class ResolventFit:
 
 
 def resolvents_between(
-    precision: SparsePrecision, fit: ResolventFit, blocks: Sequence[np.ndarray], n_threads: int | None
+    precision: SparsePrecision,
+    fit: ResolventFit,
+    blocks: Sequence[np.ndarray],
+    n_threads: int | None,
 ) -> list[Resolvents]:
     """Resolvents among the nodes of each block, from one sparse factor for each pole."""
     every = np.unique(np.concatenate(blocks))

@@ -13,7 +13,9 @@ _SORTED = 200
 
 
 def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) -> np.ndarray:
-    """The nodes within `n_steps` of some nodes, by growing distance, until a whole ring holds `most` in all."""
+    """The nodes within `n_steps` of some nodes, by growing distance, until a whole ring holds
+    `most` in all.
+    """
     result, total = [], 0
     for ring in rings(graph, centres, n_steps):
         result.append(ring)
@@ -24,9 +26,11 @@ def neighbourhood(graph: Graph, centres: np.ndarray, n_steps: int, most: int) ->
 
 
 def boundary_share(graph: Graph, most: int) -> float:
-    """The last ring of a ball of at least `most` nodes as a fraction of the ball: the largest of three balls.
+    """The last ring of a ball of at least `most` nodes as a fraction of the ball: the largest of
+    three balls.
 
-    It is about 2 / radius on a plane, where separators are small, and nearly 1 where distances are logarithms.
+    It is about 2 / radius on a plane, where separators are small, and nearly 1 where distances are
+    logarithms.
     """
     fractions = []
     for centre in np.linspace(0, graph.n_nodes - 1, 5).astype(np.int64)[1:-1]:

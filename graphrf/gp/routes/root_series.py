@@ -17,9 +17,11 @@ from graphrf.operators.series.series_factor import SeriesFactor
 
 # Share of sum |f_k|, or of the norm of F, that a series which need not be cut may lack.
 _TAIL = 1e-11
-# How much larger than their sum the terms of the series may be: 4 of 16 digits are lost to rounding.
+# How much larger than their sum the terms of the series may be: 4 of 16 digits are lost to
+# rounding.
 _CANCELS = 1e4
-# Share that roots may lack which are singular at the end of the spectrum: they converge like 1 / terms.
+# Share that roots may lack which are singular at the end of the spectrum: they converge like 1 /
+# terms.
 _SINGULAR = 1e-4
 # Shares of a root's norm that its series may lack without a warning, and without an error.
 _WITHOUT_WARNING = 0.01
@@ -38,11 +40,14 @@ class RootSeries(NamedTuple):
     lacks: tuple[np.ndarray, np.ndarray] | None = None
 
 
-def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True) -> RootSeries:
-    """The root of a kernel by its power series, or the Chebyshev series of F where that is inaccurate.
+def root_series(
+    graph: Graph, kernel: Kernel, n_threads: int | None = None, warns: bool = True
+) -> RootSeries:
+    """The root of a kernel by its power series, or the Chebyshev series of F where that is
+    inaccurate.
 
-    Kernels that have only a power series are truncated after `LONGEST_SERIES` terms: ValueError if half of the
-    root's norm may be lacking, a warning if a hundredth and `warns`.
+    Kernels that have only a power series are truncated after `LONGEST_SERIES` terms: ValueError if
+    half of the root's norm may be lacking, a warning if a hundredth and `warns`.
     """
     scale = graph.laplacian_scale(kernel.laplacian)
     length = series_length(kernel, scale, _TAIL)
@@ -61,8 +66,12 @@ def root_series(graph: Graph, kernel: Kernel, n_threads: int | None = None, warn
     return RootSeries(factor, f, lost * (2 + lost) * kernel.root_norm(scale) ** 2, lacks)
 
 
-def _lacks(kernel: Kernel, scale: float, width: float, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values of K, and of K less the square of the series of F, over the interval of the spectrum."""
+def _lacks(
+    kernel: Kernel, scale: float, width: float, coefficients: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values of K, and of K less the square of the series of F, over the interval of
+    the spectrum.
+    """
     t = np.cos(np.linspace(0.0, np.pi, _COMPARED))
     exact = kernel.spectrum(scale * 0.5 * width * (1 - t), scale)
     return exact, exact - chebval(t, coefficients) ** 2
@@ -74,8 +83,11 @@ def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndar
     def coefficients(tol: float) -> tuple[np.ndarray, float]:
         c, lost = chebyshev_coefficients(
             lambda gap: kernel.root_spectrum(scale * gap, scale),
-            width, tol=tol, max_degree=LONGEST_SERIES, cut=True,
-        )  # fmt: skip
+            width,
+            tol=tol,
+            max_degree=LONGEST_SERIES,
+            cut=True,
+        )
         assert c is not None
         return c, lost
 
@@ -88,11 +100,18 @@ def _chebyshev_root(kernel: Kernel, scale: float, width: float) -> tuple[np.ndar
 
 
 def _check_share(kernel: Kernel, terms: str, lost: float, warns: bool) -> None:
-    """Refuse kernels of whose root hardly anything is left, and warn of those that lose a part of it."""
+    """Refuse kernels of whose root hardly anything is left, and warn of those that lose a part of
+    it.
+    """
     if lost <= _WITHOUT_WARNING:
         return
     message = f"{terms} of {kernel!r} leave out up to {lost:.2g} of the norm of its root: "
     if lost > _WITHOUT_ERROR:
-        raise ValueError(f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)")
+        raise ValueError(
+            f"{message}shorten the lengthscale of `kernel` (K is nearly constant on components)"
+        )
     if warns:
-        warn(f"{message}variances are too small by up to twice that share; shorten the lengthscale of `kernel`")
+        warn(
+            f"{message}variances are too small by up to twice that share; shorten the lengthscale "
+            "of `kernel`"
+        )

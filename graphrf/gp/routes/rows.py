@@ -1,4 +1,6 @@
-"""Rows of the features of a covariance at some nodes: a factor, its modulation and the output scale as one."""
+"""Rows of the features of a covariance at some nodes: a factor, its modulation and the output scale
+as one.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,21 @@ _LARGEST_BLOCK = 1024
 
 
 class RootRows:
-    """Rows R = sqrt(amplitude) F(f) at n nodes, or D R with D_ii = 1 / |F_i| if `normalize`: of K = R R^T.
+    """Rows R = sqrt(amplitude) F(f) at n nodes, or D R with D_ii = 1 / |F_i| if `normalize`: of K =
+    R R^T.
 
-    Variances come from the same rows as the reductions subtracted from them, so they cannot be negative. `height`
-    counts the intermediate values of a dense column, if more than n.
+    Variances come from the same rows as the reductions subtracted from them, so they cannot be
+    negative. `height` counts the intermediate values of a dense column, if more than n.
     """
 
     def __init__(
-        self, factor: Factor, f: np.ndarray, amplitude: float, *, normalize: bool = False, height: int = 0
+        self,
+        factor: Factor,
+        f: np.ndarray,
+        amplitude: float,
+        *,
+        normalize: bool = False,
+        height: int = 0,
     ) -> None:
         self._factor = factor
         self._f = f
@@ -72,12 +81,20 @@ class RootRows:
 
     def own_columns(self, chosen: np.ndarray) -> np.ndarray:
         """The columns of K among the nodes, dense, that belong to distinct positions."""
-        parts = [self._factor.gram_columns(self._f, chosen[part]) for part in self.blocks(chosen.size)]
+        parts = [
+            self._factor.gram_columns(self._f, chosen[part]) for part in self.blocks(chosen.size)
+        ]
         block = self._amplitude * np.hstack(parts)
-        return block if self._weights is None else self._weights[:, None] * block * self._weights[chosen]
+        return (
+            block
+            if self._weights is None
+            else self._weights[:, None] * block * self._weights[chosen]
+        )
 
     def some_columns(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of at most n nodes, drawn at random, and the columns of K that belong to them."""
+        """Positions of at most n nodes, drawn at random, and the columns of K that
+        belong to them.
+        """
         size = self.shape[0]
         chosen = np.sort(rng.choice(size, min(n, size), replace=False))
         return chosen, self.own_columns(chosen)
@@ -89,7 +106,9 @@ class RootRows:
         return RootRows(factor, self._f, self._amplitude, normalize=normalize, height=self._height)
 
     def blocks(self, n: int, whole: bool = True) -> Iterator[slice]:
-        """Slices of n nodes for blocks of columns within about 64 MB; `whole` columns pass through all nodes."""
+        """Slices of n nodes for blocks of columns within about 64 MB; `whole` columns pass through
+        all nodes.
+        """
         if not whole:
             return slices(n, max(8, _BLOCK_NUMBERS // self.shape[0]))
         height = max(self.shape[0], self._height)

@@ -18,8 +18,9 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
-# Numbers that the tables of training may hold (512 MB), and the multiply-adds that they may cost (ten seconds on
-# two cores), by which their largest degree is chosen between the fewest and the most.
+# Numbers that the tables of training may hold (512 MB), and the multiply-adds that they may cost
+# (ten seconds on two cores), by which their largest degree is chosen between the fewest and the
+# most.
 _TABLE_NUMBERS = 64_000_000
 _TABLE_PRODUCTS = 2e10
 _FEWEST_DEGREES = 64
@@ -31,7 +32,9 @@ _MUCH_LOST = 1e-3
 
 
 class SeriesRoute:
-    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost less."""
+    """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost
+    less.
+    """
 
     name = "series"
     precision = None
@@ -45,7 +48,9 @@ class SeriesRoute:
         """Nodes whose columns of products fit into 1.6 GB, twice."""
         return max(_FEWEST_NODES, _COLUMN_NUMBERS // self._graph.n_nodes)
 
-    def grams(self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int) -> Iterator[Grams]:
+    def grams(
+        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+    ) -> Iterator[Grams]:
         """One: tables of resolvents or of Chebyshev polynomials at the nodes of each block."""
         graph, laplacian = self._graph, members[0][0].laplacian
         unit = lengthscale_unit(graph, laplacian)
@@ -58,7 +63,9 @@ class SeriesRoute:
                 return
         yield self._chebyshev(laplacian, blocks)
 
-    def exact_grams(self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int) -> Grams:
+    def exact_grams(
+        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+    ) -> Grams:
         """Gram matrices from tables of Chebyshev polynomials."""
         return self._chebyshev(kernel.laplacian, blocks)
 
@@ -72,9 +79,10 @@ class SeriesRoute:
         def check(kernel: Kernel) -> None:
             if (lost := tables[0].lost(kernel)) > _MUCH_LOST:
                 warn(
-                    f"training cut the series of {kernel!r} after {degree} Chebyshev terms: its covariance is off "
-                    f"by up to {lost:.1g} of the kernel's norm, which may affect the hyperparameters; shorten the "
-                    "lengthscale, or bring the weights closer together",
+                    f"training cut the series of {kernel!r} after {degree} Chebyshev terms: its "
+                    f"covariance is off by up to {lost:.1g} of the kernel's norm, which may affect "
+                    "the hyperparameters; shorten the lengthscale, or bring the weights closer "
+                    "together"
                 )
 
         return Grams(tables, lambda kernel: tables[0].longest(kernel, unit), check=check)
@@ -88,9 +96,9 @@ class SeriesRoute:
     def limitation(self, kernel: Kernel) -> str:
         """The degree of the series."""
         return (
-            "the longest that training by the series supports; pass method='precision' on a road network or a "
-            "mesh, name a smoother kernel, bring the weights closer together, or fix the lengthscale "
-            "(optimize=False)"
+            "the longest that training by the series supports; pass method='precision' on a road "
+            "network or a mesh, name a smoother kernel, bring the weights closer together, or fix "
+            "the lengthscale (optimize=False)"
         )
 
 

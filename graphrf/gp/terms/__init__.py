@@ -1,4 +1,6 @@
-"""Terms of latent Gaussian models, which add and multiply, and their priors; built on `metric` and `time`."""
+"""Terms of latent Gaussian models, which add and multiply, and their priors; built on `metric` and
+`time`.
+"""
 
 from __future__ import annotations
 
@@ -10,4 +12,6 @@ if TYPE_CHECKING:
     from graphrf.gp.model.prior import BetaPrior as BetaPrior
     from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
 
-__getattr__, __dir__, __all__ = lazy.attach(__name__, {"parameters": "BetaPrior PenalisedDeviation"})
+__getattr__, __dir__, __all__ = lazy.attach(
+    __name__, {"parameters": "BetaPrior PenalisedDeviation"}
+)

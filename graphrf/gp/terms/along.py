@@ -29,23 +29,25 @@ _RANGE = (1e-2, 1e3)
 
 @dataclass(frozen=True)
 class Along(Term):
-    r"""A Whittle-Matern field of order 1 or 2 along the edges of a metric graph, with variance \sigma^2 on lines.
+    r"""A Whittle-Matern field of order 1 or 2 along the edges of a metric graph, with variance
+    \sigma^2 on lines.
 
     Parameters
     ----------
     streets : MetricGraph
     alpha : {1, 2}
-        The order: 1 has the exponential covariance along a line, 2 the Matern covariance of smoothness 3/2, whose
-        derivatives are continuous along edges. Places of order 2 are rounded to 500ths of
-        `streets.road_length`.
+        The order: 1 has the exponential covariance along a line, 2 the Matern covariance of
+        smoothness 3/2, whose derivatives are continuous along edges. Places of order 2 are rounded
+        to 500ths of `streets.road_length`.
     edge, distance : str
-        The columns with the edges, (u, v), (u, v, key) or numbers, and the distances from u along them. A distance
-        may be a pair of distances: the mean over that stretch, by Simpson's rule on nine points.
+        The columns with the edges, (u, v), (u, v, key) or numbers, and the distances from u along
+        them. A distance may be a pair of distances: the mean over that stretch, by Simpson's rule
+        on nine points.
     ends : {"stationary", "free"}
         Ends of degree 1: as if an endless edge went on, or with the derivative 0.
     prior : mapping, optional
-        Priors by name: `sd` and `lengthscale`, in units of the distances. Default: `PenalisedDeviation()`, and a
-        log-normal with median `streets.road_length` and factor 4.
+        Priors by name: `sd` and `lengthscale`, in units of the distances. Default:
+        `PenalisedDeviation()`, and a log-normal with median `streets.road_length` and factor 4.
 
     Examples
     --------
@@ -71,7 +73,9 @@ class Along(Term):
         checks.choice("ends", self.ends, ENDS)
         for name in self.prior or ():
             if name not in ("sd", "lengthscale"):
-                raise checks.value_error("prior", f"must be of sd and lengthscale, got one of {name!r}")
+                raise checks.value_error(
+                    "prior", f"must be of sd and lengthscale, got one of {name!r}"
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -84,7 +88,9 @@ class Along(Term):
 class EdgeStructure(Structure):
     """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
 
-    def __init__(self, pieces: Subdivision, alpha: int, *, ends: str, lengthscale: Parameter) -> None:
+    def __init__(
+        self, pieces: Subdivision, alpha: int, *, ends: str, lengthscale: Parameter
+    ) -> None:
         self.pieces = pieces
         self.parameters = (lengthscale,)
         self._precision = EdgePrecision(pieces, EdgeKernel(lengthscale.start, alpha), ends)
@@ -120,10 +126,14 @@ class EdgeAxis(LevelAxis):
         self.column, self._term = term.edge, term
         self.levels = labels_in(self.column, self.cells(frame))
         unit = term.streets.road_length
-        prior = checked_prior("lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0)))
+        prior = checked_prior(
+            "lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0))
+        )
         low, high = (end * unit for end in _RANGE)
         name = f"lengthscale({term.label})"
-        self._lengthscale = Parameter(name, "positive", unit, low, high, prior, ("lengthscale", id(term)))
+        self._lengthscale = Parameter(
+            name, "positive", unit, low, high, prior, ("lengthscale", id(term))
+        )
         self._pieces = self._subdivided(self.levels)
         self.structure = self._structure(self._pieces)
 
@@ -132,9 +142,13 @@ class EdgeAxis(LevelAxis):
         return self._term.columns
 
     def cells(self, frame: Any) -> list[Any]:
-        """Places (u, v, key, distance), or dictionaries of places and weights where distances are stretches."""
+        """Places (u, v, key, distance), or dictionaries of places and weights where distances are
+        stretches.
+        """
         return [
-            _stretch(edge, distance) if isinstance(distance, tuple | list) else _place(edge, distance)
+            _stretch(edge, distance)
+            if isinstance(distance, tuple | list)
+            else _place(edge, distance)
             for edge, distance in zip(*(_list(frame[name]) for name in self.columns), strict=True)
         ]
 
@@ -152,7 +166,9 @@ class EdgeAxis(LevelAxis):
         structure = self._structure(pieces)
         nodes = self._term.streets.n_nodes
         # the vertices of the fit among those of all places
-        kept = np.concatenate([np.arange(nodes), np.zeros(self._pieces.n_nodes - nodes, dtype=np.int64)])
+        kept = np.concatenate(
+            [np.arange(nodes), np.zeros(self._pieces.n_nodes - nodes, dtype=np.int64)]
+        )
         kept[self._pieces.where] = pieces.where[: len(self.levels)]
         old = self._variables(structure, kept)
         new = np.setdiff1d(np.arange(structure.size), old)
@@ -163,17 +179,24 @@ class EdgeAxis(LevelAxis):
         # a new place that is a vertex of the fit is none of the new variables
         both = sp.csr_array(new_part[:, old] + known_part)
         if not new.size:
-            return Extension(both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0)))
+            return Extension(
+                both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0))
+            )
         mean = solved_by_components(precision, sp.csr_array(-whole[new][:, old]))
         part = sp.csr_array(new_part[:, new])
-        return Extension(sp.csr_array(both + part @ mean), part, precision, sp.csr_array((0, new.size)))
+        return Extension(
+            sp.csr_array(both + part @ mean), part, precision, sp.csr_array((0, new.size))
+        )
 
     def _variables(self, structure: EdgeStructure, vertices: np.ndarray) -> np.ndarray:
         """The variables at some vertices, in the order of the fit: values, and then derivatives."""
         if self._term.alpha == 1:
             return vertices
         n = structure.pieces.n_nodes
-        own = [n + np.flatnonzero(structure.derivatives == vertex) for vertex in vertices[self._owners()]]
+        own = [
+            n + np.flatnonzero(structure.derivatives == vertex)
+            for vertex in vertices[self._owners()]
+        ]
         return np.concatenate([vertices, *own])
 
     def _owners(self) -> np.ndarray:
@@ -187,18 +210,24 @@ class EdgeAxis(LevelAxis):
         return streets.subdivide(streets.places(list(places)), self._term.alpha)
 
     def _structure(self, pieces: Subdivision) -> EdgeStructure:
-        return EdgeStructure(pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale)
+        return EdgeStructure(
+            pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale
+        )
 
 
 def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_array:
-    """A^-1 B for a positive definite A of many small components, each with entries in a few columns of B.
+    """A^-1 B for a positive definite A of many small components, each with entries in a few columns
+    of B.
 
-    The columns of each component are counted from 0, so that one dense right-hand side has those of all.
+    The columns of each component are counted from 0, so that one dense right-hand side has those of
+    all.
     """
     n, width = rhs.shape
     component = connected_components(matrix, directed=False)[1]
     entries = sp.coo_array(rhs)
-    keys, own = np.unique(component[entries.row].astype(np.int64) * width + entries.col, return_inverse=True)
+    keys, own = np.unique(
+        component[entries.row].astype(np.int64) * width + entries.col, return_inverse=True
+    )
     owner, column = np.divmod(keys, width)
     counts = np.bincount(owner, minlength=int(component.max()) + 1)
     first = np.cumsum(counts) - counts
@@ -207,7 +236,9 @@ def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_arra
     solved = SparseCholesky(matrix).solve(dense)
     row = np.repeat(np.arange(n), counts[component])
     place = within(counts[component])
-    return sp.csr_array((solved[row, place], (row, column[first[component[row]] + place])), shape=(n, width))
+    return sp.csr_array(
+        (solved[row, place], (row, column[first[component[row]] + place])), shape=(n, width)
+    )
 
 
 def _place(edge: Any, distance: Any) -> tuple[Any, ...]:
@@ -218,7 +249,9 @@ def _place(edge: Any, distance: Any) -> tuple[Any, ...]:
 def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:
     """Places along a stretch, with the weights of Simpson's rule."""
     if len(ends) != 2 or not ends[0] < ends[1]:
-        raise checks.value_error("distance", f"must be a number or an increasing pair, got {ends!r}")
+        raise checks.value_error(
+            "distance", f"must be a number or an increasing pair, got {ends!r}"
+        )
     weights = np.ones(_POINTS)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
     places = [_place(edge, each) for each in np.linspace(ends[0], ends[1], _POINTS)]

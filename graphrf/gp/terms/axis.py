@@ -1,4 +1,6 @@
-"""A term's variables over the levels of one column: the rows that read them, and what new levels add."""
+"""A term's variables over the levels of one column: the rows that read them, and what new levels
+add.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Lookup = Mapping[Hashable, int]
 
 
 class Extension(NamedTuple):
-    """Rows of data with levels that are new to a fit: eta = old x + new e, e ~ N(0, precision^-1) with C e = 0."""
+    """Rows of data with levels that are new to a fit: eta = old x + new e, e ~ N(0, precision^-1)
+    with C e = 0.
+    """
 
     old: sp.csr_array  # (m, n), for the variables x of the fit
     new: sp.csr_array  # (m, k), for k variables e that are independent of x
@@ -67,13 +71,22 @@ class LevelAxis:
 
     def unknown(self, labels: Sequence[Hashable]) -> ValueError:
         """The error for labels that are no levels, with the nearest names."""
-        shown = ", ".join(map(repr, labels[:3])) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
-        other, near = self.other_kinds(labels), checks.did_you_mean(str(labels[0]), map(str, self.levels))
+        shown = ", ".join(map(repr, labels[:3])) + (
+            f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+        )
+        other, near = (
+            self.other_kinds(labels),
+            checks.did_you_mean(str(labels[0]), map(str, self.levels)),
+        )
         hint = f"; it {other}" if other else f"; {near}" if near else ""
-        return checks.value_error(self.column, f"holds {shown}, of which the fit knows nothing{hint}")
+        return checks.value_error(
+            self.column, f"holds {shown}, of which the fit knows nothing{hint}"
+        )
 
     def other_kinds(self, labels: Sequence[Hashable]) -> str:
-        """A sentence on kinds of labels that the fit did not have at all, as text for numbers; else empty."""
+        """A sentence on kinds of labels that the fit did not have at all, as text for numbers; else
+        empty.
+        """
         here, there = ({_kind(label) for label in every} for every in (labels, self.levels))
         if not here or here & there:
             return ""
@@ -90,8 +103,9 @@ class LevelAxis:
     def _read(
         self, values: Any, more: Lookup, width: int = 0, found: Lookup | None = None
     ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
-        """Rows for known labels and those `found` to be known, rows of this width for those of `more`, and unknown
-        labels."""
+        """Rows for known labels and those `found` to be known, rows of this width for those of
+        `more`, and unknown labels.
+        """
         known = {**self.lookup, **found} if found else self.lookup
         rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
@@ -126,7 +140,8 @@ def labels_in(column: str, values: Any) -> list[Hashable]:
 def weighted_labels(column: str, values: Any) -> Iterator[tuple[int, Hashable, float]]:
     """Rows of a column, their labels and the weights of these.
 
-    A cell is a label, a list or array of labels, of which it is the mean, or a dictionary of labels and weights.
+    A cell is a label, a list or array of labels, of which it is the mean, or a dictionary of labels
+    and weights.
     """
     # as Python's own objects where these are hashed alike
     for row, cell in enumerate(values.tolist() if hasattr(values, "tolist") else values):
@@ -145,10 +160,14 @@ def weighted_labels(column: str, values: Any) -> Iterator[tuple[int, Hashable, f
         for label, weight in pairs:
             if label.__hash__ is None:
                 raise checks.type_error(
-                    column, f"must hold labels, lists or dictionaries, got {checks.describe(label)} in row {row}"
+                    column,
+                    f"must hold labels, lists or dictionaries, got {checks.describe(label)} in row "
+                    f"{row}",
                 )
             if _is_missing(label):
-                raise checks.value_error(column, f"has no value in row {row}, got {label}: leave it out")
+                raise checks.value_error(
+                    column, f"has no value in row {row}, got {label}: leave it out"
+                )
             yield row, label, weight
 
 
@@ -156,7 +175,9 @@ def _weight(column: str, row: int, label: Any, weight: Any) -> float:
     try:
         return checks.number("weight", weight)
     except (TypeError, ValueError) as error:
-        raise checks.value_error(column, f"has no weight of {label!r} in row {row}: {error}") from None
+        raise checks.value_error(
+            column, f"has no weight of {label!r} in row {row}: {error}"
+        ) from None
 
 
 def _is_missing(label: Any) -> bool:
@@ -169,6 +190,11 @@ def _is_missing(label: Any) -> bool:
 def _kind(label: Any) -> str:
     """The kind of a label, as messages name it."""
     kinds: dict[str, Any] = {
-        "text": str, "tuples": tuple, "numbers": Real, "dates": (date, np.datetime64),
-    }  # fmt: skip
-    return next((name for name, kind in kinds.items() if isinstance(label, kind)), type(label).__name__)
+        "text": str,
+        "tuples": tuple,
+        "numbers": Real,
+        "dates": (date, np.datetime64),
+    }
+    return next(
+        (name for name, kind in kinds.items() if isinstance(label, kind)), type(label).__name__
+    )

@@ -18,8 +18,8 @@ from graphrf.gp.terms.term import Term
 class Groups(Term):
     r"""Independent effects of the levels of a column: b_g ~ N(0, \sigma^2).
 
-    New levels in `predict` have the prior's standard deviation. `Nodes(...) * Groups(by)` is a separate field for
-    each level.
+    New levels in `predict` have the prior's standard deviation. `Nodes(...) * Groups(by)` is a
+    separate field for each level.
 
     Parameters
     ----------
@@ -58,6 +58,10 @@ class GroupAxis(LevelAxis):
         labels = [label for label in labels_in(self.column, values) if label not in known]
         if other := self.other_kinds(labels):
             raise checks.type_error(self.column, other)
-        old, new, _ = self._read(values, {label: place for place, label in enumerate(labels)}, len(labels))
+        old, new, _ = self._read(
+            values, {label: place for place, label in enumerate(labels)}, len(labels)
+        )
         k = len(labels)
-        return Extension(old, new, sp.csr_array(sp.eye_array(k, format="csr")), sp.csr_array((0, k)))
+        return Extension(
+            old, new, sp.csr_array(sp.eye_array(k, format="csr")), sp.csr_array((0, k))
+        )

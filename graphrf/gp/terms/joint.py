@@ -1,7 +1,9 @@
-r"""All variables of a latent Gaussian model at once: one sparse precision with one order of elimination.
+r"""All variables of a latent Gaussian model at once: one sparse precision with one order of
+elimination.
 
-z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, B) on the subspace
-C z = 0, and with weights W of the rows of eta = A z the posterior precision P = Q + A^T W A. On the subspace
+z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, B) on the
+subspace C z = 0, and with weights W of the rows of eta = A z the posterior precision P = Q + A^T W
+A. On the subspace
 
 .. math:: S = P^{-1} - V M^{-1} V^\top, \quad V = P^{-1} C^\top, \quad M = C V
 
@@ -38,12 +40,15 @@ class Slope(NamedTuple):
 
 
 class Joint:
-    """The variables of some terms and of coefficients with the prior precision B, `coefficients` (p, p).
+    """The variables of some terms and of coefficients with the prior precision B, `coefficients`
+    (p, p).
 
     `rows` are matrices with n columns that the posterior is used with; the first is A.
     """
 
-    def __init__(self, terms: Sequence[BoundTerm], coefficients: np.ndarray, rows: Sequence[sp.csr_array]) -> None:
+    def __init__(
+        self, terms: Sequence[BoundTerm], coefficients: np.ndarray, rows: Sequence[sp.csr_array]
+    ) -> None:
         self.terms = tuple(terms)
         self._coefficients = sp.csr_array(coefficients)
         self._log_determinant = float(np.linalg.slogdet(coefficients)[1])
@@ -54,7 +59,9 @@ class Joint:
         self.constraints = self._constraints()
         self._rows = tuple(rows)
         start = self.vector([parameter.start for parameter in self.parameters])
-        self.layout = VariableLayout.of([self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)])
+        self.layout = VariableLayout.of(
+            [self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)]
+        )
         self.a, self.observed = rows[0], self.layout.rows(rows[0])
 
     def with_rows(self, rows: sp.csr_array) -> Joint:
@@ -68,7 +75,9 @@ class Joint:
 
     def vector(self, values: Sequence[float]) -> np.ndarray:
         """Coordinates of values, one for each parameter."""
-        return np.array([each.coordinate(value) for each, value in zip(self.parameters, values, strict=True)])
+        return np.array(
+            [each.coordinate(value) for each, value in zip(self.parameters, values, strict=True)]
+        )
 
     def values(self, vector: np.ndarray, term: BoundTerm) -> dict[str, float]:
         """A term's hyperparameters at a vector of coordinates, by name."""
@@ -82,7 +91,9 @@ class Joint:
             variance, part = values[term.deviation.name] ** 2, term.structure
             block = part.precision(values) / variance
             blocks.append(block if part.flat is None else block + part.flat)
-            total += part.log_determinant(values) - (part.free - part.n_flat) * float(np.log(variance))
+            total += part.log_determinant(values) - (part.free - part.n_flat) * float(
+                np.log(variance)
+            )
         blocks.append(self._coefficients)
         return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
@@ -114,7 +125,9 @@ class Joint:
         return JointFactor(self.layout, lower, self.constraints)
 
     def _place(self, parameter: Parameter) -> int:
-        return next(place for place, each in enumerate(self.parameters) if each.key == parameter.key)
+        return next(
+            place for place, each in enumerate(self.parameters) if each.key == parameter.key
+        )
 
     def _placed(self, block: sp.csr_array, j: int) -> sp.csr_array:
         """A block of a term among all variables."""
@@ -130,9 +143,13 @@ class Joint:
 
 
 class JointFactor:
-    """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the layout."""
+    """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the
+    layout.
+    """
 
-    def __init__(self, layout: VariableLayout, lower: np.ndarray, constraints: sp.csr_array) -> None:
+    def __init__(
+        self, layout: VariableLayout, lower: np.ndarray, constraints: sp.csr_array
+    ) -> None:
         self.layout, self._c = layout, constraints
         self._factor = layout.factor(lower)
         self._v = self._factor.solve(constraints.toarray().T)
@@ -159,7 +176,9 @@ class JointFactor:
         """The diagonal of R S R^T."""
         inverse = self._factor.selected_inverse() * self.layout.twice
         held = rows.matrix @ self._v
-        return np.asarray(rows.pairs.T @ inverse - np.einsum("ik,kl,il->i", held, self._inverse, held))
+        return np.asarray(
+            rows.pairs.T @ inverse - np.einsum("ik,kl,il->i", held, self._inverse, held)
+        )
 
     def draws(self, z: np.ndarray) -> np.ndarray:
         """Draws from N(0, S) of standard normals z of shape (n, p)."""

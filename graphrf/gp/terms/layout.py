@@ -1,4 +1,6 @@
-"""The places of the entries of the joint precision, the same for all hyperparameters and weights."""
+"""The places of the entries of the joint precision, the same for all hyperparameters
+and weights.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class PatternRows(NamedTuple):
 
 @dataclass(frozen=True)
 class VariableLayout:
-    """The lower triangle of symmetric matrices of one pattern, by columns in the order of elimination."""
+    """The lower triangle of symmetric matrices of one pattern, by columns in the order of
+    elimination.
+    """
 
     elimination: Elimination
     indptr: np.ndarray
@@ -59,7 +63,9 @@ class VariableLayout:
         )
 
     def places(self, matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of a symmetric matrix that lie in the lower triangle, and their places there."""
+        """The entries of a symmetric matrix that lie in the lower triangle, and their
+        places there.
+        """
         key = matrix.nnz, matrix.indices.tobytes()
         if key not in self._known:
             n = self._position.size
@@ -82,7 +88,9 @@ class VariableLayout:
         kept = a >= b
         places = self._found(a[kept], b[kept])
         data = (matrix.data[first] * matrix.data[second])[kept]
-        return PatternRows(matrix, sp.csr_array((data, (places, row[kept])), shape=(self.keys.size, m)))
+        return PatternRows(
+            matrix, sp.csr_array((data, (places, row[kept])), shape=(self.keys.size, m))
+        )
 
     def _found(self, row: np.ndarray, column: np.ndarray) -> np.ndarray:
         """The places of entries of the lower triangle."""
@@ -94,6 +102,8 @@ class VariableLayout:
 
 
 def _dense_rows(pattern: sp.csr_array) -> np.ndarray:
-    """Variables with so many neighbours that they are eliminated last; as in Davis 2006, Sec. 7.1."""
+    """Variables with so many neighbours that they are eliminated last; as in Davis
+    2006, Sec. 7.1.
+    """
     n = pattern.shape[0]
     return np.flatnonzero(np.diff(pattern.indptr) > max(16.0, 10.0 * n**0.5))

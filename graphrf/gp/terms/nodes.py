@@ -21,7 +21,11 @@ from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import require_sparse_precision
 
 # Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.
-_PRIORS: Mapping[str, Any] = {"lengthscale": (3.0, 3.0), "mixing": BetaPrior(), "dependence": (9.0, 6.0)}
+_PRIORS: Mapping[str, Any] = {
+    "lengthscale": (3.0, 3.0),
+    "mixing": BetaPrior(),
+    "dependence": (9.0, 6.0),
+}
 _SHARES = (1e-4, 1 - 1e-4)
 
 
@@ -34,15 +38,16 @@ class Nodes(Term):
     graph : Graph, undirected
     kernel : Kernel
         One with a sparse precision: `BYM2`, `CAR`, `ICAR`, `Leroux`, or `Matern` with nu or
-        `RegularizedLaplacian` with power 1/2, 1, 3/2, 2, 5/2, 3 or 4. Terms with the same kernel object share its
-        hyperparameters. Kernels that are functions of the Laplacian are divided by their mean variance.
+        `RegularizedLaplacian` with power 1/2, 1, 3/2, 2, 5/2, 3 or 4. Terms with the same kernel
+        object share its hyperparameters. Kernels that are functions of the Laplacian are divided by
+        their mean variance.
     by : str
-        The column with the nodes' names. A cell may be a list of nodes, whose mean it stands for, or a dictionary
-        of nodes and weights.
+        The column with the nodes' names. A cell may be a list of nodes, whose mean it stands for,
+        or a dictionary of nodes and weights.
     prior : mapping, optional
-        Priors by name: `sd` and the kernel's hyperparameters. Default: `PenalisedDeviation()` of the standard
-        deviation, a log-normal lengthscale with median 3 edges and factor 3, a uniform mixing, and odds of the
-        dependence with median 9 and factor 6.
+        Priors by name: `sd` and the kernel's hyperparameters. Default: `PenalisedDeviation()` of
+        the standard deviation, a log-normal lengthscale with median 3 edges and factor 3, a uniform
+        mixing, and odds of the dependence with median 9 and factor 6.
     fixed : tuple of str
         Hyperparameters of the kernel that stay as they are.
 
@@ -63,14 +68,18 @@ class Nodes(Term):
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, Graph):
-            raise checks.type_error("graph", f"must be a graphrf.Graph, got {checks.describe(self.graph)}")
+            raise checks.type_error(
+                "graph", f"must be a graphrf.Graph, got {checks.describe(self.graph)}"
+            )
         self.graph.require_undirected("a field on its nodes")
         require_sparse_precision(require_kernel(self.kernel))
         self.kernel.check_graph(self.graph)
         known = ("sd", *self.trained)
         for name in self.prior or ():
             if name not in known:
-                raise checks.value_error("prior", f"must be of {', '.join(known)}, got one of {name!r}")
+                raise checks.value_error(
+                    "prior", f"must be of {', '.join(known)}, got one of {name!r}"
+                )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -105,19 +114,29 @@ class Nodes(Term):
         else:
             median, factor = checked_prior(name, kind, prior)  # type: ignore[misc]
             prior = (median * unit, factor)
-        start = float(np.clip(self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "proportion"))))
-        return Parameter(f"{name}({self.by})", kind, start, low, high, prior, (name, id(self.kernel)))
+        start = float(
+            np.clip(
+                self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "proportion"))
+            )
+        )
+        return Parameter(
+            f"{name}({self.by})", kind, start, low, high, prior, (name, id(self.kernel))
+        )
 
 
 class NodeStructure(Structure):
     """A kernel's precision: its N nodes first, hidden variables after them.
 
-    Functions of the Laplacian are divided by their mean variance, so that a standard deviation is that of the
-    field at a typical node; areal kernels are as they are defined.
+    Functions of the Laplacian are divided by their mean variance, so that a standard deviation is
+    that of the field at a typical node; areal kernels are as they are defined.
     """
 
     def __init__(
-        self, graph: Graph, kernel: Kernel, parameters: tuple[Parameter, ...], names: tuple[str, ...]
+        self,
+        graph: Graph,
+        kernel: Kernel,
+        parameters: tuple[Parameter, ...],
+        names: tuple[str, ...],
     ) -> None:
         self._precision = precision_of(graph, kernel)
         self._kernel = kernel

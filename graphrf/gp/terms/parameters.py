@@ -13,7 +13,8 @@ from graphrf.gp.model.prior import BetaPrior as BetaPrior
 from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
 from graphrf.gp.model.prior import PenalisedMixing
 
-# The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as good as flat.
+# The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as
+# good as flat.
 _LARGEST = 1e6
 
 
@@ -26,7 +27,9 @@ class PositiveCorrelation(BetaPrior):
         rest, slope = float(expit(-log_odds)), r * float(expit(-log_odds))
         value = (self.a - 1) * math.log1p(r) + (self.b - 1) * math.log(rest) + math.log(slope)
         value -= (self.a + self.b - 1) * math.log(2) + float(betaln(self.a, self.b))
-        value -= math.log(float(betainc(self.b, self.a, 0.5)))  # the probability of positive correlations
+        value -= math.log(
+            float(betainc(self.b, self.a, 0.5))
+        )  # the probability of positive correlations
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 
@@ -72,15 +75,23 @@ class Parameter(NamedTuple):
 
 def checked_prior(name: str, kind: str, prior: Any) -> Prior:
     """A prior that serves a parameter of this kind."""
-    named: dict[str, tuple[type[Any], ...]] = {"sd": (PenalisedDeviation,), "mixing": (BetaPrior, PenalisedMixing)}
+    named: dict[str, tuple[type[Any], ...]] = {
+        "sd": (PenalisedDeviation,),
+        "mixing": (BetaPrior, PenalisedMixing),
+    }
     allowed = named.get(name, () if kind == "positive" else (BetaPrior,))
     if prior is None or isinstance(prior, allowed):
         return prior
     if not isinstance(prior, tuple | list) or len(prior) != 2:
         names = "".join(f" a {each.__name__}," for each in allowed)
         raise checks.type_error(
-            "prior", f"of {name!r} must be (median, factor),{names} or None, got {checks.describe(prior)}"
+            "prior",
+            f"of {name!r} must be (median, factor),{names} or None, got {checks.describe(prior)}",
         )
-    median = checks.number(f"the median of {name}", prior[0], low=0, high=_LARGEST, include_low=False)
-    factor = checks.number(f"the factor of {name}", prior[1], low=1, high=_LARGEST, include_low=False)
+    median = checks.number(
+        f"the median of {name}", prior[0], low=0, high=_LARGEST, include_low=False
+    )
+    factor = checks.number(
+        f"the factor of {name}", prior[1], low=1, high=_LARGEST, include_low=False
+    )
     return median, factor

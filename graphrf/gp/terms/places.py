@@ -1,4 +1,6 @@
-"""Places of ordered labels on a line: numbers as they are, dates in days; the usual step, and levels apart."""
+"""Places of ordered labels on a line: numbers as they are, dates in days; the usual step, and
+levels apart.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.gp.model.dates import refuse_written_dates
 
-# How near to each other levels of one grid are read as one, and how near to the grid they must be, in steps.
+# How near to each other levels of one grid are read as one, and how near to the grid they must be,
+# in steps.
 NEAR = 1e-3
-# The same for levels that are not on a grid: nearer ones make the precision numerically singular in float64.
+# The same for levels that are not on a grid: nearer ones make the precision numerically singular in
+# float64.
 SAME = 1e-6
 
 
@@ -34,8 +38,8 @@ class Ruler(NamedTuple):
     def of(cls, column: str, labels: Sequence[Hashable]) -> Ruler:
         """The ruler of the labels of a fit.
 
-        Dates with zones count in UTC; where all show the same time of day on one clock, they are days of this
-        clock, of which one lasts 23 hours and another one 25.
+        Dates with zones count in UTC; where all show the same time of day on one clock, they are
+        days of this clock, of which one lasts 23 hours and another one 25.
         """
         dates, zone = isinstance(labels[0], date | np.datetime64), None
         if not dates:
@@ -59,22 +63,29 @@ class Ruler(NamedTuple):
             return checks.finite(self.column, np.array(values, dtype=np.float64))
         instants = [self._instant(each) for each in labels]
         days = [each.astype("datetime64[D]") for each in instants]
-        rest = [(each - day) / np.timedelta64(1, "D") for each, day in zip(instants, days, strict=True)]
+        rest = [
+            (each - day) / np.timedelta64(1, "D") for each, day in zip(instants, days, strict=True)
+        ]
         return (np.array(days) - self.origin).astype(np.float64) + np.array(rest)
 
     def _instant(self, label: Any) -> np.datetime64:
         """A date as numpy has it, in its own unit."""
         if not isinstance(label, date | np.datetime64):
-            raise checks.type_error(self.column, f"must hold dates in all rows, got {checks.describe(label)}")
+            raise checks.type_error(
+                self.column, f"must hold dates in all rows, got {checks.describe(label)}"
+            )
         aware = getattr(label, "tzinfo", None) is not None
         if aware != (self.zone is not None):
             raise checks.type_error(
                 self.column,
-                f"must hold dates with a time zone in all rows or in none, got {label}: take .dt.tz_localize",
+                f"must hold dates with a time zone in all rows or in none, got {label}: take "
+                ".dt.tz_localize",
             )
         if aware:
             label = label.astimezone(self.zone).replace(tzinfo=None)  # type: ignore[union-attr]
-        own: np.datetime64 = label.to_datetime64() if hasattr(label, "to_datetime64") else np.datetime64(label)
+        own: np.datetime64 = (
+            label.to_datetime64() if hasattr(label, "to_datetime64") else np.datetime64(label)
+        )
         return own
 
 
@@ -92,14 +103,17 @@ class Spacing(NamedTuple):
     def of(cls, ruler: Ruler, places: np.ndarray, *, finest: bool, same: float) -> Spacing:
         """The levels of places that increase.
 
-        The step is the lower quartile of the gaps, or the `finest` gap; gaps that are below a thousandth of the
-        upper quartile have no part in it, so that a reading a second late among daily ones does not change it.
-        Levels nearer than `NEAR` to each other on a grid of this step are one.
+        The step is the lower quartile of the gaps, or the `finest` gap; gaps that are below a
+        thousandth of the upper quartile have no part in it, so that a reading a second late among
+        daily ones does not change it. Levels nearer than `NEAR` to each other on a grid of this
+        step are one.
         """
         gaps = np.diff(places)
         apart = gaps[gaps > ruler.rounding]
         if not apart.size:
-            return cls(1.0, True, np.zeros(1), np.zeros(places.size, dtype=int), float(places[0]), same)
+            return cls(
+                1.0, True, np.zeros(1), np.zeros(places.size, dtype=int), float(places[0]), same
+            )
         wide = apart[apart > NEAR * np.quantile(apart, 0.75, method="lower")]
         step = float(wide.min() if finest else np.quantile(wide, 0.25, method="lower"))
         grid = np.concatenate([[0.0], np.cumsum(np.round(gaps / step))])
@@ -111,8 +125,9 @@ class Spacing(NamedTuple):
             new = gaps > max(same * step, ruler.rounding)
         if merged := int((~new & (gaps > max(SAME * step, ruler.rounding))).sum()):
             warn(
-                f"`{ruler.column}`: {merged} of {places.size} levels are within a thousandth of a step from "
-                "others, and are read as one with these; round the column to have other levels"
+                f"`{ruler.column}`: {merged} of {places.size} levels are within a thousandth of a "
+                "step from others, and are read as one with these; round the column to have other "
+                "levels"
             )
         level = np.concatenate([[0], np.cumsum(new)]).astype(int)
         return cls(step, equal, own[np.concatenate([[True], new])], level, float(places[0]), same)
@@ -133,7 +148,9 @@ def _number(column: str, label: Any) -> Any:
     """A label as a number of Python, integers exactly."""
     if not isinstance(label, Real | Decimal):
         hint = "; pandas.to_datetime makes dates of text" if isinstance(label, str) else ""
-        raise checks.type_error(column, f"must hold numbers or dates for Steps, got {label!r}{hint}")
+        raise checks.type_error(
+            column, f"must hold numbers or dates for Steps, got {label!r}{hint}"
+        )
     value = int(label) if isinstance(label, Integral) else float(label)
     if not abs(value) <= sys.float_info.max:
         raise checks.value_error(column, f"must be finite, got {checks.describe(label)}")

@@ -7,9 +7,9 @@ With increments d between neighbouring levels in units of the usual step, x has
           \text{rw2: } x_{k+1} - 2 x_k + x_{k-1} = e, \quad
           \text{seasonal: } x_k + \dots + x_{k+s-1} = e,
 
-with independent standard normal e. Random walks sum to zero and are scaled: the geometric mean of their variances
-(of rw2 without its slope) is 1 (Sorbye and Rue 2014), so that a deviation means the same for all numbers of
-levels.
+with independent standard normal e. Random walks sum to zero and are scaled: the geometric mean of
+their variances (of rw2 without its slope) is 1 (Sorbye and Rue 2014), so that a deviation means the
+same for all numbers of levels.
 
 Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 3.
 """
@@ -62,7 +62,12 @@ class RandomWalk(Structure):
     """
 
     def __init__(
-        self, increments: np.ndarray, order: int, *, closed: bool = False, like: RandomWalk | None = None
+        self,
+        increments: np.ndarray,
+        order: int,
+        *,
+        closed: bool = False,
+        like: RandomWalk | None = None,
     ) -> None:
         n = increments.size + 1
         self.size = n
@@ -119,7 +124,9 @@ class Seasonal(Structure):
     def __init__(self, size: int, period: int) -> None:
         self.size = size
         self.constraints = no_constraints(size)
-        sums = sp.diags_array([np.ones(size)] * period, offsets=range(period), shape=(size - period + 1, size))
+        sums = sp.diags_array(
+            [np.ones(size)] * period, offsets=range(period), shape=(size - period + 1, size)
+        )
         self._matrix = sp.csr_array(sums.T @ sums)
         first = np.zeros(size)
         first[: period - 1] = FLAT**-2
@@ -134,7 +141,9 @@ class Seasonal(Structure):
 
 
 class MaternSteps(Structure):
-    """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their derivatives."""
+    """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their
+    derivatives.
+    """
 
     def __init__(self, times: np.ndarray, lengthscale: Parameter, nu: float) -> None:
         self._unit = float(np.ptp(times))  # so that seconds since 1970 are as good as days
@@ -170,7 +179,9 @@ class MaternSteps(Structure):
         return -float(total)
 
     def _law(self, values: Values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Transitions T, covariances S - T S T^T of what they leave, and the stationary covariance S."""
+        """Transitions T, covariances S - T S T^T of what they leave, and the stationary covariance
+        S.
+        """
         kernel = MaternTime(values[self.parameters[0].name] / self._unit, self._nu)
         transitions, stationary = kernel.transition(self._increments), kernel.stationary()
         x = 2 * math.sqrt(2 * self._nu) / kernel.lengthscale * self._increments
@@ -185,7 +196,9 @@ class MaternSteps(Structure):
 
 
 def _tridiagonal(diagonal: np.ndarray, beside: np.ndarray) -> sp.csr_array:
-    """A symmetric matrix with all of its entries, zeros too, so that the pattern is the same for all values."""
+    """A symmetric matrix with all of its entries, zeros too, so that the pattern is the same for
+    all values.
+    """
     n = diagonal.size
     at = np.arange(n)
     places = np.concatenate([at, at[1:], at[:-1]]), np.concatenate([at, at[:-1], at[1:]])

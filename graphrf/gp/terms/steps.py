@@ -23,8 +23,8 @@ KINDS = ("iid", "ar1", "rw1", "rw2", "seasonal", "matern")
 _ENTRY = 24.0
 # Levels, of which the scale of a random walk takes dense algebra.
 _MOST = {"rw1": 2_000, "rw2": 2_000, "seasonal": 1_000_000}
-# The longest lengthscale in units of the shortest increment: beyond it, the precision of a differentiable process
-# has too few digits.
+# The longest lengthscale in units of the shortest increment: beyond it, the precision of a
+# differentiable process has too few digits.
 _LONGEST = 3e4
 
 
@@ -37,28 +37,30 @@ class Steps(Term):
     by : str
         The column: numbers or dates.
     kind : {"iid", "ar1", "rw1", "rw2", "seasonal", "matern"}
-        Independent effects; a stationary autoregression; random walks of first and second order, which sum to zero
-        and are scaled so that the geometric mean of their variances is 1; a pattern of `period` levels that may
-        change; a Matern process. ar1, rw1 and matern take unequal steps; rw2 and seasonal take whole multiples of
-        the smallest one, and levels that are missing between others are added.
+        Independent effects; a stationary autoregression; random walks of first and second order,
+        which sum to zero and are scaled so that the geometric mean of their variances is 1; a
+        pattern of `period` levels that may change; a Matern process. ar1, rw1 and matern take
+        unequal steps; rw2 and seasonal take whole multiples of the smallest one, and levels that
+        are missing between others are added.
     period : int, optional
         Levels of a season.
     nu : {0.5, 1.5}
         The smoothness of the Matern process.
     prior : mapping, optional
-        Priors by name: `sd`; of "ar1" `correlation`, a `BetaPrior` of (1 + correlation) / 2, which is that of
-        neighbours a usual step apart, and positive where steps are unequal; of "matern"
-        `lengthscale`, in units of the column. Default: `PenalisedDeviation()`, `BetaPrior(5, 2)`, and a log-normal
-        with median a tenth of the range and factor 4.
+        Priors by name: `sd`; of "ar1" `correlation`, a `BetaPrior` of (1 + correlation) / 2, which
+        is that of neighbours a usual step apart, and positive where steps are unequal; of "matern"
+        `lengthscale`, in units of the column. Default: `PenalisedDeviation()`, `BetaPrior(5, 2)`,
+        and a log-normal with median a tenth of the range and factor 4.
 
     Notes
     -----
-    rw2 leaves a linear trend unpenalised (a flat prior); in a product with another term the trend is left
-    out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
+    rw2 leaves a linear trend unpenalised (a flat prior); in a product with another term the trend
+    is left out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
 
-    The usual step is the lower quartile of the differences of neighbours. Levels that are within a thousandth of
-    it from a grid with this step are read as on the grid, and as one where they are on one place of it. Dates
-    count in days: in UTC, or on their own clock where all show the same time of day on it.
+    The usual step is the lower quartile of the differences of neighbours. Levels that are within a
+    thousandth of it from a grid with this step are read as on the grid, and as one where they are
+    on one place of it. Dates count in days: in UTC, or on their own clock where all show the same
+    time of day on it.
 
     Examples
     --------
@@ -79,7 +81,9 @@ class Steps(Term):
         checks.choice("kind", self.kind, KINDS)
         if (self.kind == "seasonal") != (self.period is not None):
             raise checks.value_error(
-                "period", f"is the number of levels of a season, for kind='seasonal' alone, got {self.period!r}"
+                "period",
+                "is the number of levels of a season, for kind='seasonal' alone, got "
+                f"{self.period!r}",
             )
         if self.period is not None:
             checks.integer("period", self.period, low=2)
@@ -102,7 +106,9 @@ class Steps(Term):
 
 
 class StepAxis(LevelAxis):
-    """Ordered levels: those of the data, and those missing between them where steps must be equal."""
+    """Ordered levels: those of the data, and those missing between them where steps
+    must be equal.
+    """
 
     def __init__(self, term: Steps, labels: list[Hashable]) -> None:
         self.column, self._term = term.by, term
@@ -110,7 +116,9 @@ class StepAxis(LevelAxis):
         places = self._ruler.places(labels)
         order = np.argsort(places, kind="stable")
         filled = term.kind in ("rw2", "seasonal")
-        same = NEAR if term.kind == "matern" and term.nu > 1 else SAME  # differentiable fields take more digits
+        same = (
+            NEAR if term.kind == "matern" and term.nu > 1 else SAME
+        )  # differentiable fields take more digits
         self._at = at = Spacing.of(self._ruler, places[order], finest=filled, same=same)
         own = np.concatenate([[0], np.flatnonzero(np.diff(at.level)) + 1])
         self.levels = [labels[k] for k in order[own]]
@@ -120,7 +128,9 @@ class StepAxis(LevelAxis):
             every = np.arange(at.places[-1] + 1)
             self._at = at._replace(places=every, level=at.places[at.level].astype(int))
             self.levels = [present.get(float(k), self._filled(int(k))) for k in every]
-        self._known = {labels[k]: int(level) for k, level in zip(order, self._at.level, strict=True)}
+        self._known = {
+            labels[k]: int(level) for k, level in zip(order, self._at.level, strict=True)
+        }
         self._known.update({label: place for place, label in enumerate(self.levels)})
         self._parameter = self._trained()
         self.structure = self._structure(self._at.places)
@@ -148,7 +158,9 @@ class StepAxis(LevelAxis):
         at = self._at
         places, level = at.on(self._ruler.places(labels))
         found = {label: int(k) for label, k in zip(labels, level, strict=True) if k >= 0}
-        new = [(float(x), label) for x, label, k in zip(places, labels, level, strict=True) if k < 0]
+        new = [
+            (float(x), label) for x, label, k in zip(places, labels, level, strict=True) if k < 0
+        ]
         self._require_forecasts(new)
         if not new:
             return Extension(self._read(values, {}, found=found)[0], *nothing_new(len(values)))
@@ -175,29 +187,42 @@ class StepAxis(LevelAxis):
         precision = sp.csr_array(whole[new_at][:, new_at])
         mean = -np.linalg.solve(precision.toarray(), whole[new_at][:, old_at].toarray())
         old, later, _ = self._read(values, index, k * states, found)
-        return Extension(sp.csr_array(old + later @ mean), later, precision, sp.csr_array((0, k * states)))
+        return Extension(
+            sp.csr_array(old + later @ mean), later, precision, sp.csr_array((0, k * states))
+        )
 
     def _require_levels(self, gaps: np.ndarray) -> None:
-        """ValueError for levels that a prior of this kind cannot have; `gaps` are those between levels."""
+        """ValueError for levels that a prior of this kind cannot have; `gaps` are those between
+        levels.
+        """
         term, at = self._term, self._at
-        name, n = term.by, int(at.places[-1] + 1 if term.kind in ("rw2", "seasonal") else at.places.size)
+        name, n = (
+            term.by,
+            int(at.places[-1] + 1 if term.kind in ("rw2", "seasonal") else at.places.size),
+        )
         if at.places.size < 3:
-            raise checks.value_error(name, f"must have at least 3 levels for Steps, got {at.places.size}")
+            raise checks.value_error(
+                name, f"must have at least 3 levels for Steps, got {at.places.size}"
+            )
         if term.kind in ("rw2", "seasonal") and not at.equal:
             raise checks.value_error(
                 name,
-                f"must have equal steps for kind={term.kind!r}, got steps from {gaps.min():g} to {gaps.max():g}: "
-                "number them (12 * year + month for months), or use 'rw1', 'ar1' or 'matern'",
+                f"must have equal steps for kind={term.kind!r}, got steps from {gaps.min():g} to "
+                f"{gaps.max():g}: number them (12 * year + month for months), or use 'rw1', 'ar1' "
+                "or 'matern'",
             )
         if n < (term.period or 0):
             raise checks.value_error(
-                name, f"must have all {term.period} levels of a season, got {n}; use 'rw1' or 'ar1' for so few"
+                name,
+                f"must have all {term.period} levels of a season, got {n}; use 'rw1' or 'ar1' for "
+                "so few",
             )
         if n > (most := _MOST.get(term.kind, n)):
             raise checks.value_error(
-                name, f"must have at most {most:,} levels for kind={term.kind!r}, got {n:,}: round "
-                "them, or use 'ar1' or 'matern'"
-            )  # fmt: skip
+                name,
+                f"must have at most {most:,} levels for kind={term.kind!r}, got {n:,}: round "
+                "them, or use 'ar1' or 'matern'",
+            )
 
     def _require_forecasts(self, new: list[tuple[float, Hashable]]) -> None:
         """ValueError for new levels of which this kind says nothing."""
@@ -209,8 +234,9 @@ class StepAxis(LevelAxis):
         if whole and between:
             raise checks.value_error(
                 self.column,
-                f"must be a whole number of steps of {self._at.step:g} from the levels of the fit for "
-                f"kind={self._term.kind!r}, got {between[0]!r}: use 'rw1' or 'matern' for levels between steps",
+                f"must be a whole number of steps of {self._at.step:g} from the levels of the fit "
+                f"for kind={self._term.kind!r}, got {between[0]!r}: use 'rw1' or 'matern' for "
+                "levels between steps",
             )
 
     def _filled(self, step: int) -> Hashable:
@@ -223,7 +249,9 @@ class StepAxis(LevelAxis):
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
-            law = checked_prior("correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0)))
+            law = checked_prior(
+                "correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0))
+            )
             name, key = f"correlation({term.by})", ("rho", id(term))
             if self._at.equal:
                 return Parameter(name, "correlation", 0.5, -0.999, 0.9999, law, key)
@@ -237,7 +265,15 @@ class StepAxis(LevelAxis):
             shortest = self._at.step * float(np.diff(self._at.places).min())
             longest = min(100 * span, _LONGEST * shortest) if term.nu > 1 else 100 * span
             low, start = 0.1 * self._at.step, min(0.1 * span, 0.5 * longest)
-            return Parameter(f"lengthscale({term.by})", "positive", start, low, longest, law, ("length", id(term)))
+            return Parameter(
+                f"lengthscale({term.by})",
+                "positive",
+                start,
+                low,
+                longest,
+                law,
+                ("length", id(term)),
+            )
         return None
 
     def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:
@@ -254,4 +290,6 @@ class StepAxis(LevelAxis):
         if kind == "seasonal":
             assert self._term.period is not None
             return Seasonal(places.size, self._term.period)
-        return RandomWalk(increments, int(kind[-1]), like=like if isinstance(like, RandomWalk) else None)
+        return RandomWalk(
+            increments, int(kind[-1]), like=like if isinstance(like, RandomWalk) else None
+        )

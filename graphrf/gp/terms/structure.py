@@ -15,27 +15,32 @@ from graphrf.operators.sparse.ordering import Elimination
 from graphrf.operators.sparse.row_products import row_products
 
 Values = Mapping[str, float]
-# The step of central differences, in coordinates of hyperparameters: truncation and rounding are below 1e-7 of a
-# derivative, and for matrices near singular below 1e-4.
+# The step of central differences, in coordinates of hyperparameters: truncation and rounding are
+# below 1e-7 of a derivative, and for matrices near singular below 1e-4.
 _STEP = 5e-3
 # Variables up to which the constraints of one factor of a product leave by `Contrasts`.
 _SMALL = 1_000
 
 
 class Structure:
-    """N(0, Q^-1) of n variables on the subspace C x = 0, as a function of hyperparameters; a base class."""
+    """N(0, Q^-1) of n variables on the subspace C x = 0, as a function of hyperparameters; a base
+    class.
+    """
 
     size: int  # n
     parameters: tuple[Parameter, ...] = ()
     constraints: sp.csr_array  # C, (k, n) of full rank
-    # (n, n) precision of a wide prior on the subspace's null directions of Q, independent of the deviation
+    # (n, n) precision of a wide prior on the subspace's null directions of Q, independent of the
+    # deviation
     flat: sp.csr_array | None = None
     n_flat: int = 0  # the number of these directions
 
     _elimination: Elimination | None = None
 
     def precision(self, values: Values) -> sp.csr_array:
-        """A positive definite matrix that equals Q where the constraints hold, in one pattern for all values."""
+        """A positive definite matrix that equals Q where the constraints hold, in one pattern for
+        all values.
+        """
         raise NotImplementedError
 
     def log_determinant(self, values: Values) -> float:
@@ -49,7 +54,9 @@ class Structure:
         return factor.log_determinant + log_volume(factor, self.constraints)
 
     def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
-        """The derivatives of Q and of log |Q| in a parameter's coordinate, by differences of fourth order."""
+        """The derivatives of Q and of log |Q| in a parameter's coordinate, by differences of fourth
+        order.
+        """
         x = parameter.coordinate(values[parameter.name])
         matrix, change = sp.csr_array((self.size, self.size)), 0.0
         for away, weight in ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0)):
@@ -100,8 +107,8 @@ class Independent(Structure):
 class Contrasts(Structure):
     """Another structure without its constraints, in coordinates w of the subspace: x = T w.
 
-    T keeps most variables and determines as many others as there are constraints. Q_w = T^T Q T is dense, so that
-    this is for a few hundred variables.
+    T keeps most variables and determines as many others as there are constraints. Q_w = T^T Q T is
+    dense, so that this is for a few hundred variables.
     """
 
     def __init__(self, whole: Structure) -> None:
@@ -125,16 +132,21 @@ class Contrasts(Structure):
 
 
 def dense_csr(matrix: np.ndarray) -> sp.csr_array:
-    """A dense matrix with all of its entries, zeros too, so that the pattern is the same for all values."""
+    """A dense matrix with all of its entries, zeros too, so that the pattern is the same for all
+    values.
+    """
     n, m = matrix.shape
-    return sp.csr_array((matrix.ravel(), np.tile(np.arange(m), n), np.arange(0, n * m + 1, m)), shape=matrix.shape)
+    return sp.csr_array(
+        (matrix.ravel(), np.tile(np.arange(m), n), np.arange(0, n * m + 1, m)), shape=matrix.shape
+    )
 
 
 class Product(Structure):
-    """The Kronecker product of two structures: x_{ab}, at a n_b + b, with the precision Q_a (x) Q_b.
+    """The Kronecker product of two structures: x_{ab}, at a n_b + b, with the precision Q_a (x)
+    Q_b.
 
-    Where both have constraints, those of the smaller one are removed by `Contrasts`; the others hold for each of
-    its coordinates.
+    Where both have constraints, those of the smaller one are removed by `Contrasts`; the others
+    hold for each of its coordinates.
     """
 
     def __init__(self, first: Structure, second: Structure) -> None:
@@ -145,18 +157,24 @@ class Product(Structure):
             second = Contrasts(second)
         self.first, self.second = first, second
         self.size = first.size * second.size
-        self.parameters = tuple({each.key: each for each in (*first.parameters, *second.parameters)}.values())
+        self.parameters = tuple(
+            {each.key: each for each in (*first.parameters, *second.parameters)}.values()
+        )
         eyes = (sp.eye_array(each.size, format="csr") for each in (second, first))
         a, b = first.constraints, second.constraints
         held = [sp.kron(a, next(eyes)), sp.kron(next(eyes), b)]
         self.constraints = sp.csr_array(sp.vstack(held))
 
     def precision(self, values: Values) -> sp.csr_array:
-        return sp.csr_array(sp.kron(self.first.precision(values), self.second.precision(values), format="csr"))
+        return sp.csr_array(
+            sp.kron(self.first.precision(values), self.second.precision(values), format="csr")
+        )
 
     def log_determinant(self, values: Values) -> float:
         first, second = self.first, self.second
-        return second.free * first.log_determinant(values) + first.free * second.log_determinant(values)
+        return second.free * first.log_determinant(values) + first.free * second.log_determinant(
+            values
+        )
 
     def rows(self, first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
         """Rows of the product from those of its factors: row by row their Kronecker product."""

@@ -54,8 +54,14 @@ class Term:
         return self  # terms are not changed, and scikit-learn's `clone` must keep what they share
 
     def __mul__(self, other: Any) -> ProductTerm:
-        if not isinstance(other, Term) or isinstance(self, ProductTerm) or isinstance(other, ProductTerm):
-            raise checks.type_error("terms", f"are multiplied in pairs, got {self!r} * {checks.describe(other)}")
+        if (
+            not isinstance(other, Term)
+            or isinstance(self, ProductTerm)
+            or isinstance(other, ProductTerm)
+        ):
+            raise checks.type_error(
+                "terms", f"are multiplied in pairs, got {self!r} * {checks.describe(other)}"
+            )
         return ProductTerm(self, other)
 
     def __add__(self, other: Any) -> list[Term]:
@@ -107,7 +113,8 @@ class BoundTerm(NamedTuple):
             entries = math.prod(float(each.precision(each.starts).nnz) for each in factors)
             require_memory(
                 _ENTRY * entries,
-                f"the precision of the term {term.label!r}, {factors[0].size:,} by {factors[1].size:,} variables,",
+                f"the precision of the term {term.label!r}, {factors[0].size:,} by "
+                f"{factors[1].size:,} variables,",
                 "round the levels of a column, or take `Groups` for one of the factors",
             )
             structure = Product(*factors)
@@ -117,7 +124,9 @@ class BoundTerm(NamedTuple):
         elif isinstance(prior, tuple):
             prior = (prior[0] * unit, prior[1])
         low, high = (end * unit for end in _DEVIATIONS)
-        deviation = Parameter(f"sd({term.label})", "positive", 0.5 * unit, low, high, prior, ("sd", number))
+        deviation = Parameter(
+            f"sd({term.label})", "positive", 0.5 * unit, low, high, prior, ("sd", number)
+        )
         return cls(term.label, axes, structure, deviation)
 
     def rows(self, frame: Any) -> sp.csr_array:
@@ -159,13 +168,19 @@ class BoundTerm(NamedTuple):
         place = new.index(True)
         known = (structure.first, structure.second)[1 - place]
         rows = structure.rows_of(1 - place, result[1 - place].old)
-        both, precisions = [rows, result[place].new], [known.precision(values), result[place].precision]
+        both, precisions = (
+            [rows, result[place].new],
+            [known.precision(values), result[place].precision],
+        )
         eye = sp.eye_array(result[place].new.shape[1], format="csr")
         held = [known.constraints, eye]
         if place == 0:
             both, precisions, held = both[::-1], precisions[::-1], held[::-1]
         return Extension(
-            old, row_products(*both), sp.csr_array(sp.kron(*precisions)), sp.csr_array(sp.kron(*held))
+            old,
+            row_products(*both),
+            sp.csr_array(sp.kron(*precisions)),
+            sp.csr_array(sp.kron(*held)),
         )
 
     def _combined(self, *rows: sp.csr_array) -> sp.csr_array:

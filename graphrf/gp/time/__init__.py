@@ -1,4 +1,6 @@
-"""Gaussian processes on graph and time: separable kernels whose time part is a state-space model."""
+"""Gaussian processes on graph and time: separable kernels whose time part is a
+state-space model.
+"""
 
 from __future__ import annotations
 

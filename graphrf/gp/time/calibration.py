@@ -1,8 +1,10 @@
-"""Warnings of a fit: observations compared with the predictions of the fitted model and its intervals.
+"""Warnings of a fit: observations compared with the predictions of the fitted model and its
+intervals.
 
-Under the model the values of one sensor in a run of times are Gaussian with a known covariance. Multiplied by the
-inverse of its Cholesky factor they are standardised errors, each of one value given those before it in the run,
-independent N(0, 1). Their sizes are compared with that; neighbours have no part in it.
+Under the model the values of one sensor in a run of times are Gaussian with a known covariance.
+Multiplied by the inverse of its Cholesky factor they are standardised errors, each of one value
+given those before it in the run, independent N(0, 1). Their sizes are compared with that;
+neighbours have no part in it.
 """
 
 from __future__ import annotations
@@ -25,14 +27,18 @@ _MANY = 500  # values in all, likewise
 
 
 class Errors(NamedTuple):
-    """Standardised errors (rows, sensors), NaN where nothing was observed, of some times and sensors."""
+    """Standardised errors (rows, sensors), NaN where nothing was observed, of some times and
+    sensors.
+    """
 
     values: np.ndarray
     rows: np.ndarray
     sensors: np.ndarray
 
 
-def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y: np.ndarray) -> Errors:
+def standardised_errors(
+    model: Separable, sensors: Sensors, times: np.ndarray, y: np.ndarray
+) -> Errors:
     """Errors of values given those of the same sensor before, in evenly spaced runs of times.
 
     `y` (T, n) is without its mean, and NaN in gaps.
@@ -63,7 +69,9 @@ def standardised_errors(model: Separable, sensors: Sensors, times: np.ndarray, y
     return Errors(values, rows, shown)
 
 
-def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tuple[str, tuple[int, ...]]]:
+def diagnostics(
+    errors: Errors, y: np.ndarray, rows: np.ndarray
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Warnings, with a placeholder for nodes, and the sensors that each concerns.
 
     `y` (T, n) are the values themselves, from `rows` (T,) of the data.
@@ -73,34 +81,40 @@ def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tup
     counts = seen.sum(axis=0)
     squares = np.where(seen, z, 0.0) ** 2
     means = squares.sum(axis=0) / np.maximum(counts, 1)
-    # For 20 values the mean square of a correct model stays below 9 with a probability of 1 - 1e-17.
+    # For 20 values the mean square of a correct model stays below 9 with a probability of 1 -
+    # 1e-17.
     far = np.flatnonzero((counts >= _FEW) & (means > 9.0))
     far = far[np.argsort(-means[far], kind="stable")]
     if far.size:
         words = (
-            f"one-step errors at {{nodes}} are up to {float(np.sqrt(means[far[0]])):.1f} times as large as the "
-            "model predicts, and intervals there too narrow: check these values, and leave them out if they are "
-            "wrong (NaN); else do not trust intervals there"
+            f"one-step errors at {{nodes}} are up to {float(np.sqrt(means[far[0]])):.1f} times as "
+            "large as the model predicts, and intervals there too narrow: check these values, and "
+            "leave them out if they are wrong (NaN); else do not trust intervals there"
         )
         yield words, tuple(errors.sensors[far].tolist())
     total = int(seen.sum())
     coverage = float((squares[seen] < 1.96**2).mean())
-    if not far.size and total >= _MANY and coverage < 0.90:  # five standard deviations of a proportion of 500
+    if (
+        not far.size and total >= _MANY and coverage < 0.90
+    ):  # five standard deviations of a proportion of 500
         words = (
-            f"95 % intervals contain only {100 * coverage:.0f} % of the one-step errors: the model fits these "
-            "values badly; try another `time_kernel`, or transform the values (a logarithm, a difference from "
-            "what is usual)"
+            f"95 % intervals contain only {100 * coverage:.0f} % of the one-step errors: the model "
+            "fits these values badly; try another `time_kernel`, or transform the values (a "
+            "logarithm, a difference from what is usual)"
         )
         yield words, ()
     # Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
-    if total >= _MANY and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > 100:
+    if (
+        total >= _MANY
+        and float((squares[seen] ** 2).mean() / max(squares[seen].mean() ** 2, 1e-300)) > 100
+    ):
         row, column = np.unravel_index(int(np.argmax(squares)), squares.shape)
         sensor = int(errors.sensors[column])
         value = float(y[errors.rows[row], sensor])
         words = (
-            "a few values dominate the variances, so that intervals are too wide for the others; the most extreme "
-            f"is {value:.6g} in row {int(rows[errors.rows[row]])} at {{nodes}}: put NaN where such "
-            "values are errors"
+            "a few values dominate the variances, so that intervals are too wide for the others; "
+            f"the most extreme is {value:.6g} in row {int(rows[errors.rows[row]])} at {{nodes}}: "
+            "put NaN where such values are errors"
         )
         yield words, (sensor,)
     n_values = (~np.isnan(y)).sum(axis=0)
@@ -110,11 +124,15 @@ def diagnostics(errors: Errors, y: np.ndarray, rows: np.ndarray) -> Iterator[tup
         yield words, tuple(stuck.tolist())
 
 
-def warn_of_misfit(posterior: TimePosterior, mean: float, grid: Grid, hours: np.ndarray, graph: Graph) -> None:
+def warn_of_misfit(
+    posterior: TimePosterior, mean: float, grid: Grid, hours: np.ndarray, graph: Graph
+) -> None:
     """Warn of all `diagnostics`, with the names of nodes; `hours` are all times of the data."""
     covariance = posterior.covariance
     with blas_threads(1):
-        errors = standardised_errors(covariance.model, covariance.sensors, grid.times, grid.values - mean)
+        errors = standardised_errors(
+            covariance.model, covariance.sensors, grid.times, grid.values - mean
+        )
     for words, sensors in diagnostics(errors, grid.values, np.searchsorted(hours, grid.times)):
         named = ", ".join(repr(graph.nodes[grid.nodes[i]]) for i in sensors[:5])
         more = f" and {len(sensors) - 5} more" if len(sensors) > 5 else ""
@@ -126,7 +144,7 @@ def warn_of_few_values(model: Separable, n_values: int, n_cells: int) -> None:
     n_trained = 1 + sum(2 + len(part.kernel.trained) for part in model.parts)
     if n_values < 5 * n_trained:
         warn(
-            f"{n_trained} hyperparameters are trained on {n_values} values, of {n_cells} on the grid: these "
-            "depend on the starting values, and so do intervals; pass a `time_kernel` of fewer parts, or what is "
-            "known with optimize=False"
+            f"{n_trained} hyperparameters are trained on {n_values} values, of {n_cells} on the "
+            "grid: these depend on the starting values, and so do intervals; pass a `time_kernel` "
+            "of fewer parts, or what is known with optimize=False"
         )

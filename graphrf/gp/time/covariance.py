@@ -1,4 +1,6 @@
-r"""The covariance of a signal on sensors and times: a sum of Kronecker products, and its complete-grid inverse."""
+r"""The covariance of a signal on sensors and times: a sum of Kronecker products, and its
+complete-grid inverse.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,22 @@ from graphrf.gp.time.lanes import WIDTH
 
 
 def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """x @ matrix for x of shape (..., n), as one product of matrices; stacked small ones are many times slower."""
+    """x @ matrix for x of shape (..., n), as one product of matrices; stacked small ones are many
+    times slower.
+    """
     return np.asarray(x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
 def conditioned(triangle: np.ndarray, gain: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """V - S g g^T for a triangle V: the covariance (d, d, 8) of states given the last observation too."""
+    """V - S g g^T for a triangle V: the covariance (d, d, 8) of states given the last observation
+    too.
+    """
     below = np.tril_indices(gain.shape[0])
     full = np.empty((gain.shape[0], *gain.shape))
     full[below] = full[below[::-1]] = triangle
-    return np.asarray(full - (gain * np.where(np.isfinite(variance), variance, 0.0))[:, None] * gain)
+    return np.asarray(
+        full - (gain * np.where(np.isfinite(variance), variance, 0.0))[:, None] * gain
+    )
 
 
 class Part(NamedTuple):
@@ -41,7 +49,8 @@ class Part(NamedTuple):
 class Separable:
     r"""The parts of the covariance.
 
-    .. math:: \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv}) k_p(t - t'), \quad
+    .. math:: \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv}) k_p(t - t'),
+        \quad
               y = f + \varepsilon, \quad \varepsilon \sim N(0, s).
     """
 
@@ -62,14 +71,15 @@ class Separable:
 
 
 class Sensors(NamedTuple):
-    r"""C among the sensors, and B, the covariance of sensors' individual variation, by common eigenvectors.
+    r"""C among the sensors, and B, the covariance of sensors' individual variation, by common
+    eigenvectors.
 
     B is the identity, or with a `own_correlation` k > 0
 
     .. math:: B \propto C (C + k m I)^{-1}
 
-    with m the median eigenvalue of C, scaled to a mean variance of 1: sensors that nearly coincide in C do so in
-    B, and others are nearly independent.
+    with m the median eigenvalue of C, scaled to a mean variance of 1: sensors that nearly coincide
+    in C do so in B, and others are nearly independent.
     """
 
     matrix: np.ndarray
@@ -84,7 +94,9 @@ class Sensors(NamedTuple):
         eigenvalues = np.maximum(eigenvalues, 0.0)
         own = np.ones(eigenvalues.size)
         if own_correlation > 0:
-            own = eigenvalues / np.maximum(eigenvalues + own_correlation * np.median(eigenvalues), 1e-300)
+            own = eigenvalues / np.maximum(
+                eigenvalues + own_correlation * np.median(eigenvalues), 1e-300
+            )
             own /= own.mean()
         return cls(matrix, eigenvalues, vectors, own)
 
@@ -96,7 +108,9 @@ class Sensors(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The independent series that the eigenvectors of C make of a complete grid, eight side by side."""
+    """The independent series that the eigenvectors of C make of a complete grid, eight side by
+    side.
+    """
 
     model: Separable
     eigenvalues: np.ndarray  # of C, (n,)
@@ -118,12 +132,18 @@ class Series:
         """The deviation of each part in each series, shape (p, n padded to whole blocks)."""
         n = self.eigenvalues.size
         # Further series fill the last block and are not read.
-        padded = np.pad(np.array([self.eigenvalues, self.own]), ((0, 0), (0, -n % WIDTH)), constant_values=1.0)
-        return np.asarray(np.sqrt(self.model.shared[:, None] * padded[0] + self.model.own[:, None] * padded[1]))
+        padded = np.pad(
+            np.array([self.eigenvalues, self.own]), ((0, 0), (0, -n % WIDTH)), constant_values=1.0
+        )
+        return np.asarray(
+            np.sqrt(self.model.shared[:, None] * padded[0] + self.model.own[:, None] * padded[1])
+        )
 
     def readout(self, block: int) -> np.ndarray:
         """h of one block, shape (d, 8)."""
-        return np.ascontiguousarray(self.space.readouts.T @ self.scales[:, block * WIDTH : (block + 1) * WIDTH])
+        return np.ascontiguousarray(
+            self.space.readouts.T @ self.scales[:, block * WIDTH : (block + 1) * WIDTH]
+        )
 
     @property
     def n_blocks(self) -> int:
@@ -131,7 +151,9 @@ class Series:
 
     @cached_property
     def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of each block."""
+        """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of
+        each block.
+        """
         return list(ordered_map(self._gains, range(self.n_blocks), self.n_threads))
 
     def _gains(self, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -141,24 +163,42 @@ class Series:
         return gain, variance, conditioned(predicted[(n_times - 1) % 2], gain[-1], variance[-1])
 
     def _predicted(
-        self, part: slice, first: np.ndarray, h: np.ndarray, gain: np.ndarray, variance: np.ndarray, kept: int
+        self,
+        part: slice,
+        first: np.ndarray,
+        h: np.ndarray,
+        gain: np.ndarray,
+        variance: np.ndarray,
+        kept: int,
     ) -> np.ndarray:
-        """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i modulo `kept`.
+        """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i
+        modulo `kept`.
 
         `first` is that at the first time; `gain` and `variance` are filled.
         """
         phi, which, low, high = self.transitions
         predicted = np.empty((kept, *first.shape))
         riccati.gains(
-            phi, which[part], low, high, self.space.stationary, first, h, self.noise[part], predicted, gain[part],
+            phi,
+            which[part],
+            low,
+            high,
+            self.space.stationary,
+            first,
+            h,
+            self.noise[part],
+            predicted,
+            gain[part],
             variance[part],
-        )  # fmt: skip
+        )
         return predicted
 
     @property
     def first(self) -> np.ndarray:
         """The covariance that is predicted at the first time, a triangle (d (d + 1) / 2, 8)."""
-        return np.repeat(self.space.stationary[np.tril_indices(self.space.low.size)][:, None], WIDTH, axis=1)
+        return np.repeat(
+            self.space.stationary[np.tril_indices(self.space.low.size)][:, None], WIDTH, axis=1
+        )
 
     @property
     def transitions(self) -> tuple[np.ndarray, ...]:
@@ -173,7 +213,9 @@ class Series:
         return result
 
     def solve(self, y: np.ndarray) -> np.ndarray:
-        """The inverse covariance times y, shape (T, R, n), of series; rows without observation come back as 0."""
+        """The inverse covariance times y, shape (T, R, n), of series; rows without observation come
+        back as 0.
+        """
         out = np.empty_like(y)
 
         def of(block: int) -> None:
@@ -193,13 +235,16 @@ class Series:
     def last_means(self, y: np.ndarray, block: int) -> np.ndarray:
         """Mean states of a block after all of y (T, n), shape (d, 8)."""
         e = self._block(y[:, None], block)
-        return np.asarray(loops.filtered(*self.transitions, self.readout(block), self.gains[block][0], e))[:, 0]
+        return np.asarray(
+            loops.filtered(*self.transitions, self.readout(block), self.gains[block][0], e)
+        )[:, 0]
 
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m, T, p, p).
+        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m,
+        T, p, p).
 
-        Filtered covariances are kept at the beginnings of sqrt(T) segments, and computed again for one segment at
-        a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
+        Filtered covariances are kept at the beginnings of sqrt(T) segments, and computed again for
+        one segment at a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
         """
         p, d, n_times = len(self.model.parts), self.space.low.size, self.noise.size
         length = int(np.ceil(np.sqrt(n_times)))
@@ -210,16 +255,27 @@ class Series:
             gain, variance = np.empty((n_times, d, WIDTH)), np.empty((n_times, WIDTH))
             starts = {0: self.first}
             for start in range(0, n_times - length, length):
-                predicted = self._predicted(slice(start, start + length + 1), starts[start], h, gain, variance, 2)
+                predicted = self._predicted(
+                    slice(start, start + length + 1), starts[start], h, gain, variance, 2
+                )
                 starts[start + length] = predicted[length % 2].copy()
             later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
             for start, first in reversed(starts.items()):
                 part = slice(start, start + length)
                 predicted = self._predicted(part, first, h, gain, variance, length)
                 loops.smoothed(
-                    phi, which[part], low, high, h, gain[part], variance[part], predicted, self.space.readouts,
-                    later, result[part],
-                )  # fmt: skip
+                    phi,
+                    which[part],
+                    low,
+                    high,
+                    h,
+                    gain[part],
+                    variance[part],
+                    predicted,
+                    self.space.readouts,
+                    later,
+                    result[part],
+                )
             return block * WIDTH, np.moveaxis(result, 3, 0)[: self.eigenvalues.size - block * WIDTH]
 
         return ordered_map(of, range(self.n_blocks), self.n_threads)
@@ -227,7 +283,9 @@ class Series:
 
 @dataclass(frozen=True)
 class GridCovariance:
-    """The covariance of all values of n sensors at T times, of which a mask holds what was observed."""
+    """The covariance of all values of n sensors at T times, of which a mask holds what was
+    observed.
+    """
 
     model: Separable
     sensors: Sensors
@@ -241,14 +299,18 @@ class GridCovariance:
     def series(self, noise: np.ndarray) -> Series:
         """The independent series, with noise variances for each time."""
         sensors = self.sensors
-        return Series(self.model, sensors.eigenvalues, sensors.own, self.steps, noise, self.n_threads)
+        return Series(
+            self.model, sensors.eigenvalues, sensors.own, self.steps, noise, self.n_threads
+        )
 
     def at(self, times: np.ndarray) -> GridCovariance:
         """The same at other times."""
         return dataclasses.replace(self, times=times)
 
     def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and rows of weights, or a and b: (rows, T, R, n)."""
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and rows of weights, or a and b:
+        (rows, T, R, n).
+        """
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)
@@ -258,9 +320,18 @@ class GridCovariance:
         def of(first: int) -> None:
             last = min(first + 64, flat.shape[1])
             loops.products(
-                phi, self.steps.which, space.low, space.high, space.stationary, space.readouts, weights, flat,
-                first, last, out,
-            )  # fmt: skip
+                phi,
+                self.steps.which,
+                space.low,
+                space.high,
+                space.stationary,
+                space.readouts,
+                weights,
+                flat,
+                first,
+                last,
+                out,
+            )
 
         for _ in ordered_map(of, range(0, flat.shape[1], 64), self.n_threads):
             pass

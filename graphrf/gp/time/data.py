@@ -33,17 +33,22 @@ class Clock(NamedTuple):
         if dates != (self.origin is not None):
             kinds = ("numbers (hours)", "dates")
             raise checks.type_error(
-                "times", f"must be {kinds[self.origin is not None]}, as in `fit`, got {kinds[dates]}"
+                "times",
+                f"must be {kinds[self.origin is not None]}, as in `fit`, got {kinds[dates]}",
             )
         if dates and (zone is None) != (self.zone is None):
             wanted = "no" if self.zone is None else "a"
-            raise checks.value_error("times", f"must have {wanted} time zone, as in `fit`: mixed ones are refused")
+            raise checks.value_error(
+                "times", f"must have {wanted} time zone, as in `fit`: mixed ones are refused"
+            )
         if self.origin is None:
             return values
         # by whole days, because nanoseconds since 1970 leave int64 before 1678 and after 2262
         days = values.astype("datetime64[D]")
         rest = (values - days.astype(values.dtype)).astype("timedelta64[ns]").astype(np.int64)
-        return np.asarray(float(_DAY) * (days.astype(np.int64) - self.origin // _DAY) + rest) / _HOUR
+        return (
+            np.asarray(float(_DAY) * (days.astype(np.int64) - self.origin // _DAY) + rest) / _HOUR
+        )
 
     def as_index(self, hours: np.ndarray) -> Any:
         """Times as an index of pandas, dates in their own time zone."""
@@ -56,7 +61,9 @@ class Clock(NamedTuple):
         """Times of hours: numbers, or datetime64 in UTC, to the microsecond that hours resolve."""
         if self.origin is None:
             return hours.copy()
-        return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype("timedelta64[us]")
+        return np.datetime64(self.origin // 1000, "us") + np.round(hours * 3.6e9).astype(
+            "timedelta64[us]"
+        )
 
 
 class Columns(NamedTuple):
@@ -74,14 +81,24 @@ class Columns(NamedTuple):
         return cls(nodes)
 
     def frame(
-        self, values: np.ndarray, graph: Graph, positions: np.ndarray, clock: Clock, times: Any, hours: np.ndarray
+        self,
+        values: np.ndarray,
+        graph: Graph,
+        positions: np.ndarray,
+        clock: Clock,
+        times: Any,
+        hours: np.ndarray,
     ) -> Any:
-        """A data frame of values (t, q) at times, as they were given and in hours, with these titles."""
+        """A data frame of values (t, q) at times, as they were given and in hours, with these
+        titles.
+        """
         import pandas
 
         is_index = hasattr(times, "rename") and hasattr(times, "nlevels")
         index = times if is_index else clock.as_index(hours)
-        columns = index_of([graph.nodes[position] for position in positions.tolist()], self.nodes_titles)
+        columns = index_of(
+            [graph.nodes[position] for position in positions.tolist()], self.nodes_titles
+        )
         return pandas.DataFrame(values, index=index.rename(self.times_title), columns=columns)
 
     def with_others(self, n_nodes: int) -> np.ndarray:
@@ -98,15 +115,18 @@ class Grid(NamedTuple):
 
 
 def clock_of(times: Any) -> Clock:
-    """The clock of the first times that a user gives: dates count from midnight before the first."""
+    """The clock of the first times that a user gives: dates count from midnight before
+    the first.
+    """
     values, dates, zone = _read(times)
     if not dates:
         refuse_written_dates("times", values.tolist(), "times")
         if values.size and float(np.abs(values).max()) > 1e8:  # surely seconds or milliseconds
             raise checks.value_error(
                 "times",
-                f"must be hours, got numbers up to {float(np.abs(values).max()):.4g}: if they are seconds since "
-                "1970, pass np.array(times, dtype='datetime64[s]'); otherwise convert them to hours",
+                f"must be hours, got numbers up to {float(np.abs(values).max()):.4g}: if they are "
+                "seconds since 1970, pass np.array(times, dtype='datetime64[s]'); otherwise "
+                "convert them to hours",
             )
         return Clock(None, None)
     if values.size == 0:
@@ -115,14 +135,18 @@ def clock_of(times: Any) -> Clock:
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
-    """Node positions, times as they came, and float64 values (T, n) of an array, a data frame or a DataArray."""
+    """Node positions, times as they came, and float64 values (T, n) of an array, a data frame or a
+    DataArray.
+    """
     if is_frame(values):
         times, nodes = _frame_times(values, times), _frame_nodes(graph, values, nodes)
         values = _frame_numbers(values)
     elif _is_labelled(values):
         first, second = _axes(values)
         if times is None and first not in values.coords:
-            raise checks.value_error("times", f"must be given, because Y has no coordinates along {first!r}")
+            raise checks.value_error(
+                "times", f"must be given, because Y has no coordinates along {first!r}"
+            )
         times = np.asarray(values.coords[first]) if times is None else times
         if nodes is None and second in values.coords:
             nodes = _labels(graph, np.asarray(values.coords[second]).tolist())
@@ -130,13 +154,15 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
     elif getattr(getattr(values, "index", None), "nlevels", 1) > 1:
         raise checks.value_error(
             "Y",
-            f"must have a row for each time and a column for each node, got a Series with {values.index.nlevels} "
-            "levels in its index: pass Y.unstack() if the last level holds nodes, Y.unstack(0) if the first does",
+            "must have a row for each time and a column for each node, got a Series with "
+            f"{values.index.nlevels} levels in its index: pass Y.unstack() if the last level holds "
+            "nodes, Y.unstack(0) if the first does",
         )
     elif times is None:
         raise checks.value_error(
             "times",
-            "must be given, a time for each row of Y (hours, or dates); a data frame has them in its index",
+            "must be given, a time for each row of Y (hours, or dates); a data frame has them in "
+            "its index",
         )
     array = np.asarray(checks.to_array_like("Y", values))
     if array.dtype.kind not in "biuf":
@@ -152,7 +178,9 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
     return given_nodes(graph, nodes), times, array.astype(np.float64)
 
 
-def grid_arguments(graph: Graph, Y: Any, times: Any, y: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
+def grid_arguments(
+    graph: Graph, Y: Any, times: Any, y: Any, nodes: Any
+) -> tuple[Any, Any, np.ndarray]:
     """Positions, times and values of the arguments of `fit`."""
     if y is None:
         return as_grid(graph, Y, times, nodes)
@@ -170,30 +198,36 @@ def later_arguments(
         if np.ndim(Y) != 2 or np.shape(Y)[1] != nodes.size:
             raise checks.value_error(
                 "Y",
-                f"must have {nodes.size} columns, those of `fit`, or come with their `nodes`, got shape "
-                f"{np.shape(Y)}",
+                f"must have {nodes.size} columns, those of `fit`, or come with their `nodes`, got "
+                f"shape {np.shape(Y)}",
             )
     return grid_arguments(graph, Y, times, y, nodes)
 
 
-def values_of_sensors(graph: Graph, sensors: np.ndarray, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+def values_of_sensors(
+    graph: Graph, sensors: np.ndarray, positions: np.ndarray, values: np.ndarray
+) -> np.ndarray:
     """Values (T, n) of nodes in the order of sensors; NaN for sensors without a column."""
     known, present = np.isin(positions, sensors), np.isin(sensors, positions)
     if not np.isnan(values[:, ~known]).all():
         unknown = [graph.nodes[node] for node in positions[~known].tolist()]
         raise checks.value_error(
             "Y",
-            f"must have values at the nodes of `sensors_` only, got some at {shown(unknown)}: fit again to add "
-            "sensors",
+            f"must have values at the nodes of `sensors_` only, got some at {shown(unknown)}: fit "
+            "again to add sensors",
         )
     result = np.full((len(values), sensors.size), np.nan)
     order = np.argsort(positions)
-    result[:, present] = values[:, order[np.searchsorted(positions, sensors[present], sorter=order)]]
+    result[:, present] = values[
+        :, order[np.searchsorted(positions, sensors[present], sorter=order)]
+    ]
     return result
 
 
 def restore_type(original: Any, values: np.ndarray) -> Any:
-    """Values (T, n) with the type and labels of the original: an array, a data frame or a DataArray."""
+    """Values (T, n) with the type and labels of the original: an array, a data frame or a
+    DataArray.
+    """
     if is_frame(original):
         return type(original)(values, index=original.index, columns=original.columns)
     if _is_labelled(original):
@@ -218,21 +252,23 @@ def _frame_times(frame: Any, times: Any) -> Any:
     if times is None:
         if numbered:
             warn(
-                "the rows of `Y` are numbered, and the numbers are taken for hours: give it an index of times, or "
-                "pass `times`"
+                "the rows of `Y` are numbered, and the numbers are taken for hours: give it an "
+                "index of times, or pass `times`"
             )
         return index
     if not numbered and not (len(times) == len(index) and list(times) == list(index)):
         raise checks.value_error(
             "times",
-            f"must be None, or the index of `Y`: got {shown(list(times))}, and the index has {shown(index)}; pass "
-            "Y.to_numpy() to give it other times",
+            f"must be None, or the index of `Y`: got {shown(list(times))}, and the index has "
+            f"{shown(index)}; pass Y.to_numpy() to give it other times",
         )
     return times
 
 
 def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
-    """The nodes of a data frame's columns: their labels, or the nodes that are given for other labels."""
+    """The nodes of a data frame's columns: their labels, or the nodes that are given for other
+    labels.
+    """
     known = set(graph.nodes) if graph.has_names else set()
     if nodes is None:
         if known and known.isdisjoint(frame.columns) and known.issuperset(frame.index):
@@ -244,11 +280,15 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
         return _labels(graph, frame.columns)
     positions = given_nodes(graph, nodes)
     names = [graph.nodes[position] for position in positions.tolist()]
-    if len(known) and any(label in known for label in frame.columns) and names != list(frame.columns):
+    if (
+        len(known)
+        and any(label in known for label in frame.columns)
+        and names != list(frame.columns)
+    ):
         raise checks.value_error(
             "nodes",
-            f"must be None where the columns of `Y` are nodes: got {shown(names)}, and the columns are "
-            f"{shown(frame.columns)}; pass Y.to_numpy() to give them other nodes",
+            f"must be None where the columns of `Y` are nodes: got {shown(names)}, and the columns "
+            f"are {shown(frame.columns)}; pass Y.to_numpy() to give them other nodes",
         )
     return nodes
 
@@ -260,8 +300,8 @@ def _labels(graph: Graph, columns: Any) -> Any:
         repeated = next(label for label in counted if counted[label] > 1)
         raise checks.value_error(
             "Y",
-            f"must have one column for each node, got {counted[repeated]} of {repeated!r}: average them first, as "
-            "by Y.T.groupby(level=0).mean().T",
+            f"must have one column for each node, got {counted[repeated]} of {repeated!r}: average "
+            "them first, as by Y.T.groupby(level=0).mean().T",
         )
     return graph.index(columns, argument="Y") if graph.has_names else columns
 
@@ -270,13 +310,18 @@ def _frame_numbers(frame: Any) -> np.ndarray:
     columns = []
     for position, name in enumerate(frame.columns):
         own = frame.iloc[:, position]
-        if getattr(own.dtype, "kind", "O") not in "biuf" and any(isinstance(value, str) for value in own):
-            raise checks.type_error("Y", f"must have columns of numbers, with NaN for gaps, got text in {name!r}")
+        if getattr(own.dtype, "kind", "O") not in "biuf" and any(
+            isinstance(value, str) for value in own
+        ):
+            raise checks.type_error(
+                "Y", f"must have columns of numbers, with NaN for gaps, got text in {name!r}"
+            )
         try:
             columns.append(own.to_numpy(dtype=np.float64, na_value=np.nan))
         except (TypeError, ValueError):
             raise checks.type_error(
-                "Y", f"must have columns of numbers, with NaN for gaps, which column {name!r} is not"
+                "Y",
+                f"must have columns of numbers, with NaN for gaps, which column {name!r} is not",
             ) from None
     return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
@@ -289,9 +334,15 @@ def _is_labelled(values: Any) -> bool:
 def _axes(array: Any) -> tuple[Any, Any]:
     """The names of the axes of times and of nodes: time is the one called so, or the first."""
     if len(array.dims) != 2:
-        raise checks.value_error("Y", f"must have two axes, of times and of nodes, got {tuple(array.dims)}")
+        raise checks.value_error(
+            "Y", f"must have two axes, of times and of nodes, got {tuple(array.dims)}"
+        )
     first, second = array.dims
-    return (second, first) if str(second).lower() in ("time", "times", "date", "hour") else (first, second)
+    return (
+        (second, first)
+        if str(second).lower() in ("time", "times", "date", "hour")
+        else (first, second)
+    )
 
 
 def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -306,8 +357,8 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
     if not positions.shape == values.shape == stamps.shape or values.size == 0:
         raise checks.value_error(
             "y",
-            f"must have one value for each node and time, got {values.shape} values, {positions.shape} nodes and "
-            f"{stamps.shape} times",
+            f"must have one value for each node and time, got {values.shape} values, "
+            f"{positions.shape} nodes and {stamps.shape} times",
         )
     distinct, row = np.unique(stamps, return_inverse=True)
     sensors, column = np.unique(positions, return_inverse=True)
@@ -317,14 +368,20 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
         node = int(sensors[cell % sensors.size])
         raise checks.value_error(
             "times",
-            f"must be distinct for each node, got node {node} {int(counts.max())} times at one time; average such "
-            "values first",
+            f"must be distinct for each node, got node {node} {int(counts.max())} times at one "
+            "time; average such values first",
         )
     grid = np.full((distinct.size, sensors.size), np.nan)
     grid[row, column] = values
     # One of the user's own times for each distinct one, so that dates stay dates.
     first = np.unique(stamps, return_index=True)[1]
-    own = times.iloc[first] if hasattr(times, "iloc") else [times[i] for i in first] if dates else distinct
+    own = (
+        times.iloc[first]
+        if hasattr(times, "iloc")
+        else [times[i] for i in first]
+        if dates
+        else distinct
+    )
     return sensors, own, grid
 
 
@@ -339,26 +396,33 @@ def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Gr
 
 
 def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> None:
-    """ValueError for shapes that do not fit, repeated nodes, times that do not increase, and infinite values."""
+    """ValueError for shapes that do not fit, repeated nodes, times that do not increase, and
+    infinite values.
+    """
     if values.shape != (hours.size, nodes.size):
         raise checks.value_error(
             "Y",
-            f"must have shape ({hours.size}, {nodes.size}), a row for each time and a column for each node, got "
-            f"{values.shape}",
+            f"must have shape ({hours.size}, {nodes.size}), a row for each time and a column for "
+            f"each node, got {values.shape}",
         )
     if np.unique(nodes).size != nodes.size:
-        raise checks.value_error("nodes", "must be distinct, got some more than once; average their columns first")
+        raise checks.value_error(
+            "nodes", "must be distinct, got some more than once; average their columns first"
+        )
     falls = np.flatnonzero(np.diff(hours) <= 0)
     if falls.size:
         at = int(falls[0]) + 1
         what = "repeat" if hours[at] == hours[at - 1] else "fall"
         raise checks.value_error(
-            "times", f"must increase, but they {what} at position {at}; sort them, and average what repeats"
+            "times",
+            f"must increase, but they {what} at position {at}; sort them, and average what repeats",
         )
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
         raise checks.value_error(
-            "Y", f"must be finite, or NaN in gaps, got infinite values, the first in row {row}, column {column}"
+            "Y",
+            f"must be finite, or NaN in gaps, got infinite values, the first in row {row}, column "
+            f"{column}",
         )
     if (np.abs(values) > _LARGEST).any():
         raise checks.value_error("Y", f"must be at most {_LARGEST:g}, whose squares leave float64")
@@ -387,8 +451,9 @@ def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
     if kind not in "iuf":
         raise checks.type_error(
             "times",
-            f"must be numbers (hours) or dates, got {checks.describe(times)}; pandas.to_datetime, or "
-            "np.array(times, dtype='datetime64[s]'), makes dates of text, and .to_timestamp() of periods",
+            f"must be numbers (hours) or dates, got {checks.describe(times)}; pandas.to_datetime, "
+            "or np.array(times, dtype='datetime64[s]'), makes dates of text, and .to_timestamp() "
+            "of periods",
         )
     return checks.finite("times", array.astype(np.float64)), False, None
 
@@ -402,7 +467,11 @@ def _plain_dates(array: np.ndarray) -> tuple[np.ndarray, str | None]:
     zones = {None if t.tzinfo is None else str(t.tzinfo) for t in array}
     if len(zones) > 1:
         raise checks.value_error(
-            "times", f"must be of one time zone, got {', '.join(sorted(map(str, zones)))}: convert them to one"
+            "times",
+            f"must be of one time zone, got {', '.join(sorted(map(str, zones)))}: convert them to "
+            "one",
         )
-    plain = [t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array]
+    plain = [
+        t if t.tzinfo is None else t.astimezone(datetime.UTC).replace(tzinfo=None) for t in array
+    ]
     return np.array(plain, dtype="datetime64[us]"), zones.pop()

@@ -1,4 +1,6 @@
-"""Solves with the covariance of what was observed: Kalman filters, and conjugate gradients in what is missing."""
+"""Solves with the covariance of what was observed: Kalman filters, and conjugate gradients in what
+is missing.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
 from graphrf.operators.solvers import ConjugateGradients, Solution
 
-# Gaps that are longer than so many times on average are worth a preconditioner. They are long, not scattered, if
-# they are so many times as long as values that are missing independently would make them.
+# Gaps that are longer than so many times on average are worth a preconditioner. They are long, not
+# scattered, if they are so many times as long as values that are missing independently would make
+# them.
 _LONG_GAP, _SCATTERED = 2.0, 1.5
 
 
@@ -21,20 +24,23 @@ _LONG_GAP, _SCATTERED = 2.0, 1.5
 class ObservedCells:
     r"""The covariance A of the observed values of a grid, noise included.
 
-    Where each time has all sensors or none, eigenvectors of C and Kalman filters are its inverse. Else let Lambda
-    be that inverse for the complete grid. The missing values z that Lambda expects, and A^-1 y, are
+    Where each time has all sensors or none, eigenvectors of C and Kalman filters are its inverse.
+    Else let Lambda be that inverse for the complete grid. The missing values z that Lambda expects,
+    and A^-1 y, are
 
     .. math:: \Lambda_{mm} z = -\Lambda_{mo} y, \qquad A^{-1} y = (\Lambda [y; z])_o.
 
-    Conjugate gradients compute z. Eigenvalues of the inverse of Lambda_mm, the covariance of the missing values
-    given the observed ones, lie between the noise and the largest conditional variance: few steps suffice for
-    scattered gaps. In long gaps the preconditioner is the covariance of the Matern processes of each sensor given
-    all other sensors, restricted to missing values, plus noise. Where most values are missing independently, it is
-    the covariance of a complete grid with noise N = s / rho, rho the observed fraction at a time:
+    Conjugate gradients compute z. Eigenvalues of the inverse of Lambda_mm, the covariance of the
+    missing values given the observed ones, lie between the noise and the largest conditional
+    variance: few steps suffice for scattered gaps. In long gaps the preconditioner is the
+    covariance of the Matern processes of each sensor given all other sensors, restricted to missing
+    values, plus noise. Where most values are missing independently, it is the covariance of a
+    complete grid with noise N = s / rho, rho the observed fraction at a time:
 
     .. math:: P = (N - N (K + N)^{-1} N)_{mm} + s I.
 
-    A step costs one complete-grid solve, O(n T (n + d)), and two where most values are missing independently.
+    A step costs one complete-grid solve, O(n T (n + d)), and two where most values are missing
+    independently.
     """
 
     covariance: GridCovariance
@@ -48,7 +54,9 @@ class ObservedCells:
 
     @cached_property
     def missing(self) -> np.ndarray:
-        """Gaps at times that have some of the sensors, (T, n); what is missing elsewhere needs no solve."""
+        """Gaps at times that have some of the sensors, (T, n); what is missing elsewhere needs no
+        solve.
+        """
         return ~self.mask & self.mask.any(axis=1, keepdims=True)
 
     @cached_property
@@ -60,10 +68,11 @@ class ObservedCells:
     def solve(
         self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused in gaps.
+        """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused
+        in gaps.
 
-        The first is A^-1 y where something was observed, and the residual of the equations for z in gaps. `start`
-        has first guesses of z.
+        The first is A^-1 y where something was observed, and the residual of the equations for z in
+        gaps. `start` has first guesses of z.
         """
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:
@@ -82,12 +91,18 @@ class ObservedCells:
         solver = ConjugateGradients(product, self._precondition, tol=tol, max_iterations=1000)
         solution = solver.solve_to(rest, min(0.5, tol * scale))
         filled += self._on_grid(solution.value.reshape(-1, n_columns))
-        return self.complete(filled), filled, solution._replace(residual=solution.residual / max(scale, 1e-300))
+        return (
+            self.complete(filled),
+            filled,
+            solution._replace(residual=solution.residual / max(scale, 1e-300)),
+        )
 
     @cached_property
     def _gap_length(self) -> float:
         """The mean number of times in a gap."""
-        ends = self.missing & ~np.vstack([self.missing[1:], np.zeros((1, self.mask.shape[1]), bool)])
+        ends = self.missing & ~np.vstack(
+            [self.missing[1:], np.zeros((1, self.mask.shape[1]), bool)]
+        )
         return float(self.missing.sum() / ends.sum())
 
     @cached_property
@@ -112,10 +127,14 @@ class ObservedCells:
 
     @cached_property
     def _thinned(self) -> tuple[Series, np.ndarray]:
-        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 where nothing was observed."""
+        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 where nothing was
+        observed.
+        """
         with np.errstate(divide="ignore"):
             noise = self.covariance.model.noise / self.mask.mean(axis=1)
-        return self.covariance.series(noise), np.where(np.isfinite(noise), noise, 0.0)[:, None, None]
+        return self.covariance.series(noise), np.where(np.isfinite(noise), noise, 0.0)[
+            :, None, None
+        ]
 
     def _precondition(self, x: np.ndarray) -> np.ndarray:
         noise = self.covariance.model.noise

@@ -1,4 +1,6 @@
-"""Covariances among nodes: compared graph kernels, and covariances learned from the signal of sensors."""
+"""Covariances among nodes: compared graph kernels, and covariances learned from the signal of
+sensors.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from graphrf.graph.graph import Graph, given_nodes
 from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues
 from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.kernels.named import Diffusion, Matern
-from graphrf.operators.series.apply import kernel_block, kernel_blocks, kernel_diagonal, mean_variance
+from graphrf.operators.series.apply import (
+    kernel_block,
+    kernel_blocks,
+    kernel_diagonal,
+    mean_variance,
+)
 
 # Up to so many nodes the Laplacian is decomposed once for all kernels.
 _LARGEST_DENSE = 1_200
@@ -32,10 +39,14 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
     if isinstance(kernel, Kernel):
         return [kernel]
     name = checks.choice("kernel", kernel, (AUTO, *KERNELS))
-    laplacians = ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
+    laplacians = (
+        ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
+    )
     result: list[Kernel] = []
     for laplacian in laplacians:
-        lengthscales = lengthscale_unit(graph, laplacian) * np.array([0.5, 1.0, 2.0, 4.0, 8.0, 16.0])
+        lengthscales = lengthscale_unit(graph, laplacian) * np.array(
+            [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+        )
         if name == AUTO:
             shapes: list[Kernel] = [Matern(nu=nu, laplacian=laplacian) for nu in (1.0, 2.0)]
             shapes.append(Diffusion(laplacian=laplacian))
@@ -43,7 +54,9 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
             shapes = [KERNELS[name](laplacian=laplacian)]
         for shape in shapes:
             if "lengthscale" in shape.hyperparameters:
-                result += [shape.replace(lengthscale=float(lengthscale)) for lengthscale in lengthscales]
+                result += [
+                    shape.replace(lengthscale=float(lengthscale)) for lengthscale in lengthscales
+                ]
             else:
                 result.append(shape)
     return result
@@ -52,8 +65,8 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
 class GraphCovariance:
     """C: a graph kernel with mean variance 1 over all nodes, by blocks of any nodes.
 
-    The Laplacian is decomposed once where the graph is small enough; else blocks are Chebyshev series, whose
-    products several kernels share.
+    The Laplacian is decomposed once where the graph is small enough; else blocks are Chebyshev
+    series, whose products several kernels share.
     """
 
     own_correlation = 0.0  # individual variation is independent
@@ -68,7 +81,9 @@ class GraphCovariance:
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """C between nodes, shape (rows, columns)."""
         if self._graph.n_nodes > _LARGEST_DENSE:
-            known = [self._graph.positions(nodes) for nodes in (rows, columns)]  # names may be integers too
+            known = [
+                self._graph.positions(nodes) for nodes in (rows, columns)
+            ]  # names may be integers too
             return self._once(
                 (kernel, rows.tobytes(), columns.tobytes()),
                 lambda: kernel_block(self._graph, kernel, *known, tol=_TOL) / self._mean(kernel),
@@ -89,7 +104,10 @@ class GraphCovariance:
         for laplacian in {kernel.laplacian: None for kernel in kernels}:
             some = [kernel for kernel in kernels if kernel.laplacian == laplacian]
             computed = kernel_blocks(self._graph, some, nodes, nodes, tol=_TOL)
-            result |= {kernel: block / self._mean(kernel) for kernel, block in zip(some, computed, strict=True)}
+            result |= {
+                kernel: block / self._mean(kernel)
+                for kernel, block in zip(some, computed, strict=True)
+            }
         return result
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
@@ -105,13 +123,20 @@ class GraphCovariance:
     def _spectrum(self, kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
         scale = kernel.check_graph(self._graph)
         if kernel.laplacian not in self._spectra:
-            values, vectors = np.linalg.eigh(self._graph.laplacian(kernel.laplacian == "normalized").toarray())
-            self._spectra[kernel.laplacian] = cleaned_eigenvalues(values, self._graph, kernel.laplacian), vectors
+            values, vectors = np.linalg.eigh(
+                self._graph.laplacian(kernel.laplacian == "normalized").toarray()
+            )
+            self._spectra[kernel.laplacian] = (
+                cleaned_eigenvalues(values, self._graph, kernel.laplacian),
+                vectors,
+            )
         eigenvalues, vectors = self._spectra[kernel.laplacian]
         return kernel.spectrum(eigenvalues, scale), vectors
 
     def _once(self, key: tuple[Any, ...], made: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of a key, kept while it is among the last: forecasts often need the same nodes."""
+        """The array of a key, kept while it is among the last: forecasts often need the
+        same nodes.
+        """
         if key in self._kept:
             return self._kept[key]
         result = made()
@@ -122,12 +147,16 @@ class GraphCovariance:
     def _mean(self, kernel: Kernel) -> float:
         if kernel not in self._means:
             # to 0.4 % on graphs of 10,000 nodes
-            self._means[kernel] = mean_variance(self._graph, kernel, n_probes=32, seed=self._seed).value
+            self._means[kernel] = mean_variance(
+                self._graph, kernel, n_probes=32, seed=self._seed
+            ).value
         return self._means[kernel]
 
 
 def empirical(y: np.ndarray, noise: float, near: np.ndarray) -> np.ndarray:
-    """The covariance of sensors over times of y (T, n), without noise, on the scale of C: shape (n, n)."""
+    """The covariance of sensors over times of y (T, n), without noise, on the scale of C: shape (n,
+    n).
+    """
     centred = y - y.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(y))
     matrix = (vectors * np.maximum(values - noise, 0.0)) @ vectors.T
@@ -136,23 +165,30 @@ def empirical(y: np.ndarray, noise: float, near: np.ndarray) -> np.ndarray:
 
 
 class LearnedCovariance(GraphCovariance):
-    r"""C (1 - w) + E w among sensors, for a graph kernel C and an empirical covariance E, `matrix` (n, n).
+    r"""C (1 - w) + E w among sensors, for a graph kernel C and an empirical covariance E, `matrix`
+    (n, n).
 
     Other nodes inherit E by the graph's prediction of them from the sensors,
 
     .. math:: f_u = W_u f_S + r_u, \quad W = C_{US} (C_{SS} + \delta I)^{-1},
 
-    whose error r has the covariance that C gives it: a covariance function on all nodes, and C itself if E is C
-    and delta is 0. A sensor's row of W is that of the identity. `weight` is w, `own_correlation` as in `Sensors`.
+    whose error r has the covariance that C gives it: a covariance function on all nodes, and C
+    itself if E is C and delta is 0. A sensor's row of W is that of the identity. `weight` is w,
+    `own_correlation` as in `Sensors`.
 
-    Source: Le and Zidek 1992, "Interpolation with uncertain spatial covariances: a Bayesian alternative to
-    Kriging".
+    Source: Le and Zidek 1992, "Interpolation with uncertain spatial covariances: a Bayesian
+    alternative to Kriging".
     """
 
     def __init__(
-        self, graph: GraphCovariance, kernel: Kernel, sensors: np.ndarray, weight: float, own_correlation: float,
+        self,
+        graph: GraphCovariance,
+        kernel: Kernel,
+        sensors: np.ndarray,
+        weight: float,
+        own_correlation: float,
         matrix: np.ndarray,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.graph, self.kernel, self.sensors = graph, kernel, sensors
         self.weight, self.own_correlation, self.matrix = weight, own_correlation, matrix
 
@@ -167,13 +203,22 @@ class LearnedCovariance(GraphCovariance):
             to_sensors = self.graph.block(kernel, rows[new], self.sensors)
             from_sensors = self.graph.block(kernel, columns[other], self.sensors)
             a, b = left[new], right[other]
-            error = near[np.ix_(new, other)] - a @ from_sensors.T - to_sensors @ b.T + a @ self._near @ b.T
+            error = (
+                near[np.ix_(new, other)]
+                - a @ from_sensors.T
+                - to_sensors @ b.T
+                + a @ self._near @ b.T
+            )
             inherited[np.ix_(new, other)] += error
         return np.asarray((1.0 - self.weight) * near + self.weight * inherited)
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
         """The variances of nodes."""
-        near, weights, new = self.graph.diagonal(kernel, nodes), self._weights(nodes), self._unseen(nodes)
+        near, weights, new = (
+            self.graph.diagonal(kernel, nodes),
+            self._weights(nodes),
+            self._unseen(nodes),
+        )
         inherited = np.einsum("qn,qn->q", weights @ self.matrix, weights)
         if new.size:
             a = weights[new]
@@ -212,17 +257,26 @@ class LearnedCovariance(GraphCovariance):
 
 
 def distinct_places(
-    graph: Graph, covariance: GraphCovariance, kernel: Kernel, sensors: np.ndarray, nodes: Any, hours: np.ndarray,
+    graph: Graph,
+    covariance: GraphCovariance,
+    kernel: Kernel,
+    sensors: np.ndarray,
+    nodes: Any,
+    hours: np.ndarray,
     purpose: str,
-) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Distinct places and hours for "means", "variances" or "draws", and which each column and row is."""
+) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct places and hours for "means", "variances" or "draws", and which each column and row
+    is.
+    """
     positions, columns = np.unique(given_nodes(graph, nodes), return_inverse=True)
     if positions.size == 0 or hours.size == 0:
         raise checks.value_error("nodes", "and `times` must not be empty")
     distinct, rows = np.unique(hours, return_inverse=True)
     if purpose == "draws" and positions.size > LARGEST_JOINT:
         raise checks.value_error(
-            "nodes", f"must hold at most {LARGEST_JOINT} distinct nodes for joint draws, got {positions.size}"
+            "nodes",
+            f"must hold at most {LARGEST_JOINT} distinct nodes for joint draws, got "
+            f"{positions.size}",
         )
     sensor = np.full(graph.n_nodes, -1)
     sensor[sensors] = np.arange(sensors.size)

@@ -17,8 +17,9 @@ from graphrf._base import checks
 class TimeKernel:
     """A stationary covariance function k of time with k(0) = 1, as a state-space model.
 
-    A vector x of d states has covariance `stationary()` at every time, and E[x(t + h) | x(t)] = `transition(h)`
-    x(t); the process is the sum of the states that `readout()` marks: k(h) = e^T transition(h) stationary e.
+    A vector x of d states has covariance `stationary()` at every time, and E[x(t + h) | x(t)] =
+    `transition(h)` x(t); the process is the sum of the states that `readout()` marks: k(h) = e^T
+    transition(h) stationary e.
     """
 
     trained: ClassVar[tuple[str, ...]] = ()
@@ -37,7 +38,9 @@ class TimeKernel:
         raise NotImplementedError
 
     def transition(self, hours: np.ndarray) -> np.ndarray:
-        """The matrix of the conditional mean for each of the steps, shape (u,); shape (u, d, d), by blocks."""
+        """The matrix of the conditional mean for each of the steps, shape (u,); shape (u, d, d), by
+        blocks.
+        """
         raise NotImplementedError
 
     def replace(self, **changes: Any) -> TimeKernel:
@@ -49,7 +52,9 @@ class TimeKernel:
         lags = np.abs(np.asarray(lags, dtype=np.float64))
         distinct, which = np.unique(lags.ravel(), return_inverse=True)
         right = self.stationary() @ self.readout()
-        return np.asarray(self.transition(distinct) @ right @ self.readout())[which].reshape(lags.shape)
+        return np.asarray(self.transition(distinct) @ right @ self.readout())[which].reshape(
+            lags.shape
+        )
 
 
 def _positive(kernel: TimeKernel, *names: str) -> None:
@@ -79,8 +84,8 @@ class MaternTime(TimeKernel):
     >>> MaternTime(2.0).covariance([0.0, 2.0]).round(4)
     array([1.    , 0.3679])
 
-    Source: Hartikainen and Särkkä 2010, "Kalman filtering and smoothing solutions to temporal Gaussian process
-    regression models".
+    Source: Hartikainen and Särkkä 2010, "Kalman filtering and smoothing solutions to temporal
+    Gaussian process regression models".
     """
 
     lengthscale: float = 1.0
@@ -90,7 +95,9 @@ class MaternTime(TimeKernel):
     def __post_init__(self) -> None:
         _positive(self, "lengthscale")
         if self.nu not in (0.5, 1.5, 2.5):
-            raise checks.value_error("nu", f"must be 0.5, 1.5 or 2.5, got {checks.describe(self.nu)}")
+            raise checks.value_error(
+                "nu", f"must be 0.5, 1.5 or 2.5, got {checks.describe(self.nu)}"
+            )
 
     def blocks(self) -> list[int]:
         return [int(self.nu + 0.5)]
@@ -99,14 +106,18 @@ class MaternTime(TimeKernel):
         return np.eye(self.blocks()[0])[0]
 
     def stationary(self) -> np.ndarray:
-        """The covariance of the process and its derivatives, each in units of its rate to its order."""
+        """The covariance of the process and its derivatives, each in units of its rate to its
+        order.
+        """
         if self.nu < 2:
             return np.eye(self.blocks()[0])
         return np.array([[1, 0, -1 / 3], [0, 1 / 3, 0], [-1 / 3, 0, 1]])
 
     def transition(self, hours: np.ndarray) -> np.ndarray:
         d = self.blocks()[0]
-        x = (math.sqrt(2 * self.nu) / self.lengthscale * np.asarray(hours, dtype=np.float64))[:, None, None]
+        x = (math.sqrt(2 * self.nu) / self.lengthscale * np.asarray(hours, dtype=np.float64))[
+            :, None, None
+        ]
         # The drift plus the identity is nilpotent: the exponential is a polynomial times exp(-x).
         drift = np.eye(d, k=1)
         drift[-1] = [-math.comb(d, j) for j in range(d)]
@@ -121,9 +132,11 @@ class MaternTime(TimeKernel):
 class PeriodicTime(TimeKernel):
     r"""A profile that repeats with a period, and changes slowly.
 
-    .. math:: k(h) = e^{-h/\delta} \sum_{j=1}^J q_j \cos(2\pi j h/p), \quad q_j \propto I_j(\ell^{-2}),
+    .. math:: k(h) = e^{-h/\delta} \sum_{j=1}^J q_j \cos(2\pi j h/p), \quad q_j \propto
+        I_j(\ell^{-2}),
 
-    the first J harmonics, without the constant, of exp(-2 sin^2(pi h / p) / ell^2), scaled so that k(0) = 1.
+    the first J harmonics, without the constant, of exp(-2 sin^2(pi h / p) / ell^2), scaled so that
+    k(0) = 1.
 
     Parameters
     ----------
@@ -142,7 +155,8 @@ class PeriodicTime(TimeKernel):
     >>> PeriodicTime(24.0, decay=240.0).covariance([24.0, 48.0]).round(4)
     array([0.9048, 0.8187])
 
-    Source: Solin and Särkkä 2014, "Explicit link between periodic covariance functions and state space models".
+    Source: Solin and Särkkä 2014, "Explicit link between periodic covariance functions and state
+    space models".
     """
 
     period: float = 24.0
@@ -153,7 +167,9 @@ class PeriodicTime(TimeKernel):
 
     def __post_init__(self) -> None:
         _positive(self, "period", "decay", "lengthscale")
-        object.__setattr__(self, "harmonics", checks.integer("harmonics", self.harmonics, low=1, high=50))
+        object.__setattr__(
+            self, "harmonics", checks.integer("harmonics", self.harmonics, low=1, high=50)
+        )
 
     def _weights(self) -> np.ndarray:
         weights = ive(np.arange(1, self.harmonics + 1), self.lengthscale**-2)
@@ -206,7 +222,9 @@ class ConstantTime(TimeKernel):
 
 
 class TimeSteps(NamedTuple):
-    """Times as the steps between them: distinct ones, and which each is (the first entry is not used)."""
+    """Times as the steps between them: distinct ones, and which each is (the first entry is not
+    used).
+    """
 
     lengths: np.ndarray
     which: np.ndarray
@@ -217,7 +235,9 @@ class TimeSteps(NamedTuple):
         steps = np.diff(times)
         # Rounding of the times themselves, so that equal steps of a long axis stay one.
         unit = 1e-12 * max(1.0, float(np.abs(times).max()))
-        _, which, counts = np.unique(np.round(steps / unit), return_inverse=True, return_counts=True)
+        _, which, counts = np.unique(
+            np.round(steps / unit), return_inverse=True, return_counts=True
+        )
         lengths = np.bincount(which, steps, minlength=counts.size) / counts
         return cls(lengths, np.concatenate([[0], which]).astype(np.int64))
 

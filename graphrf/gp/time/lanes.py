@@ -1,4 +1,6 @@
-"""Eight numbers side by side for compiled loops: SIMD instructions, which LLVM does not find in loops of eight."""
+"""Eight numbers side by side for compiled loops: SIMD instructions, which LLVM does not find in
+loops of eight.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _spread(builder: Any, value: Any) -> Any:
     """A vector of eight times a number, or the vector itself."""
     if value.type == _VECTOR:
         return value
-    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    first = builder.insert_element(
+        ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0)
+    )
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
     return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
@@ -60,7 +64,11 @@ def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """array[index] = value, of eight."""
 
     def made(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(_spread(builder, args[2]), _place(context, builder, signature.args[0], *args[:2]), align=8)
+        builder.store(
+            _spread(builder, args[2]),
+            _place(context, builder, signature.args[0], *args[:2]),
+            align=8,
+        )
         return context.get_dummy_value()
 
     return types.void(array, index, value), made

@@ -1,10 +1,11 @@
 r"""Kalman filters of independent series, eight side by side: compiled loops.
 
-Series m observes y_t = h_m^T x_t + noise of variance s_t. All series share transitions Phi_t and the states'
-stationary covariance P; blocks of states do not act on each other. `riccati.gains` computes the filters.
+Series m observes y_t = h_m^T x_t + noise of variance s_t. All series share transitions Phi_t and
+the states' stationary covariance P; blocks of states do not act on each other. `riccati.gains`
+computes the filters.
 
-Innovations e = L^-1 y are uncorrelated with variances S, which gives the inverse L^-T S^-1 L^-1 of the covariance
-of a series, and its determinant.
+Innovations e = L^-1 y are uncorrelated with variances S, which gives the inverse L^-T S^-1 L^-1 of
+the covariance of a series, and its determinant.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def moved_back(f, low, high, q, scratch):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def filtered(phi, which, low, high, h, gain, y):  # type: ignore[no-untyped-def]
-    """y (T, R, 8) <- its innovations L^-1 y; returns the mean states after the last step, (d, R, 8)."""
+    """y (T, R, 8) <- its innovations L^-1 y; returns the mean states after the last step, (d, R,
+    8).
+    """
     d, n_columns = low.size, y.shape[1]
     x = np.zeros((d, n_columns, WIDTH))
     new = np.zeros((d, n_columns, WIDTH))
@@ -85,9 +88,9 @@ def unfiltered(phi, which, low, high, h, gain, e):  # type: ignore[no-untyped-de
 def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, out):  # type: ignore[no-untyped-def]
     """Fill `out` (T, p, p, 8): covariances of what p kernels contribute, given all observations.
 
-    The recursion of Bryson and Frazier for the information Q that later observations hold: Q <- h h^T / S + (I - g
-    h^T)^T Q (I - g h^T), the covariance is V - V Q V, and Q <- Phi^T Q Phi. `q` (d, d, 8) is that of observations
-    after these times, and becomes that before them.
+    The recursion of Bryson and Frazier for the information Q that later observations hold: Q <- h
+    h^T / S + (I - g h^T)^T Q (I - g h^T), the covariance is V - V Q V, and Q <- Phi^T Q Phi. `q`
+    (d, d, 8) is that of observations after these times, and becomes that before them.
     """
     d, p = low.size, readouts.shape[0]
     scratch = np.zeros((d, d, WIDTH))
@@ -110,7 +113,9 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
             for i in range(d):
                 for j in range(d):
                     for m in range(WIDTH):
-                        q[i, j, m] += h[i, m] * h[j, m] * gqg[m] - qg[i, m] * h[j, m] - h[i, m] * qg[j, m]
+                        q[i, j, m] += (
+                            h[i, m] * h[j, m] * gqg[m] - qg[i, m] * h[j, m] - h[i, m] * qg[j, m]
+                        )
         v = predicted[t]
         for a in range(p):
             for i in range(d):
@@ -141,9 +146,11 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def products(phi, which, low, high, stationary, readouts, weights, x, first, last, out):  # type: ignore[no-untyped-def]
-    """out (w, T, n), columns from `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t', column).
+    """out (w, T, n), columns from `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t',
+    column).
 
-    The kernel matrix is semiseparable: a recursion forwards and one backwards are the product, T d operations.
+    The kernel matrix is semiseparable: a recursion forwards and one backwards are the product, T d
+    operations.
     """
     d, p, width = low.size, readouts.shape[0], last - first
     starts = stationary @ readouts.sum(axis=0)
@@ -199,7 +206,8 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
 def simulated(phi, which, root, first, low, high, readout, normals, out):  # type: ignore[no-untyped-def]
     """out (T, c) <- draws of one process from normal numbers (T, d, c).
 
-    `root` (u, d, d) times normal numbers is the innovation of a step, `first` (d, d) that of the first time.
+    `root` (u, d, d) times normal numbers is the innovation of a step, `first` (d, d) that of the
+    first time.
     """
     n_times, d, width = normals.shape
     x = np.zeros((d, width))

@@ -1,4 +1,6 @@
-"""Filters that continue with new observations, and their forecasts, without partly observed times."""
+"""Filters that continue with new observations, and their forecasts, without partly
+observed times.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,24 @@ class Filter:
         gain, variance = np.empty((times.size, d, WIDTH)), np.empty((times.size, WIDTH))
         for block, (x, v) in enumerate(zip(self.means, self.covariances, strict=True)):
             h = self.series.readout(block)
-            predicted = np.einsum("ij,jkm,lk->ilm", phi[0], v - stationary, phi[0], optimize=True) + stationary
+            predicted = (
+                np.einsum("ij,jkm,lk->ilm", phi[0], v - stationary, phi[0], optimize=True)
+                + stationary
+            )
             kept = np.empty((2, d * (d + 1) // 2, WIDTH))
             riccati.gains(
-                phi, np.arange(times.size), space.low, space.high, space.stationary, predicted[np.tril_indices(d)],
-                h, np.full(times.size, model.noise), kept, gain, variance,
-            )  # fmt: skip
+                phi,
+                np.arange(times.size),
+                space.low,
+                space.high,
+                space.stationary,
+                predicted[np.tril_indices(d)],
+                h,
+                np.full(times.size, model.noise),
+                kept,
+                gain,
+                variance,
+            )
             for t, row in enumerate(padded[:, block * WIDTH : (block + 1) * WIDTH]):
                 x = phi[t] @ x
                 x += gain[t] * (row - (h * x).sum(axis=0))
@@ -67,7 +81,9 @@ class Filter:
                 left = readouts @ step
                 parts = left @ self.means[block][:, : own.shape[2]]
                 mean[t] += np.einsum("pqm,pm->q", own, parts)
-                covariance = np.einsum("ai,ijm,bj->abm", left, less[..., : own.shape[2]], left, optimize=True)
+                covariance = np.einsum(
+                    "ai,ijm,bj->abm", left, less[..., : own.shape[2]], left, optimize=True
+                )
                 covariance += (readouts @ space.stationary @ readouts.T)[:, :, None]
                 variance[t] += np.einsum("aqm,abm,bqm->q", own, covariance, own, optimize=True)
         return mean, variance

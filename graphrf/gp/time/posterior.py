@@ -1,4 +1,6 @@
-"""The posterior on graph and time for known hyperparameters: means, deviations and draws at any node and time."""
+"""The posterior on graph and time for known hyperparameters: means, deviations and draws at any
+node and time.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,10 @@ class _Projection(NamedTuple):
 class TimePosterior:
     """f given y at the observed cells of a grid, for known hyperparameters and a mean of 0.
 
-    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v) with alpha =
-    A^-1 y. Where each time has all sensors or none, variances are exact, by the smoother of each series; else see
-    `_with_gaps`. `before` is the posterior given the first of these times only, from which solves begin.
+    The mean at node u and time t is sum_p sum_v (a_p C_uv + b_p delta_uv) k_p(t, t') alpha(t', v)
+    with alpha = A^-1 y. Where each time has all sensors or none, variances are exact, by the
+    smoother of each series; else see `_with_gaps`. `before` is the posterior given the first of
+    these times only, from which solves begin.
     """
 
     cells: ObservedCells
@@ -81,7 +84,9 @@ class TimePosterior:
 
     @cached_property
     def states(self) -> Filter | None:
-        """The filter after the last time, from which forecasts begin; None where times are partly observed."""
+        """The filter after the last time, from which forecasts begin; None where times are partly
+        observed.
+        """
         if not self.cells.whole:
             return None
         if self._states is not None:
@@ -89,8 +94,12 @@ class TimePosterior:
         y = self.y @ self.covariance.sensors.vectors
         return Filter.of(self.cells.series, y, float(self.covariance.times[-1]))
 
-    def _ahead(self, projection: _Projection, times: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Means and variances of what sensors determine, if all times are from the last observed on."""
+    def _ahead(
+        self, projection: _Projection, times: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Means and variances of what sensors determine, if all times are from the last observed
+        on.
+        """
         if times[0] < self.covariance.times[-1] or self.states is None:
             return None
         return self.states.ahead(times, projection.coefficients)
@@ -114,26 +123,34 @@ class TimePosterior:
         return rest + (exact if self.cells.whole else self._with_gaps(exact, places, times))
 
     def _with_gaps(self, exact: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
-        r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without gaps.
+        r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without
+        gaps.
 
-        By the law of total variance they are conditional on missing values z: on all of them, but at a gap i on
-        all others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
+        By the law of total variance they are conditional on missing values z: on all of them, but
+        at a gap i on all others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
 
-        .. math:: \mathrm{var}(f_i) = \Lambda_{ii}^{-1} - s + \mathrm{var}(\mathrm E[y_i \mid z_{-i}]), \quad
+        .. math:: \mathrm{var}(f_i) = \Lambda_{ii}^{-1} - s + \mathrm{var}(\mathrm E[y_i \mid
+            z_{-i}]), \quad
                   \mathrm E[y_i \mid z_{-i}] = z_i - (\Lambda [y; z])_i / \Lambda_{ii}.
 
-        Draws of z serve the last term only, and the smaller it is, the fewer are needed (Sidén et al. 2018,
-        "Efficient Covariance Approximations for Large Sparse Precision Matrices").
+        Draws of z serve the last term only, and the smaller it is, the fewer are needed (Sidén et
+        al. 2018, "Efficient Covariance Approximations for Large Sparse Precision Matrices").
         """
         model, cells, own_times = self.covariance.model, self.cells, self.covariance.times
         row = np.minimum(np.searchsorted(own_times, times), own_times.size - 1)
-        gaps = cells.missing[row][:, places.sensor] & (own_times[row] == times)[:, None] & (places.sensor >= 0)
+        gaps = (
+            cells.missing[row][:, places.sensor]
+            & (own_times[row] == times)[:, None]
+            & (places.sensor >= 0)
+        )
         at, of = np.nonzero(gaps)
         here = row[at], slice(None), places.sensor[of]
         prior = np.diag(self.covariance.sensors.matrix) * model.shared.sum()
         prior = prior + np.diag(self.covariance.sensors.own_matrix) * model.own.sum()
         inverse = (model.noise - exact[gaps]) / model.noise**2
-        inverse = np.maximum(inverse, 1.0 / (prior[here[2]] + model.noise))  # what rounding may have lost
+        inverse = np.maximum(
+            inverse, 1.0 / (prior[here[2]] + model.noise)
+        )  # what rounding may have lost
         exact[gaps] = 1.0 / inverse - model.noise
         squares, done, tiny = np.zeros(exact.shape), 0, np.finfo(float).tiny
         for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):
@@ -148,7 +165,8 @@ class TimePosterior:
             squares += (errors**2).sum(axis=1)
             done += count
             result = squares / done
-            # The draws' fraction of variances, for each node the mean over its times, weighted by what draws add.
+            # The draws' fraction of variances, for each node the mean over its times, weighted by
+            # what draws add.
             fraction = (result**2 / np.maximum(exact + result, tiny)).sum(axis=0) / np.maximum(
                 result.sum(axis=0), tiny
             )
@@ -175,9 +193,13 @@ class TimePosterior:
         return out
 
     def imputed(self, n_draws: int, seed: int) -> np.ndarray:
-        """Draws of what all cells would show, noise included, given the observed: shape (T, n_draws, n)."""
+        """Draws of what all cells would show, noise included, given the observed: shape (T,
+        n_draws, n).
+        """
         rng = np.random.default_rng([seed, 3])
-        _, y = self._prior(self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size))
+        _, y = self._prior(
+            self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size)
+        )
         _, filled, solution = self.cells.solve(self.y[:, None] - y)
         check_converged(solution, self.cells.tol)
         return np.where(self.cells.mask[:, None], self.y[:, None], filled + y)
@@ -194,7 +216,9 @@ class TimePosterior:
         known = np.flatnonzero(places.sensor >= 0)
         own, sensors, chosen = own[of_query], self.covariance.sensors, places.sensor[known]
         bent = bool((sensors.own != 1.0).any())  # else B is the identity
-        result[..., known] += turned(own, sensors.own_matrix[:, chosen]) if bent else own[..., chosen]
+        result[..., known] += (
+            turned(own, sensors.own_matrix[:, chosen]) if bent else own[..., chosen]
+        )
         return np.asarray(result)
 
     def _projection(self, places: QueriedNodes) -> _Projection:
@@ -237,7 +261,10 @@ class TimePosterior:
         self, n_draws: int, n_times: int, n_queried: int, seed: int | None = None
     ) -> Iterator[tuple[np.random.Generator, int]]:
         """Generators with how many draws to make by each."""
-        n_times, n = n_times + self.covariance.times.size, max(self.covariance.sensors.eigenvalues.size, n_queried)
+        n_times, n = (
+            n_times + self.covariance.times.size,
+            max(self.covariance.sensors.eigenvalues.size, n_queried),
+        )
         count = int(np.clip(10_000_000 // (n_times * n * 4), 1, 256))  # four arrays of 80 MB
         for block, done in enumerate(range(0, n_draws, count)):
             rng = np.random.default_rng([self.seed if seed is None else seed, 2, block])
@@ -246,14 +273,21 @@ class TimePosterior:
     def _prior(
         self, grid: np.ndarray, count: int, rng: np.random.Generator, observed: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Unit-variance parts of the series at all times, (p, t, R, n), and y at the observed, (T, R, n)."""
+        """Unit-variance parts of the series at all times, (p, t, R, n), and y at the observed, (T,
+        R, n).
+        """
         model, sensors = self.covariance.model, self.covariance.sensors
         n = sensors.eigenvalues.size
         steps = self.covariance.at(grid).steps
         parts = np.stack(
-            [process_draws(kernel, steps, count * n, rng).reshape(-1, count, n) for kernel in model.kernels]
+            [
+                process_draws(kernel, steps, count * n, rng).reshape(-1, count, n)
+                for kernel in model.kernels
+            ]
         )
-        scales = np.sqrt(model.shared[:, None] * sensors.eigenvalues + model.own[:, None] * sensors.own)
+        scales = np.sqrt(
+            model.shared[:, None] * sensors.eigenvalues + model.own[:, None] * sensors.own
+        )
         f = np.zeros((observed.size, count, n))
         for part, scale in zip(parts, scales, strict=True):
             f += part[observed] * scale
@@ -283,8 +317,9 @@ def check_converged(solution: Solution, tol: float) -> None:
     """A warning where conjugate gradients stopped too early."""
     if not solution.converged:
         warn(
-            f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above {tol:g}: predictions "
-            "and intervals are inaccurate; a larger noise makes the equations better conditioned",
+            f"conjugate gradients stopped at a residual of {solution.residual:.1g}, above {tol:g}: "
+            "predictions and intervals are inaccurate; a larger noise makes the equations better "
+            "conditioned",
             SolverWarning,
         )
 
@@ -295,21 +330,34 @@ def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return grid, places[: first.size], places[first.size :]
 
 
-def process_draws(kernel: TimeKernel, steps: TimeSteps, n_columns: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d n_columns)."""
+def process_draws(
+    kernel: TimeKernel, steps: TimeSteps, n_columns: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d
+    n_columns).
+    """
     space = StateSpace.of((kernel,))
     phi = transitions((kernel,), steps.lengths)
     noise = space.stationary - phi @ space.stationary @ np.swapaxes(phi, 1, 2)
     normals = rng.standard_normal((steps.which.size, space.low.size, n_columns))
     out = np.empty((steps.which.size, n_columns))
     loops.simulated(
-        phi, steps.which, _root(noise), _root(space.stationary[None])[0], space.low, space.high,
-        space.readouts[0], normals, out,
-    )  # fmt: skip
+        phi,
+        steps.which,
+        _root(noise),
+        _root(space.stationary[None])[0],
+        space.low,
+        space.high,
+        space.readouts[0],
+        normals,
+        out,
+    )
     return out
 
 
 def _root(covariances: np.ndarray) -> np.ndarray:
     """A symmetric root of each positive semidefinite matrix, which keeps its blocks."""
     values, vectors = np.linalg.eigh(0.5 * (covariances + np.swapaxes(covariances, 1, 2)))
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ np.swapaxes(vectors, 1, 2))
+    return np.asarray(
+        (vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    )

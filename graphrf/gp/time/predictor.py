@@ -1,4 +1,6 @@
-"""Predictions of a fitted regressor on graph and time: gaps, other nodes and times, probabilities and draws."""
+"""Predictions of a fitted regressor on graph and time: gaps, other nodes and times, probabilities
+and draws.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,11 @@ class TimePredictor(SavedTime):
         quantiles: float | Sequence[float] | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """Posterior means, with standard deviations on request: in gaps, at other nodes, in the future.
+        """Posterior means, with standard deviations on request: in gaps, at other nodes, in the
+        future.
 
-        Means cost O(n T d + t n q). Standard deviations are exact without gaps; else the part that varies with the
-        missing values comes from at most `n_draws` draws with a solve each.
+        Means cost O(n T d + t n q). Standard deviations are exact without gaps; else the part that
+        varies with the missing values comes from at most `n_draws` draws with a solve each.
 
         Parameters
         ----------
@@ -67,12 +70,12 @@ class TimePredictor(SavedTime):
         return_std : bool or "observation"
             True: standard deviations of f. "observation": of a new observation, including noise.
         quantiles : sequence of float, optional
-            Levels between 0 and 1: quantiles of f, in the units of readings, are returned instead of mean and
-            standard deviations; with return_std="observation" those of a new observation, whose intervals hold
-            readings.
+            Levels between 0 and 1: quantiles of f, in the units of readings, are returned instead
+            of mean and standard deviations; with return_std="observation" those of a new
+            observation, whose intervals hold readings.
         as_frame : bool
-            Return data frames of pandas with a row for each time and a column for each node, titled as in `fit`:
-            one, or two with standard deviations, or one for each quantile.
+            Return data frames of pandas with a row for each time and a column for each node, titled
+            as in `fit`: one, or two with standard deviations, or one for each quantile.
 
         Returns
         -------
@@ -128,11 +131,15 @@ class TimePredictor(SavedTime):
         *,
         nodes: NodesLike | None = None,
     ) -> float:
-        """The coefficient of determination R^2 of the predicted means of all values; arguments as in `update`."""
+        """The coefficient of determination R^2 of the predicted means of all values; arguments as
+        in `update`.
+        """
         self._check_fitted()
         positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, y, nodes)
         known = ~np.isnan(values)
-        predicted = self._predicted(self.graph.positions(positions), self._clock.hours(stamps), False)
+        predicted = self._predicted(
+            self.graph.positions(positions), self._clock.hours(stamps), False
+        )
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(values[known], predicted[known]))
@@ -145,14 +152,20 @@ class TimePredictor(SavedTime):
     def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
         """Means, and deviations on request, in the units of the readings."""
         check_deviations(return_std)
-        mean, variance = self._modelled(nodes, hours, bool(return_std) or self._scale.name is not None)
+        mean, variance = self._modelled(
+            nodes, hours, bool(return_std) or self._scale.name is not None
+        )
         variance = variance + (self.noise_ if return_std == "observation" else 0.0)
         mean, variance = self._scale.moments(mean, variance)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def _modelled(self, nodes: Any, hours: np.ndarray, deviations: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _modelled(
+        self, nodes: Any, hours: np.ndarray, deviations: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of T of the readings; without `deviations` variances are 0."""
-        places, columns, hours, rows = self._places(nodes, hours, "variances" if deviations else "means")
+        places, columns, hours, rows = self._places(
+            nodes, hours, "variances" if deviations else "means"
+        )
         with blas_threads(1):
             mean = self._posterior.means(places, hours)[np.ix_(rows, columns)] + self.mean_
             if not deviations:
@@ -173,8 +186,9 @@ class TimePredictor(SavedTime):
         Parameters
         ----------
         Y : array_like, shape (t, q), DataFrame or DataArray
-            As in `fit`, for any nodes and increasing times. Its values stay and are not used: the model conditions
-            on the data of `fit` and `update`. Columns of an array without `nodes` are those of `fit`.
+            As in `fit`, for any nodes and increasing times. Its values stay and are not used: the
+            model conditions on the data of `fit` and `update`. Columns of an array without `nodes`
+            are those of `fit`.
         times, nodes
             See `fit`.
         return_std : bool or "observation"
@@ -185,14 +199,18 @@ class TimePredictor(SavedTime):
         filled, std : as Y
         """
         self._check_fitted()
-        positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, None, nodes)
+        positions, stamps, values = later_arguments(
+            self.graph, self._columns, Y, times, None, nodes
+        )
         hours = self._clock.hours(stamps)
         check_series(positions, hours, values)
         gaps = np.isnan(values)
         block = np.ix_(gaps.any(axis=1), gaps.any(axis=0))
         std = np.zeros(values.shape)
         if gaps.any():
-            result = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std)
+            result = self._predicted(
+                positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std
+            )
             mean, deviation = result if return_std else (result, 0.0)
             values[block] = np.where(gaps[block], mean, values[block])
             std[block] = np.where(gaps[block], deviation, 0.0)
@@ -207,14 +225,17 @@ class TimePredictor(SavedTime):
         n_samples: int = 1,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Joint draws of f from the posterior at up to 5,000 nodes, (n_samples, t, q); arguments as in `predict`.
+        """Joint draws of f from the posterior at up to 5,000 nodes, (n_samples, t, q); arguments as
+        in `predict`.
 
-        Matheron's rule: draws from the prior, moved onto the observations by a solve for each. Source: Wilson et
-        al. 2021, "Pathwise Conditioning of Gaussian Processes".
+        Matheron's rule: draws from the prior, moved onto the observations by a solve for each.
+        Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
-        places, columns, hours, rows = self._places(self._asked_nodes(nodes), self._asked(times), "draws")
+        places, columns, hours, rows = self._places(
+            self._asked_nodes(nodes), self._asked(times), "draws"
+        )
         require_memory(
             8.0 * n_samples * (hours.size * places.sensor.size + 2 * rows.size * columns.size),
             f"`n_samples` = {n_samples}",
@@ -228,7 +249,11 @@ class TimePredictor(SavedTime):
 
     def _asked_nodes(self, nodes: Any) -> Any:
         """The queried nodes: all by default, those of `fit` first."""
-        return self.graph.positions(self._columns.with_others(self.graph.n_nodes)) if nodes is None else nodes
+        return (
+            self.graph.positions(self._columns.with_others(self.graph.n_nodes))
+            if nodes is None
+            else nodes
+        )
 
     def _asked(self, times: Any) -> np.ndarray:
         return self._hours if times is None else self._clock.hours(times)
@@ -237,13 +262,19 @@ class TimePredictor(SavedTime):
         self, nodes: Any, hours: np.ndarray, purpose: str
     ) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:
         """Distinct places and hours, and which of them each column and row of the answer is."""
-        return distinct_places(self.graph, self._covariance, self.kernel_, self.sensors_, nodes, hours, purpose)
+        return distinct_places(
+            self.graph, self._covariance, self.kernel_, self.sensors_, nodes, hours, purpose
+        )
 
     def _frame(self, nodes: Any, times: Any, values: np.ndarray) -> Any:
         """A data frame with a row for each time and a column for each node."""
         positions = given_nodes(self.graph, self._asked_nodes(nodes))
-        return self._columns.frame(values, self.graph, positions, self._clock, times, self._asked(times))
+        return self._columns.frame(
+            values, self.graph, positions, self._clock, times, self._asked(times)
+        )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):
-            raise NotFittedError("this GraphTimeGPRegressor is not fitted yet: call fit(Y, times=...) first")
+            raise NotFittedError(
+                "this GraphTimeGPRegressor is not fitted yet: call fit(Y, times=...) first"
+            )

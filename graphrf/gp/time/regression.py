@@ -44,14 +44,16 @@ _LARGEST_SENSORS = 5_000
 
 
 class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
-    r"""A Gaussian process on graph and time, which fills gaps, predicts at other nodes, and forecasts.
+    r"""A Gaussian process on graph and time, which fills gaps, predicts at other nodes, and
+    forecasts.
 
     .. math:: y(u, t) = c + f(u, t) + \varepsilon, \quad
-              \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t - t'), \quad
+              \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t -
+              t'), \quad
               \varepsilon \sim N(0, s).
 
-    C is a graph kernel with mean variance 1. Each temporal component p has a variance a_p shared along the graph,
-    and a variance b_p of individual nodes. Times and lengthscales are in hours.
+    C is a graph kernel with mean variance 1. Each temporal component p has a variance a_p shared
+    along the graph, and a variance b_p of individual nodes. Times and lengthscales are in hours.
 
     Examples
     --------
@@ -60,7 +62,9 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     >>> times = np.arange(48.0)                                    # hours
     >>> Y = np.sin(times[:, None] / 6 + np.arange(6) / 4)
     >>> Y[10:20, 2] = np.nan
-    >>> gp = grf.gp.GraphTimeGPRegressor(line, kernel=grf.Diffusion(2.0), seed=0).fit(Y, times=times)
+    >>> gp = grf.gp.GraphTimeGPRegressor(line, kernel=grf.Diffusion(2.0), seed=0).fit(
+    ...     Y, times=times
+    ... )
     >>> mean, std = gp.predict([2], times[10:20], return_std=True)
     >>> bool(np.abs(mean[:, 0] - np.sin(times[10:20] / 6 + 0.5)).max() < 0.1)
     True
@@ -71,20 +75,21 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         Undirected, N nodes.
     kernel : "auto", "diffusion", "matern", "regularized_laplacian" or Kernel
         "auto" compares diffusion and Matern kernels, and from 100 times on mixes C with the
-        sensors' empirical covariance. A name compares lengthscales of one kernel; a Kernel is not changed.
+        sensors' empirical covariance. A name compares lengthscales of one kernel; a Kernel is not
+        changed.
     time_kernel : "auto", TimeKernel, Part, or sequence of them
-        "auto": a constant, daily and weekly profiles from two days and three weeks on, and four Matern processes.
-        Kernels are starting points; a `Part` also has the variances.
+        "auto": a constant, daily and weekly profiles from two days and three weeks on, and four
+        Matern processes. Kernels are starting points; a `Part` also has the variances.
     noise : float, optional
         Initial noise variance, or with `optimize=False` the noise variance.
     transform : {"sqrt", "log", "yeo-johnson", "auto"}, optional
-        For skewed readings, a transform T: the model, `noise` and `Part`s are of T(y), predictions of y. "auto"
-        takes that of largest likelihood, or none.
+        For skewed readings, a transform T: the model, `noise` and `Part`s are of T(y), predictions
+        of y. "auto" takes that of largest likelihood, or none.
     optimize : bool
         Whether hyperparameters are trained; with False, Kernel, Parts and noise are used unchanged.
     max_train : int, optional
-        Approximate number of values used in training. Default: the larger of 600 times and 20,000 values, at most
-        60,000 values.
+        Approximate number of values used in training. Default: the larger of 600 times and 20,000
+        values, at most 60,000 values.
     n_draws : int
         Largest number of draws (at least 8) for standard deviations with gaps: a relative error of
         sqrt(1 / (2 n_draws)).
@@ -105,7 +110,8 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     learned_ : float
         The weight of the empirical covariance in C among sensors.
     log_marginal_likelihood_ : float
-        Log marginal likelihood of the training times; NaN with `optimize=False`. With gaps: of completed grids.
+        Log marginal likelihood of the training times; NaN with `optimize=False`. With gaps: of
+        completed grids.
     converged_ : bool
         Of training and conjugate gradients.
     residual_ : float
@@ -118,7 +124,8 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
 
     Notes
     -----
-    c is treated as known. Check the coverage of intervals at nodes without a sensor by leaving sensors out.
+    c is treated as known. Check the coverage of intervals at nodes without a sensor by leaving
+    sensors out.
 
     Sources: Särkkä, Solin and Hartikainen 2013; Le and Zidek 1992.
     """
@@ -168,10 +175,12 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         Parameters
         ----------
         Y : array_like, shape (T, n), DataFrame or DataArray
-            NaN in gaps. A DataFrame (pandas) has times in its index and nodes in its columns; a DataArray (xarray)
-            has times along the axis called time, else the first. With `y`, in long form: the node of each value.
+            NaN in gaps. A DataFrame (pandas) has times in its index and nodes in its columns; a
+            DataArray (xarray) has times along the axis called time, else the first. With `y`, in
+            long form: the node of each value.
         times : array_like, shape (T,), increasing
-            Hours, or dates, which are counted in UTC. In long form the time of each value, in any order.
+            Hours, or dates, which are counted in UTC. In long form the time of each value, in any
+            order.
         y : array_like, optional
             The values in long form, `fit(nodes, times, y)`.
         nodes : nodes by position or name, shape (n,)
@@ -180,17 +189,20 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For repeated or decreasing times, mixed time zones, unknown or repeated nodes, labels that differ from
-            `times` or `nodes`, infinite values, and data without any value.
+            For repeated or decreasing times, mixed time zones, unknown or repeated nodes, labels
+            that differ from `times` or `nodes`, infinite values, and data without any value.
 
         Warns
         -----
         UserWarning
-            If ten sensors or more are explained as well without the graph; if values are few, or are not as the
-            model predicts, so that intervals are unreliable; and for sensors with one value throughout.
+            If ten sensors or more are explained as well without the graph; if values are few, or
+            are not as the model predicts, so that intervals are unreliable; and for sensors with
+            one value throughout.
         """
         kernels = checked_settings(self)
-        forget(self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained", "_columns"))
+        forget(
+            self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained", "_columns")
+        )
         positions, stamps, values = grid_arguments(self.graph, Y, times, y, nodes)
         columns = Columns.of(positions, Y)
         warn_of_no_edges(self.graph)
@@ -216,15 +228,21 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
             matrices = covariance.blocks(kernels, grid.nodes)
             # the bits depend on the number of threads; Kalman filters have their own
             with blas_threads(1), step_bar("training", self.progress) as bar:
-                data = TrainingGrid(residual, mask, grid.times, matrices.__getitem__, seed, threads, bar.update)
+                data = TrainingGrid(
+                    residual, mask, grid.times, matrices.__getitem__, seed, threads, bar.update
+                )
                 most = default_values(n) if self.max_train is None else int(self.max_train)
                 result = train(data, model, kernels, most, self.kernel == AUTO)
             model, kernel, value, trained = result[:4]
             if n >= FEW:  # any two of few sensors are about equally far apart
-                warn_of_nothing(result.log_factor, int(mask.sum()), "Y", "sensors that are all equally alike")
+                warn_of_nothing(
+                    result.log_factor, int(mask.sum()), "Y", "sensors that are all equally alike"
+                )
             if result.learned is not None:
                 weight, own_correlation, matrix = result.learned[1:4]
-                covariance = LearnedCovariance(covariance, kernel, grid.nodes, weight, own_correlation, matrix)
+                covariance = LearnedCovariance(
+                    covariance, kernel, grid.nodes, weight, own_correlation, matrix
+                )
         self._columns, self._scale = columns, scale
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         if self.optimize:
@@ -233,29 +251,49 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         return self
 
     def _settle(
-        self, grid: Grid, hours: np.ndarray, clock: Clock, covariance: GraphCovariance, kernel: Kernel,
-        model: Separable, mean: float, seed: int, value: float, trained: bool, before: TimePosterior | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        grid: Grid,
+        hours: np.ndarray,
+        clock: Clock,
+        covariance: GraphCovariance,
+        kernel: Kernel,
+        model: Separable,
+        mean: float,
+        seed: int,
+        value: float,
+        trained: bool,
+        before: TimePosterior | None = None,
+    ) -> None:
         """The posterior for known hyperparameters, and all fitted attributes."""
         mask = ~np.isnan(grid.values)
         d = sum(sum(kernel.blocks()) for kernel in model.kernels)
         require_memory(
-            8.0 * mask.size * (d + 6), f"the filter of {mask.shape[1]} sensors at {mask.shape[0]} times",
+            8.0 * mask.size * (d + 6),
+            f"the filter of {mask.shape[1]} sensors at {mask.shape[0]} times",
             "fit fewer times, or a time kernel of fewer states",
-        )  # fmt: skip
+        )
         with blas_threads(1):
             if before is None:
-                sensors = Sensors.of(covariance.block(kernel, grid.nodes, grid.nodes), covariance.own_correlation)
+                sensors = Sensors.of(
+                    covariance.block(kernel, grid.nodes, grid.nodes), covariance.own_correlation
+                )
             else:
                 sensors = before.covariance.sensors
             cells = ObservedCells(
-                GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)), mask, float(self.tol)
+                GridCovariance(model, sensors, grid.times, thread_count(self.n_threads)),
+                mask,
+                float(self.tol),
             )
             residual = np.where(mask, grid.values - mean, 0.0)
             posterior = TimePosterior(cells, residual, int(self.n_draws), seed, before=before)
             solution = posterior.outcome
         check_converged(solution, float(self.tol))
-        self._posterior, self._grid, self._clock, self._covariance = posterior, grid, clock, covariance
+        self._posterior, self._grid, self._clock, self._covariance = (
+            posterior,
+            grid,
+            clock,
+            covariance,
+        )
         self._hours = hours
         self._trained = trained
         self.learned_ = covariance.weight if isinstance(covariance, LearnedCovariance) else 0.0
@@ -278,27 +316,30 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     ) -> Self:
         """Condition on later observations, keeping the hyperparameters and the sensors of the fit.
 
-        The posterior is that of a fit to all data with these hyperparameters. Where each time has all sensors or
-        none, a new time costs O(n d^2), and so do forecasts; other gaps take a solve that starts from the previous
-        one.
+        The posterior is that of a fit to all data with these hyperparameters. Where each time has
+        all sensors or none, a new time costs O(n d^2), and so do forecasts; other gaps take a solve
+        that starts from the previous one.
 
         Parameters
         ----------
         Y, times, y, nodes
-            As in `fit`, at times after all previous ones. Columns of an array are those of `fit`; sensors without
-            a column in a data frame have gaps.
+            As in `fit`, at times after all previous ones. Columns of an array are those of `fit`;
+            sensors without a column in a data frame have gaps.
 
         Raises
         ------
         ValueError
-            For times that are not later, and for values at nodes without a value in `fit`, which need a new fit.
+            For times that are not later, and for values at nodes without a value in `fit`, which
+            need a new fit.
         """
         self._check_fitted()
         positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, y, nodes)
         hours = self._clock.hours(stamps)
         check_series(positions, hours, values)
         values, grid = values_of_sensors(self.graph, self.sensors_, positions, values), self._grid
-        check_series(grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0))))
+        check_series(
+            grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0)))
+        )
         values = self._scale.forward(values)
         self._hours = np.concatenate([self._hours, hours])
         if np.isnan(values).all():
@@ -308,9 +349,18 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         )
         model = Separable(self.parts_, self.noise_)
         self._settle(
-            joined, self._hours, self._clock, self._covariance, self.kernel_, model, self.mean_, self.seed_,
-            self.log_marginal_likelihood_, self._trained, self._posterior,
-        )  # fmt: skip
+            joined,
+            self._hours,
+            self._clock,
+            self._covariance,
+            self.kernel_,
+            model,
+            self.mean_,
+            self.seed_,
+            self.log_marginal_likelihood_,
+            self._trained,
+            self._posterior,
+        )
         return self
 
     @property

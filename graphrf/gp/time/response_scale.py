@@ -17,8 +17,8 @@ _NODES = 33
 class ResponseScale(NamedTuple):
     """A monotone transform T, of which z = T(y) is modelled as normal; the identity without `name`.
 
-    `exponent` is lambda of Yeo and Johnson's transform, the most likely for independent values, within [0, 2]:
-    outside T is bounded on one side, and means of y need not exist.
+    `exponent` is lambda of Yeo and Johnson's transform, the most likely for independent values,
+    within [0, 2]: outside T is bounded on one side, and means of y need not exist.
     """
 
     name: str | None = None
@@ -26,7 +26,9 @@ class ResponseScale(NamedTuple):
 
     @classmethod
     def of(cls, name: str | None, values: np.ndarray) -> ResponseScale:
-        """The transform for some values, which may be NaN; ValueError for values outside of its domain."""
+        """The transform for some values, which may be NaN; ValueError for values outside of its
+        domain.
+        """
         cls(name)._check(values)
         if name != "yeo-johnson":
             return cls(name)
@@ -39,7 +41,12 @@ class ResponseScale(NamedTuple):
     def candidates(cls, values: np.ndarray) -> list[ResponseScale]:
         """The identity, and the transforms whose domain holds all values."""
         least = float(np.nanmin(values))
-        names = [None, *(["sqrt"] if least >= 0 else []), *(["log"] if least > 0 else []), "yeo-johnson"]
+        names = [
+            None,
+            *(["sqrt"] if least >= 0 else []),
+            *(["log"] if least > 0 else []),
+            "yeo-johnson",
+        ]
         return [cls.of(name, values) for name in names]
 
     def forward(self, y: np.ndarray) -> np.ndarray:
@@ -49,7 +56,11 @@ class ResponseScale(NamedTuple):
             return np.sqrt(y)
         if self.name == "log":
             return np.log(y)
-        return y if self.name is None else self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
+        return (
+            y
+            if self.name is None
+            else self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
+        )
 
     def bound(self, y: float) -> float:
         """The z below which readings are below y: minus infinity below the domain."""
@@ -68,7 +79,9 @@ class ResponseScale(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if self.name == "log":
                 return np.exp(z)
-            return np.asarray(self._yeo_johnson.inverse_transform(np.reshape(z, (-1, 1)))).reshape(np.shape(z))
+            return np.asarray(self._yeo_johnson.inverse_transform(np.reshape(z, (-1, 1)))).reshape(
+                np.shape(z)
+            )
 
     @property
     def n_fitted(self) -> int:
@@ -78,8 +91,8 @@ class ResponseScale(NamedTuple):
     def log_slope(self, y: np.ndarray) -> np.ndarray:
         """log T'(y), by which log densities of y and z differ.
 
-        The slope of a square root is at most that at the least positive reading: a reading of 0 is one below the
-        limit of measurement, without information on the scale.
+        The slope of a square root is at most that at the least positive reading: a reading of 0 is
+        one below the limit of measurement, without information on the scale.
         """
         if self.name is None:
             return np.zeros(np.shape(y))
@@ -91,7 +104,9 @@ class ResponseScale(NamedTuple):
         return np.sign(y) * (self.exponent - 1.0) * np.log1p(np.abs(y))
 
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of y where z is normal, shape (t, q), by quadrature, one row at a time."""
+        """Mean and variance of y where z is normal, shape (t, q), by quadrature, one
+        row at a time.
+        """
         if self.name is None:
             return mean, variance
         nodes, weights = hermegauss(_NODES)
@@ -108,7 +123,9 @@ class ResponseScale(NamedTuple):
         if (self.name == "sqrt" and least < 0) or (self.name == "log" and least <= 0):
             domain = "at least 0" if self.name == "sqrt" else "positive"
             raise checks.value_error(
-                "transform", f"= {self.name!r} needs readings that are {domain}, got {least:g}: use 'yeo-johnson'"
+                "transform",
+                f"= {self.name!r} needs readings that are {domain}, got {least:g}: use "
+                "'yeo-johnson'",
             )
 
     @property

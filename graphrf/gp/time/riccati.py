@@ -5,8 +5,8 @@ With the covariance V_t that is predicted for the states, a step of the filter i
 .. math:: S_t = h^\top V_t h + s_t, \quad g_t = V_t h / S_t, \quad
           V_{t+1} = \Phi_{t+1} (V_t - S_t g_t g_t^\top - P) \Phi_{t+1}^\top + P.
 
-Of symmetric matrices the lower triangle is kept, row after row, whose entries are eight numbers, one of each
-series.
+Of symmetric matrices the lower triangle is kept, row after row, whose entries are eight numbers,
+one of each series.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def combined(f, x, n, last, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def known(v, gain, minus, stationary, i, low, high, last, out):  # type: ignore[no-untyped-def]
-    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, and P is 0 outside of `low` to `high`."""
+    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, and P is 0 outside of `low`
+    to `high`.
+    """
     row_of(v, minus, gain, i, last, out)
     for j in range(low, high):
         store(out, (j,), fma(-1.0, stationary[i, j], load(out, (j,))))
@@ -124,10 +126,11 @@ def _advanced(v, gain, minus, phi, high, stationary, rows, mixed, new):  # type:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def gains(phi, which, low, high, stationary, first, h, noise, covariances, gain, variance):  # type: ignore[no-untyped-def]
-    """Fill `covariances` V, `gain` g (T, d, 8) and `variance` S (T, 8); an infinite s_t observes nothing.
+    """Fill `covariances` V, `gain` g (T, d, 8) and `variance` S (T, 8); an infinite s_t observes
+    nothing.
 
-    V are triangles (kept, d (d + 1) / 2, 8), those of the last times if these are fewer than all; `first` is V at
-    the first time.
+    V are triangles (kept, d (d + 1) / 2, 8), those of the last times if these are fewer than all;
+    `first` is V at the first time.
     """
     d, kept = low.size, covariances.shape[0]
     rows, mixed = np.empty((2, np.max(high - low), d, WIDTH))

@@ -23,11 +23,23 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 
 _KERNELS = {known.__name__: known for known in (ConstantTime, MaternTime, PeriodicTime)}
-_PLAIN = ("noise", "transform", "optimize", "max_train", "n_draws", "tol", "seed", "n_threads", "progress")
+_PLAIN = (
+    "noise",
+    "transform",
+    "optimize",
+    "max_train",
+    "n_draws",
+    "tol",
+    "seed",
+    "n_threads",
+    "progress",
+)
 
 
 class SavedTime(Saved):
-    """The contents of a file on graph and time: settings, hyperparameters, the grid, and a learned covariance."""
+    """The contents of a file on graph and time: settings, hyperparameters, the grid, and a learned
+    covariance.
+    """
 
     _format = "graphrf graph-time regressor 1"
 
@@ -35,7 +47,8 @@ class SavedTime(Saved):
         for part in self.parts_:
             if _KERNELS.get(type(part.kernel).__name__) is not type(part.kernel):
                 raise checks.type_error(
-                    "time_kernel", f"must be a kernel of graphrf to be saved, got {checks.describe(part.kernel)}"
+                    "time_kernel",
+                    f"must be a kernel of graphrf to be saved, got {checks.describe(part.kernel)}",
                 )
         value = self.log_marginal_likelihood_
         arrays = {**self._grid._asdict(), "given": self._hours, "columns": self._columns.nodes}
@@ -48,7 +61,13 @@ class SavedTime(Saved):
                 [type(part.kernel).__name__, dataclasses.asdict(part.kernel), part.shared, part.own]
                 for part in self.parts_
             ],
-            "fitted": [self.noise_, self.mean_, self.seed_, None if math.isnan(value) else value, self._trained],
+            "fitted": [
+                self.noise_,
+                self.mean_,
+                self.seed_,
+                None if math.isnan(value) else value,
+                self._trained,
+            ],
             "scale": list(self._scale),
             "clock": list(self._clock),
             "axes": [
@@ -60,7 +79,9 @@ class SavedTime(Saved):
         return record, arrays
 
     @classmethod
-    def _loaded(cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Self:
+    def _loaded(
+        cls, graph: Graph, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> Self:
         kernel = require_kernel(decoded(record["kernel"]))
         parts = tuple(_part(*part) for part in record["parts"])
         noise, mean, seed, value, trained = record["fitted"]
@@ -72,9 +93,13 @@ class SavedTime(Saved):
         grid = _grid(arrays, graph.n_nodes)
         hours = _hours("given", arrays)
         made: Any = cls
-        loaded = made(graph, kernel, parts, **{name: decoded(record["settings"][name]) for name in _PLAIN})
+        loaded = made(
+            graph, kernel, parts, **{name: decoded(record["settings"][name]) for name in _PLAIN}
+        )
         checked_settings(loaded)
-        covariance = _covariance(GraphCovariance(graph, seed), kernel, grid.nodes, record["learned"], arrays)
+        covariance = _covariance(
+            GraphCovariance(graph, seed), kernel, grid.nodes, record["learned"], arrays
+        )
         trained = checks.flag("trained", trained)
         loaded._scale = _scale(*record["scale"])
         loaded._columns = _columns(arrays["columns"], grid, graph.n_nodes, *record["axes"])
@@ -109,7 +134,9 @@ def _grid(arrays: Mapping[str, np.ndarray], n_nodes: int) -> Grid:
     return checked_grid(nodes, _hours("times", arrays), values)
 
 
-def _columns(nodes: np.ndarray, grid: Grid, n_nodes: int, times_title: Any, nodes_titles: Any) -> Columns:
+def _columns(
+    nodes: np.ndarray, grid: Grid, n_nodes: int, times_title: Any, nodes_titles: Any
+) -> Columns:
     """The columns of the data of `fit`, which hold all sensors."""
     if nodes.dtype != np.int64 or nodes.ndim != 1 or np.unique(nodes).size != nodes.size:
         raise ValueError("its columns are not nodes")
@@ -119,7 +146,11 @@ def _columns(nodes: np.ndarray, grid: Grid, n_nodes: int, times_title: Any, node
 
 
 def _covariance(
-    graph: GraphCovariance, kernel: Kernel, nodes: np.ndarray, learned: Any, arrays: Mapping[str, np.ndarray]
+    graph: GraphCovariance,
+    kernel: Kernel,
+    nodes: np.ndarray,
+    learned: Any,
+    arrays: Mapping[str, np.ndarray],
 ) -> GraphCovariance:
     """The graph's covariance, or its mixture with a learned one."""
     weight = checks.number("learned", learned[0], low=0, high=1)

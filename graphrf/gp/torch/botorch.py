@@ -37,7 +37,9 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 class _Imagined:
     """Hypothetical observations that condition a model, but not its regressor."""
 
-    nodes: np.ndarray  # (*b, n), without the batch axes of several sets of values for the same nodes
+    nodes: (
+        np.ndarray
+    )  # (*b, n), without the batch axes of several sets of values for the same nodes
     values: Tensor  # (*b', n, outputs)
     noise: Tensor  # variances, of a shape that expands to that of the values
 
@@ -45,12 +47,14 @@ class _Imagined:
 class GraphGPModel(FantasizeMixin, Model):
     r"""The posterior of a fitted `GraphGPRegressor` as a BoTorch model.
 
-    .. math:: p(f(X_b) \mid y) = N(m_{X_b}, \Sigma_{X_b X_b}) \quad \text{for each batch } X_b \text{ of q nodes}.
+    .. math:: p(f(X_b) \mid y) = N(m_{X_b}, \Sigma_{X_b X_b}) \quad \text{for each batch } X_b
+        \text{ of q nodes}.
 
-    Candidates are node positions, so acquisition functions are maximised by `optimize_acqf_discrete`; there are no
-    gradients in positions. Acquisition functions that need a posterior work (`LogExpectedImprovement`,
-    `qLogNoisyExpectedImprovement`), and those that condition on hypothetical observations (`qKnowledgeGradient`,
-    `qJointEntropySearch`) or draw functions (`PathwiseThompsonSampling`). Refit the regressor to new observations.
+    Candidates are node positions, so acquisition functions are maximised by
+    `optimize_acqf_discrete`; there are no gradients in positions. Acquisition functions that need a
+    posterior work (`LogExpectedImprovement`, `qLogNoisyExpectedImprovement`), and those that
+    condition on hypothetical observations (`qKnowledgeGradient`, `qJointEntropySearch`) or draw
+    functions (`PathwiseThompsonSampling`). Refit the regressor to new observations.
 
     Examples
     --------
@@ -58,31 +62,40 @@ class GraphGPModel(FantasizeMixin, Model):
     >>> from botorch.acquisition import LogExpectedImprovement
     >>> from botorch.optim import optimize_acqf_discrete
     >>> graph = grf.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])
-    >>> gp = grf.GraphGPRegressor(graph, kernel=grf.Diffusion(1.0), optimize=False, noise=0.01, seed=0)
+    >>> gp = grf.GraphGPRegressor(
+    ...     graph, kernel=grf.Diffusion(1.0), optimize=False, noise=0.01, seed=0
+    ... )
     >>> model = grf.gp.GraphGPModel(gp.fit([0, 2], [0.0, 1.0]))
     >>> nodes = torch.arange(6, dtype=torch.float64)[:, None]
-    >>> best, _ = optimize_acqf_discrete(LogExpectedImprovement(model, best_f=1.0), q=1, choices=nodes)
+    >>> best, _ = optimize_acqf_discrete(
+    ...     LogExpectedImprovement(model, best_f=1.0), q=1, choices=nodes
+    ... )
     >>> int(best) in range(6)
     True
 
     Parameters
     ----------
     regressor : GraphGPRegressor
-        Fitted; not copied. The model is the normal distribution with the mean and covariance of its predictions.
-        With another likelihood than the Gaussian, f is the latent function (for counts, the log rate).
+        Fitted; not copied. The model is the normal distribution with the mean and covariance of its
+        predictions. With another likelihood than the Gaussian, f is the latent function (for
+        counts, the log rate).
     """
 
     def __init__(self, regressor: GraphGPRegressor) -> None:
         super().__init__()
         if not isinstance(regressor, GraphGPRegressor):
-            raise checks.type_error("regressor", f"must be a GraphGPRegressor, got {checks.describe(regressor)}")
+            raise checks.type_error(
+                "regressor", f"must be a GraphGPRegressor, got {checks.describe(regressor)}"
+            )
         self._gp = regressor
         # one prediction has as many outputs as there are, and needs a fitted regressor
         mean = np.asarray(regressor.predict(regressor.graph.positions([0])))
         self._outputs = list(range(1 if mean.ndim == 1 else mean.shape[1]))
         self._imagined: _Imagined | None = None
         # BoTorch needs a kind of noise; for noise that differs between observations it is the mean
-        self.likelihood = GaussianLikelihood(noise_constraint=Positive()).double().requires_grad_(False)
+        self.likelihood = (
+            GaussianLikelihood(noise_constraint=Positive()).double().requires_grad_(False)
+        )
         if hasattr(regressor, "noise_"):
             self.likelihood.noise = max(float(np.mean(regressor.noise_)), np.finfo(np.float64).tiny)
 
@@ -108,7 +121,8 @@ class GraphGPModel(FantasizeMixin, Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: Any = None,
     ) -> GPyTorchPosterior:
-        """The joint posterior at the q nodes of each batch, of the dtype (for integers float64) and device of X.
+        """The joint posterior at the q nodes of each batch, of the dtype (for integers float64) and
+        device of X.
 
         Parameters
         ----------
@@ -116,17 +130,18 @@ class GraphGPModel(FantasizeMixin, Model):
             Node positions: integers, or integral floats below 2^24 (float32) or 2^53 (float64).
         output_indices : list of int, optional
         observation_noise : bool or Tensor
-            True adds the regressor's noise variance (the mean, where it has one for each observation); a tensor,
-            broadcastable to (..., q, outputs), is added itself.
+            True adds the regressor's noise variance (the mean, where it has one for each
+            observation); a tensor, broadcastable to (..., q, outputs), is added itself.
         posterior_transform : optional
             See BoTorch.
 
         Notes
         -----
-        Several outputs are independent. The batch is that of X, broadcast with `batch_shape`. Cost: for q = 1 one
-        prediction of deviations at the distinct nodes of all batches; for q > 1 their joint covariance; given n
-        more observations, that of the n + q nodes and n^3 / 3 operations for each batch. Where a node occurs twice
-        in a batch, linear_operator warns when it adds jitter to sample.
+        Several outputs are independent. The batch is that of X, broadcast with `batch_shape`. Cost:
+        for q = 1 one prediction of deviations at the distinct nodes of all batches; for q > 1 their
+        joint covariance; given n more observations, that of the n + q nodes and n^3 / 3 operations
+        for each batch. Where a node occurs twice in a batch, linear_operator warns when it adds
+        jitter to sample.
         """
         nodes = _batches(X)
         like = X if X.is_floating_point() else torch.zeros((), dtype=torch.float64, device=X.device)
@@ -138,36 +153,49 @@ class GraphGPModel(FantasizeMixin, Model):
             noisy = covariance + self._noise(observation_noise, mean, k)
             # Operators are factored when samples are drawn, and may be singular until then.
             parts.append(MultivariateNormal(mean, to_linear_operator(noisy)))
-        together = parts[0] if len(parts) == 1 else MultitaskMultivariateNormal.from_independent_mvns(parts)
+        together = (
+            parts[0]
+            if len(parts) == 1
+            else MultitaskMultivariateNormal.from_independent_mvns(parts)
+        )
         posterior = GPyTorchPosterior(together)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def condition_on_observations(
         self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
     ) -> GraphGPModel:
-        r"""The model after more observations, with all hyperparameters kept; the regressor does not change.
+        r"""The model after more observations, with all hyperparameters kept; the regressor does not
+        change.
 
-        .. math:: m'_Q = m_Q + \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} (Y - m_X), \quad
-                  \Sigma'_{QQ} = \Sigma_{QQ} - \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} \Sigma_{XQ}.
+        .. math:: m'_Q = m_Q + \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} (Y - m_X),
+            \quad
+                  \Sigma'_{QQ} = \Sigma_{QQ} - \Sigma_{QX} (\Sigma_{XX} +
+                  \mathrm{diag}(noise))^{-1} \Sigma_{XQ}.
 
         Parameters
         ----------
         X : Tensor, shape (..., n, 1)
             Nodes, as in `posterior`.
         Y : Tensor, shape (..., n, outputs)
-            Values, whose batch is broadcast with that of X and of the model to the new `batch_shape`: several sets
-            of values for the same nodes share one factorisation. Gradients reach Y.
+            Values, whose batch is broadcast with that of X and of the model to the new
+            `batch_shape`: several sets of values for the same nodes share one factorisation.
+            Gradients reach Y.
         noise : Tensor, optional
-            Variances, of a shape that expands to that of Y; default the regressor's, as in `posterior`.
+            Variances, of a shape that expands to that of Y; default the regressor's, as in
+            `posterior`.
         """
         nodes = _batches(X)
         if not isinstance(Y, Tensor) or Y.shape[-2:] != (nodes.shape[-1], self.num_outputs):
             raise checks.value_error(
-                "Y", f"must have shape (..., {nodes.shape[-1]}, {self.num_outputs}), got {checks.describe(Y)}"
+                "Y",
+                f"must have shape (..., {nodes.shape[-1]}, {self.num_outputs}), got "
+                f"{checks.describe(Y)}",
             )
         given = self._noise_variance("noise") if noise is None else noise
         batch = torch.broadcast_shapes(nodes.shape[:-1], Y.shape[:-2], self.batch_shape)
-        added = _Imagined(nodes, Y.expand(*batch, *Y.shape[-2:]), given.to(Y).expand(*batch, *Y.shape[-2:]))
+        added = _Imagined(
+            nodes, Y.expand(*batch, *Y.shape[-2:]), given.to(Y).expand(*batch, *Y.shape[-2:])
+        )
         model = copy.copy(self)
         model._imagined = added if self._imagined is None else _joined(self._imagined, added)
         return model
@@ -177,7 +205,10 @@ class GraphGPModel(FantasizeMixin, Model):
         model = copy.copy(self)
         model._outputs = [self._outputs[index] for index in idcs]
         if self._imagined is not None:
-            values, noise = self._imagined.values[..., list(idcs)], self._imagined.noise[..., list(idcs)]
+            values, noise = (
+                self._imagined.values[..., list(idcs)],
+                self._imagined.noise[..., list(idcs)],
+            )
             model._imagined = _Imagined(self._imagined.nodes, values, noise)
         return model
 
@@ -199,11 +230,14 @@ class GraphGPModel(FantasizeMixin, Model):
         if not hasattr(self._gp, "noise_"):
             raise checks.value_error(
                 argument,
-                "must give the variances as a tensor: the regressor's likelihood is not Gaussian and has none",
+                "must give the variances as a tensor: the regressor's likelihood is not Gaussian "
+                "and has none",
             )
         return self.likelihood.noise
 
-    def _laws(self, nodes: np.ndarray, chosen: list[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def _laws(
+        self, nodes: np.ndarray, chosen: list[int], like: Tensor
+    ) -> list[tuple[Tensor, Tensor]]:
         """The means and covariances of f at batches of nodes, for each of the chosen outputs."""
         given = self._imagined
         if given is None:
@@ -211,14 +245,18 @@ class GraphGPModel(FantasizeMixin, Model):
             return [(means[..., self._outputs[k]], covariance) for k in chosen]
         n = given.nodes.shape[-1]
         batch = np.broadcast_shapes(nodes.shape[:-1], given.nodes.shape[:-1])
-        together = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in (given.nodes, nodes)]
+        together = [
+            np.broadcast_to(part, (*batch, part.shape[-1])) for part in (given.nodes, nodes)
+        ]
         means, covariance = self._tensors(np.concatenate(together, axis=-1), like)
         between, later = covariance[..., :n, n:], covariance[..., n:, n:]
         laws = []
         for k in chosen:
             mean = means[..., self._outputs[k]]
             noise, values = given.noise[..., k].to(like), given.values[..., k].to(like)
-            factor = psd_safe_cholesky(covariance[..., :n, :n] + torch.diag_embed(_without_copies(noise)))
+            factor = psd_safe_cholesky(
+                covariance[..., :n, :n] + torch.diag_embed(_without_copies(noise))
+            )
             gain = torch.cholesky_solve(between, factor).mT
             update = (gain @ (values - mean[..., :n])[..., None])[..., 0]
             after = later - gain @ between
@@ -230,10 +268,14 @@ class GraphGPModel(FantasizeMixin, Model):
         """Means, shape (..., q, outputs), and covariances of the regressor at batches of nodes."""
         mean, covariance = self._moments(nodes.reshape(-1, nodes.shape[-1]))
         means = torch.from_numpy(mean).to(like).reshape(*nodes.shape, -1)
-        return means, torch.from_numpy(covariance).to(like).reshape(*nodes.shape[:-1], *covariance.shape[-2:])
+        return means, torch.from_numpy(covariance).to(like).reshape(
+            *nodes.shape[:-1], *covariance.shape[-2:]
+        )
 
     def _moments(self, batches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means, shape (b, q, outputs), and covariances, shape (b, q, q), of b batches of q nodes."""
+        """Means, shape (b, q, outputs), and covariances, shape (b, q, q), of b batches
+        of q nodes.
+        """
         distinct, at = np.unique(batches, return_inverse=True)
         at = at.reshape(batches.shape)
         asked = self._gp.graph.positions(distinct)
@@ -253,7 +295,9 @@ class GraphGPModel(FantasizeMixin, Model):
 def _batches(X: Tensor) -> np.ndarray:
     """Nodes of shape (..., q, 1), without the last axis."""
     if not isinstance(X, Tensor) or X.ndim < 2:
-        raise checks.value_error("X", f"must be a tensor of shape (..., q, 1), got {checks.describe(X)}")
+        raise checks.value_error(
+            "X", f"must be a tensor of shape (..., q, 1), got {checks.describe(X)}"
+        )
     return node_ids("X", X)
 
 
@@ -270,7 +314,9 @@ def _joined(before: _Imagined, after: _Imagined) -> _Imagined:
 
 
 def _without_copies(noise: Tensor) -> Tensor:
-    """The variances without batch axes along which they were expanded: each set is factored once."""
+    """The variances without batch axes along which they were expanded: each set is
+    factored once.
+    """
     for axis in range(noise.ndim - 1):
         if noise.stride(axis) == 0:
             noise = noise.narrow(axis, 0, 1)
@@ -301,11 +347,14 @@ class _DrawnFunctions(SamplePath):
 
 @DrawMatheronPaths.register(GraphGPModel)
 def _draw_paths(model: GraphGPModel, *, sample_shape: torch.Size, **unused: Any) -> _DrawnFunctions:
-    """Functions drawn by `GraphGPRegressor.sample`, on all nodes; the seed comes from torch's generator."""
+    """Functions drawn by `GraphGPRegressor.sample`, on all nodes; the seed comes from torch's
+    generator.
+    """
     if model._imagined is not None:
         raise checks.value_error(
             "model",
-            "must not be conditioned on imagined observations: fit its regressor to them to draw functions",
+            "must not be conditioned on imagined observations: fit its regressor to them to draw "
+            "functions",
         )
     seed = int(torch.randint(2**62, ()))
     drawn = torch.from_numpy(model._gp.sample(n_samples=max(sample_shape.numel(), 1), seed=seed))

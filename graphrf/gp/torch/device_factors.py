@@ -1,4 +1,6 @@
-"""Features and the series as torch sparse matrices on any device: the same factors as on the CPU, in torch."""
+"""Features and the series as torch sparse matrices on any device: the same factors as on the CPU,
+in torch.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,11 @@ _KEPT_NUMBERS = 2**26
 class TorchFeatureFactor(TorchFactor):
     """The factor of sampled features on a torch device, float32 or float64: a `TorchFactor`.
 
-    The value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k)) over its visits, of count c after k
-    steps, added in float64 in the order of the visits. Memory on the device besides the record (4 bytes per visit,
-    6 an entry): 16 bytes per row, 8 a node, and for each entry two numbers of `dtype` and, with the transpose, two
-    indices of 4 bytes, or 8 from 2^31 entries on; a gradient takes three times 2^27 numbers.
+    The value of an entry is sqrt(d_i / d_v) times the sum of f_k c / (m S(k)) over its visits, of
+    count c after k steps, added in float64 in the order of the visits. Memory on the device besides
+    the record (4 bytes per visit, 6 an entry): 16 bytes per row, 8 a node, and for each entry two
+    numbers of `dtype` and, with the transpose, two indices of 4 bytes, or 8 from 2^31 entries on; a
+    gradient takes three times 2^27 numbers.
     """
 
     def __init__(self, features: Features, device: torch.device, dtype: torch.dtype) -> None:
@@ -48,7 +51,12 @@ class TorchFeatureFactor(TorchFactor):
         self._set(rows.record, rows.roots, walkers, features.n_nodes, dtype)
 
     def _set(
-        self, record: DeviceRecord, roots: DegreeRoots | None, walkers: Tensor, n_nodes: int, dtype: torch.dtype
+        self,
+        record: DeviceRecord,
+        roots: DegreeRoots | None,
+        walkers: Tensor,
+        n_nodes: int,
+        dtype: torch.dtype,
     ) -> None:
         self._record = record
         self._roots = roots
@@ -131,18 +139,19 @@ class _Made:
 class TorchSeriesFactor(TorchFactor):
     """Exact rows F = sum_k c_k T_k(M) on a torch device; a `graphrf.gp.torch.factor.TorchFactor`.
 
-    M is the walk matrix moved to [-1, 1]: W for the normalized Laplacian, 2 W - I for the combinatorial one. F F^T
-    = sum_k s_k T_k(M) with s the Chebyshev coefficients of the squared series, so that entries of T_k among n rows
-    serve all hyperparameters: where a gradient is wanted, `gram` makes them once and keeps them for one set of
-    rows, n (n + 1) / 2 numbers a term, up to 2^26 in all. Memory besides: the walk matrix, four blocks of N x p
-    numbers.
+    M is the walk matrix moved to [-1, 1]: W for the normalized Laplacian, 2 W - I for the
+    combinatorial one. F F^T = sum_k s_k T_k(M) with s the Chebyshev coefficients of the squared
+    series, so that entries of T_k among n rows serve all hyperparameters: where a gradient is
+    wanted, `gram` makes them once and keeps them for one set of rows, n (n + 1) / 2 numbers a term,
+    up to 2^26 in all. Memory besides: the walk matrix, four blocks of N x p numbers.
     """
 
     def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
         self.shape: tuple[int, int] = series.shape
         self._device = device
         self._dtype = dtype
-        # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each other.
+        # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each
+        # other.
         self._doubled = _from_scipy(series.doubled, device, dtype)
         self._host = None
         if device.type == "cpu":
@@ -169,18 +178,27 @@ class TorchSeriesFactor(TorchFactor):
         width = max(1, _UNIT_NUMBERS // self.shape[1])
         parts = [torch.zeros(0, dtype=self._dtype, device=self._device)]
         for members in self._nodes.split(width):
-            units = torch.zeros(self.shape[1], members.numel(), dtype=self._dtype, device=self._device)
+            units = torch.zeros(
+                self.shape[1], members.numel(), dtype=self._dtype, device=self._device
+            )
             units[members, torch.arange(members.numel(), device=self._device)] = 1.0
             parts.append(self._whole(f, units).square().sum(0))
         return torch.cat(parts)
 
     def gram(self, f: Tensor) -> Tensor | None:
-        """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too many."""
-        n, size = self.shape[0], 2 * f.numel() - 1  # of the square: where its end is small, its derivative is not
+        """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too
+        many.
+        """
+        n, size = (
+            self.shape[0],
+            2 * f.numel() - 1,
+        )  # of the square: where its end is small, its derivative is not
         most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
         if size > most:
             return None
-        terms = next((made for nodes, made in self._kept[:] if torch.equal(nodes, self._nodes)), None)
+        terms = next(
+            (made for nodes, made in self._kept[:] if torch.equal(nodes, self._nodes)), None
+        )
         if terms is None or len(terms) < size:
             if not (f.requires_grad and torch.is_grad_enabled()):
                 return None
@@ -198,7 +216,9 @@ class TorchSeriesFactor(TorchFactor):
         return other
 
     def _gram_terms(self, size: int) -> Tensor:
-        """Entries of T_k(M) among the rows, on and above the diagonal column by column, k < size."""
+        """Entries of T_k(M) among the rows, on and above the diagonal column by column,
+        k < size.
+        """
         n = self.shape[0]
         terms = torch.empty(size, n * (n + 1) // 2, dtype=self._dtype, device=self._device)
         for columns, panel in self._term_panels(size):
@@ -220,7 +240,9 @@ class TorchSeriesFactor(TorchFactor):
         for start in range(0, n, width):
             columns = range(n)[start : start + width]
             units = torch.zeros(self.shape[1], len(columns), dtype=self._dtype, device=self._device)
-            units[self._nodes[start : start + width], torch.arange(len(columns), device=self._device)] = 1.0
+            units[
+                self._nodes[start : start + width], torch.arange(len(columns), device=self._device)
+            ] = 1.0
             yield columns, torch.stack([term[self._nodes] for term in self._terms(units, size)])
 
     def _on_all_nodes(self, y: Tensor) -> Tensor:
@@ -254,14 +276,18 @@ class TorchSeriesFactor(TorchFactor):
 
 
 def _triangle(n: int, device: torch.device) -> Tensor:
-    """The places of a symmetric matrix's entries among those that `_gram_terms` holds, shape (n, n)."""
+    """The places of a symmetric matrix's entries among those that `_gram_terms` holds, shape (n,
+    n).
+    """
     every = torch.arange(n, device=device)
     row, column = torch.minimum(every[:, None], every), torch.maximum(every[:, None], every)
     return column * (column + 1) // 2 + row
 
 
 def _squared(f: Tensor) -> Tensor:
-    """Chebyshev coefficients of a squared series, (2 L + 1,), by T_a T_b = (T_{a + b} + T_{|a - b|}) / 2."""
+    """Chebyshev coefficients of a squared series, (2 L + 1,), by T_a T_b = (T_{a + b} + T_{|a -
+    b|}) / 2.
+    """
     n = f.numel()
     values = torch.fft.rfft(f, 2 * n)
     sums = torch.fft.irfft(values * values, 2 * n)[: 2 * n - 1]

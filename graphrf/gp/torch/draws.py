@@ -39,7 +39,8 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, repr=False)
 class PathwiseDraws:
-    """Draws of f - m given the observations: functions, each known by its coefficients in the features.
+    """Draws of f - m given the observations: functions, each known by its coefficients in the
+    features.
 
     Made by `pathwise_draws`.
 
@@ -66,7 +67,9 @@ class PathwiseDraws:
         return f"PathwiseDraws({draws} draws, {size} coefficients, {place}, {end})"
 
     def at(self, x: Tensor) -> Tensor:
-        """f - m at nodes of shape (q,) or (q, 1), shape (s, q): one product with their rows of features."""
+        """f - m at nodes of shape (q,) or (q, 1), shape (s, q): one product with their rows of
+        features.
+        """
         return self._kernel.root_rows(x).apply(self._modulation, self.coefficients).T
 
 
@@ -81,15 +84,16 @@ def pathwise_draws(
     max_iterations: int = 1_000,
     seed: int | None = None,
 ) -> PathwiseDraws:
-    r"""Draws of functions from the posterior of f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0, noise), on a device.
+    r"""Draws of functions from the posterior of f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0,
+    noise), on a device.
 
     .. math:: g' = g + F_x^\top A^{-1} (y - m - \varepsilon - F_x g), \quad
               A = F_x F_x^\top + \mathrm{diag}(noise),
 
-    with K = F F^T and fresh g ~ N(0, I) and eps for every draw: F g' is a draw of f - m on the whole graph. All
-    draws are right-hand sides of one block solve, by linear_operator: Cholesky up to its `max_cholesky_size`,
-    preconditioned conjugate gradients above. Everything stays on the kernel's device, and nothing of the size m x
-    m or q x q is formed.
+    with K = F F^T and fresh g ~ N(0, I) and eps for every draw: F g' is a draw of f - m on the
+    whole graph. All draws are right-hand sides of one block solve, by linear_operator: Cholesky up
+    to its `max_cholesky_size`, preconditioned conjugate gradients above. Everything stays on the
+    kernel's device, and nothing of the size m x m or q x q is formed.
 
     Examples
     --------
@@ -135,9 +139,9 @@ def pathwise_draws(
 
     Notes
     -----
-    Variances estimated from s draws have the relative error sqrt(2 / s). Cost: one product with F_x and one with
-    F_x^T on s columns for every iteration and round; memory: 2 N s numbers and about ten times m s. Threads solve
-    in turn.
+    Variances estimated from s draws have the relative error sqrt(2 / s). Cost: one product with F_x
+    and one with F_x^T on s columns for every iteration and round; memory: 2 N s numbers and about
+    ten times m s. Threads solve in turn.
 
     Source: Wilson et al. 2020, "Efficiently Sampling Functions from Gaussian Process Posteriors".
     """
@@ -154,26 +158,31 @@ def pathwise_draws(
         variances = _variances(noise, f, size)
         normal = torch.Generator(device=f.device).manual_seed(seed)
         coefficients = f.new_empty(n_nodes, n_samples).normal_(generator=normal)
-        errors = f.new_empty(size, n_samples).normal_(generator=normal).mul_(variances.sqrt()[:, None])
+        errors = (
+            f.new_empty(size, n_samples).normal_(generator=normal).mul_(variances.sqrt()[:, None])
+        )
         observed = residual[:, None] - rows.apply(f, coefficients) - errors
         matrix = FactorOperator(f, rows=rows, cols=rows) + DiagLinearOperator(variances)
         solution, worst = _solved(matrix, observed, tol, max_iterations)
         coefficients += rows.apply_t(f, solution)
     if not worst <= tol:  # nor is NaN
         warn(
-            f"conjugate gradients for the draws stopped at a relative residual of {worst:.2g}: raise "
-            "`max_iterations` or `tol`, or the noise, or use a float64 model",
+            f"conjugate gradients for the draws stopped at a relative residual of {worst:.2g}: "
+            "raise `max_iterations` or `tol`, or the noise, or use a float64 model",
             SolverWarning,
         )
     return PathwiseDraws(coefficients, worst, seed, base, f)
 
 
-def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int) -> tuple[Tensor, float]:
-    """A^-1 b, and the largest relative residual of a column, computed from b - A x, by five solves at most.
+def _solved(
+    matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int
+) -> tuple[Tensor, float]:
+    """A^-1 b, and the largest relative residual of a column, computed from b - A x, by five solves
+    at most.
 
-    linear_operator reaches about 1e-5 only: the residual is solved for again, as long as that halves the largest
-    one. A step d of a column is taken if d (r + r') > 0, with r and r' the residuals before and after, so that it
-    lowers the error's A-norm.
+    linear_operator reaches about 1e-5 only: the residual is solved for again, as long as that
+    halves the largest one. A step d of a column is taken if d (r + r') > 0, with r and r' the
+    residuals before and after, so that it lowers the error's A-norm.
     """
     # squares of columns of any size must not overflow: first to a sum of 1, then to a norm of 1
     tiny = torch.finfo(rhs.dtype).tiny
@@ -194,7 +203,9 @@ def _solved(matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations:
             settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
             settings.cg_tolerance(max(tol / worst, 1e-4)),
             settings.max_cg_iterations(max_iterations),
-            settings.max_lanczos_quadrature_iterations(1),  # must not exceed those of conjugate gradients
+            settings.max_lanczos_quadrature_iterations(
+                1
+            ),  # must not exceed those of conjugate gradients
         ):
             warnings.simplefilter("ignore", NumericalWarning)
             step = matrix.solve(left)
@@ -213,28 +224,32 @@ def _scaled(kernel: gpytorch.kernels.Kernel) -> tuple[GRFKernel, Tensor]:
     """The graph's kernel, and the variance that it is multiplied by."""
     if isinstance(kernel, GRFKernel):
         return kernel, torch.ones(())
-    if isinstance(kernel, gpytorch.kernels.ScaleKernel) and isinstance(kernel.base_kernel, GRFKernel):
+    if isinstance(kernel, gpytorch.kernels.ScaleKernel) and isinstance(
+        kernel.base_kernel, GRFKernel
+    ):
         if kernel.outputscale.numel() != 1:
             raise checks.value_error(
                 "kernel",
-                f"must have one outputscale, got {kernel.outputscale.numel()}: draw from each kernel of "
-                "a batch apart",
+                f"must have one outputscale, got {kernel.outputscale.numel()}: draw from each "
+                "kernel of a batch apart",
             )
         return kernel.base_kernel, kernel.outputscale.detach().reshape(())
     raise checks.type_error(
         "kernel",
-        f"must be a GRFKernel or a ScaleKernel of one, got {type(kernel).__name__}: sums and products "
-        "have no single factor to draw from",
+        f"must be a GRFKernel or a ScaleKernel of one, got {type(kernel).__name__}: sums and "
+        "products have no single factor to draw from",
     )
 
 
 def _check_like(name: str, tensor: Tensor, f: Tensor, size: int) -> None:
     if not isinstance(tensor, Tensor):
-        raise checks.type_error(name, f"must be a tensor of shape ({size},), got {checks.describe(tensor)}")
+        raise checks.type_error(
+            name, f"must be a tensor of shape ({size},), got {checks.describe(tensor)}"
+        )
     if tensor.shape != (size,) or tensor.dtype != f.dtype or tensor.device != f.device:
         raise ValueError(
-            f"`{name}` must be a tensor of shape ({size},), {f.dtype} on {f.device} as the kernel is, got "
-            f"{checks.describe(tensor)} on {tensor.device}"
+            f"`{name}` must be a tensor of shape ({size},), {f.dtype} on {f.device} as the kernel "
+            f"is, got {checks.describe(tensor)} on {tensor.device}"
         )
     if not bool(torch.isfinite(tensor).all()):
         raise checks.value_error(name, "must be finite")
@@ -247,7 +262,9 @@ def _variances(noise: Tensor | float, f: Tensor, size: int) -> Tensor:
             checks.number("noise", noise, low=0, include_low=False), dtype=f.dtype, device=f.device
         )
     if noise.numel() != 1 and noise.shape != (size,):
-        raise checks.value_error("noise", f"must be one variance or {size}, got {checks.describe(noise)}")
+        raise checks.value_error(
+            "noise", f"must be one variance or {size}, got {checks.describe(noise)}"
+        )
     variances = noise.detach().to(f).reshape(-1).expand(size)
     if not bool((torch.isfinite(variances) & (variances > 0)).all()):
         raise checks.value_error("noise", "must be finite and greater than 0")

@@ -11,13 +11,16 @@ from torch import Tensor
 
 from graphrf.operators.factor import Factor
 
-# Numbers (nodes of the graph x columns) in a block of right-hand sides on the CPU, and its fewest columns.
+# Numbers (nodes of the graph x columns) in a block of right-hand sides on the CPU, and its fewest
+# columns.
 _BLOCK_NUMBERS = 4_000_000
 _NARROWEST = 8
 
 
 class TorchFactor(Protocol):
-    """A `Factor` of torch tensors of two axes; results have the dtype and device of the arguments."""
+    """A `Factor` of torch tensors of two axes; results have the dtype and device of the
+    arguments.
+    """
 
     shape: tuple[int, int]
 
@@ -41,12 +44,16 @@ class TorchFactor(Protocol):
         return _in_blocks(self, self, f, x)
 
     def gram(self, f: Tensor) -> Tensor | None:
-        """F F^T, differentiable in f, where the factor has a quicker way than products; here it has none."""
+        """F F^T, differentiable in f, where the factor has a quicker way than products; here it has
+        none.
+        """
         return None
 
 
 class HostFactor(TorchFactor):
-    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other devices."""
+    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other
+    devices.
+    """
 
     def __init__(self, factor: Factor) -> None:
         self._factor = factor
@@ -72,7 +79,9 @@ class HostFactor(TorchFactor):
 
 
 class RemoteFactor(HostFactor):
-    """A `Factor` with remote rows: F F^T x is one request, so that no N x p numbers are transferred."""
+    """A `Factor` with remote rows: F F^T x is one request, so that no N x p numbers are
+    transferred.
+    """
 
     def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
         return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
@@ -99,10 +108,10 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
     .. math:: \partial_{f_k} \langle G, F_r F_c^\top X \rangle
               = \langle G, P^r_k (F_c^\top X) \rangle + \langle X, P^c_k (F_r^\top G) \rangle.
 
-    Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one product if only
-    x needs a gradient. Memory besides the result: N x p numbers, in blocks of columns with at most 4 million, on
-    other devices than the CPU 2^28; or with 8 columns, for gradients of one object for both 16, where these are
-    more.
+    Cost: a product with F_c^T and one with F_r; backward two products and two of `grad_f`, or one
+    product if only x needs a gradient. Memory besides the result: N x p numbers, in blocks of
+    columns with at most 4 million, on other devices than the CPU 2^28; or with 8 columns, for
+    gradients of one object for both 16, where these are more.
     """
     result: Tensor = _Product.apply(rows, cols, f, x)
     return result
@@ -111,8 +120,8 @@ def product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tenso
 def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
     """F_r(f) F_c(f)^T itself, shape (n, m), differentiable in f.
 
-    Cost: that of `gram` where one object for both has it; else `product` with m columns, and the gradient of one
-    object for both half of that for two.
+    Cost: that of `gram` where one object for both has it; else `product` with m columns, and the
+    gradient of one object for both half of that for two.
     """
     if rows is cols and (gram := rows.gram(f)) is not None:
         return gram
@@ -120,10 +129,14 @@ def dense(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
     return result
 
 
-def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def modulation_gradient(
+    rows: TorchFactor, cols: TorchFactor, f: Tensor, left: Tensor, right: Tensor
+) -> Tensor:
     """The gradient of <left, F_r F_c^T right> in f, of f's shape and dtype."""
     gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
-    for block in _column_blocks(cols.shape[1] * (2 if rows is cols else 1), right.shape[1], f.device):
+    for block in _column_blocks(
+        cols.shape[1] * (2 if rows is cols else 1), right.shape[1], f.device
+    ):
         y, x = left[:, block], right[:, block]
         if rows is cols:  # both halves in one pass
             dense_rows = rows.apply_t(f, torch.cat([x, y], 1))
@@ -135,10 +148,11 @@ def modulation_gradient(rows: TorchFactor, cols: TorchFactor, f: Tensor, left: T
 
 
 def paired(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
-    """The entries <F_r e_i, F_c e_i> for i < n, of two factors with n rows each; differentiable in f.
+    """The entries <F_r e_i, F_c e_i> for i < n, of two factors with n rows each; differentiable in
+    f.
 
-    Cost: that of `diagonal` where both are one object; else, and for the gradient, products with n unit vectors by
-    blocks of 32 rows.
+    Cost: that of `diagonal` where both are one object; else, and for the gradient, products with n
+    unit vectors by blocks of 32 rows.
     """
     result: Tensor = _Paired.apply(rows, cols, f)
     return result
@@ -237,7 +251,9 @@ def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterato
 def _dense_rows(
     factor: TorchFactor, f: Tensor, width: int = 0
 ) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
-    """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the block)."""
+    """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the
+    block).
+    """
     n = factor.shape[0]
     blocks = _column_blocks(factor.shape[1], n, f.device)
     if width:
@@ -251,4 +267,8 @@ def _dense_rows(
 def _row_pairs(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Iterator[tuple[Any, Any]]:
     """Blocks of 32 rows of both factors, as `_dense_rows` has them."""
     own = _dense_rows(rows, f, 32)
-    return ((each, each) for each in own) if rows is cols else zip(own, _dense_rows(cols, f, 32), strict=True)
+    return (
+        ((each, each) for each in own)
+        if rows is cols
+        else zip(own, _dense_rows(cols, f, 32), strict=True)
+    )

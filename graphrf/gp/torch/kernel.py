@@ -39,7 +39,9 @@ _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
 
 
 class NoKernelError(NanError, ValueError):
-    """Hyperparameters of an optimiser that make no kernel: a `NanError`, at which fits of BoTorch step back."""
+    """Hyperparameters of an optimiser that make no kernel: a `NanError`, at which fits of BoTorch
+    step back.
+    """
 
 
 class GRFKernel(gpytorch.kernels.Kernel):
@@ -48,9 +50,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
     .. math:: k(i, j) = \frac{(F F^\top)_{ij}}{v}, \quad F = \sum_k f_k(\theta) P_k, \quad
               v = \frac1N \mathrm{trace}(F F^\top),
 
-    with P_k from sampled features or exact, P_k = W^k. It evaluates to a `FactorOperator`: nothing of the graph's
-    size squared is formed. It works in `ScaleKernel`, sums and products as any other kernel; gradients reach
-    theta.
+    with P_k from sampled features or exact, P_k = W^k. It evaluates to a `FactorOperator`: nothing
+    of the graph's size squared is formed. It works in `ScaleKernel`, sums and products as any other
+    kernel; gradients reach theta.
 
     Examples
     --------
@@ -66,23 +68,25 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     Nodes in the first column, times in the second:
 
-    >>> product = grf.gp.GRFKernel(graph, active_dims=[0]) * gpytorch.kernels.MaternKernel(active_dims=[1])
+    >>> product = grf.gp.GRFKernel(graph, active_dims=[0]) * gpytorch.kernels.MaternKernel(
+    ...     active_dims=[1]
+    ... )
     >>> product(torch.tensor([[0, 0.5], [0, 0.7], [3, 0.5]])).to_dense().shape
     torch.Size([3, 3])
 
     Parameters
     ----------
     source : Features, RemoteFeatures or Graph
-        Features: Phi Phi^T for their nodes, local or remote (`graphrf.distributed`). A graph: the exact kernel by
-        its series, for all nodes.
+        Features: Phi Phi^T for their nodes, local or remote (`graphrf.distributed`). A graph: the
+        exact kernel by its series, for all nodes.
     kernel : Kernel, optional
-        The initial kernel, default `Diffusion` of lengthscale 1. `LearnedModulation` has its coefficients as one
-        free parameter `modulation`.
+        The initial kernel, default `Diffusion` of lengthscale 1. `LearnedModulation` has its
+        coefficients as one free parameter `modulation`.
     normalize : bool
         Whether to divide by v, over the features' nodes or all nodes of a graph.
     optimize : bool or sequence of str
-        Trained hyperparameters: all but smoothness (`nu`, `power`), none, or those named. Each is a parameter
-        `raw_<name>`.
+        Trained hyperparameters: all but smoothness (`nu`, `power`), none, or those named. Each is a
+        parameter `raw_<name>`.
     active_dims : int or sequence of one int, optional
         The column of the inputs that holds nodes, where others hold time or covariates.
     batch_shape : torch.Size
@@ -93,10 +97,11 @@ class GRFKernel(gpytorch.kernels.Kernel):
     Raises
     ------
     TypeError, ValueError
-        If the kernel does not fit `source`, inputs are no known nodes, or features are on another device than the
-        module.
+        If the kernel does not fit `source`, inputs are no known nodes, or features are on another
+        device than the module.
     linear_operator.utils.errors.NanError
-        A `ValueError` too: if hyperparameters make no kernel, or one that vanishes. BoTorch's fits step back.
+        A `ValueError` too: if hyperparameters make no kernel, or one that vanishes. BoTorch's fits
+        step back.
 
     Warns
     -----
@@ -107,14 +112,15 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     Notes
     -----
-    Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24 (float32) or 2^53
-    (float64), or with `active_dims` these in one of d columns. Batches of inputs are evaluated together as one
-    dense matrix of their distinct nodes. dtype and device are those of the module, to which host features are
-    copied ([devices](../devices.md)). A deep copy shares graph and features.
+    Inputs have shape (n,), (n, 1) or (batches, n, 1): integers, or integral floats below 2^24
+    (float32) or 2^53 (float64), or with `active_dims` these in one of d columns. Batches of inputs
+    are evaluated together as one dense matrix of their distinct nodes. dtype and device are those
+    of the module, to which host features are copied ([devices](../devices.md)). A deep copy shares
+    graph and features.
 
-    Cost: see `FactorOperator`; the series takes two sparse products a Chebyshev term for each column. Where the
-    dense matrix among n nodes is wanted with its gradient, entries of the polynomials are kept for the last nodes:
-    n^2 / 2 numbers a term, at most 512 MiB in float64.
+    Cost: see `FactorOperator`; the series takes two sparse products a Chebyshev term for each
+    column. Where the dense matrix among n nodes is wanted with its gradient, entries of the
+    polynomials are kept for the last nodes: n^2 / 2 numbers a term, at most 512 MiB in float64.
     """
 
     def __init__(
@@ -136,19 +142,24 @@ class GRFKernel(gpytorch.kernels.Kernel):
         names = trained_names(optimize, kernel)
         if isinstance(kernel, LearnedModulation) and len(names) not in (0, len(kernel.values)):
             raise checks.value_error(
-                "optimize", "must be True or False for LearnedModulation, whose values are one parameter"
+                "optimize",
+                "must be True or False for LearnedModulation, whose values are one parameter",
             )
         self.has_lengthscale: bool = "lengthscale" in names
-        if not self.has_lengthscale and (lengthscale_prior is not None or lengthscale_constraint is not None):
+        if not self.has_lengthscale and (
+            lengthscale_prior is not None or lengthscale_constraint is not None
+        ):
             raise checks.value_error(
                 "lengthscale_prior",
                 "and `lengthscale_constraint` need a trained lengthscale, which "
                 f"{kernel!r} with optimize={optimize!r} does not have",
             )
         super().__init__(
-            active_dims=_node_column(active_dims), batch_shape=torch.Size(batch_shape or ()),
-            lengthscale_prior=lengthscale_prior, lengthscale_constraint=lengthscale_constraint,
-        )  # fmt: skip
+            active_dims=_node_column(active_dims),
+            batch_shape=torch.Size(batch_shape or ()),
+            lengthscale_prior=lengthscale_prior,
+            lengthscale_constraint=lengthscale_constraint,
+        )
         self._source = _source(source, kernel)
         self._template = kernel
         self._normalize = checks.flag("normalize", normalize)
@@ -164,21 +175,29 @@ class GRFKernel(gpytorch.kernels.Kernel):
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]
-            value = max(kernel.hyperparameters[name], low + 1e-3 * abs(low))  # the bound itself is out
+            value = max(
+                kernel.hyperparameters[name], low + 1e-3 * abs(low)
+            )  # the bound itself is out
             if name != "lengthscale":
-                self.register_parameter(f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape)))
+                self.register_parameter(
+                    f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape))
+                )
                 above = Positive() if low == 0 else GreaterThan(low)
                 self.register_constraint(
                     f"raw_{name}", Interval(0.0, 1.0) if name in kernel.proportions else above
                 )
             raw, constraint = getattr(self, f"raw_{name}"), getattr(self, f"raw_{name}_constraint")
-            self.initialize(**{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))})
+            self.initialize(
+                **{f"raw_{name}": constraint.inverse_transform(torch.full_like(raw, value))}
+            )
 
     # -- what is trained ---------------------------------------------------------------------------
 
     @property
     def kernel(self) -> Kernel:
-        """The graphrf kernel with the present hyperparameters, not normalised; of a batch that of `self[i]`."""
+        """The graphrf kernel with the present hyperparameters, not normalised; of a batch that of
+        `self[i]`.
+        """
         return self._kernel_of(self._single_values().detach().numpy())
 
     def hyperparameter(self, name: str) -> Tensor:
@@ -195,7 +214,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return value
 
     def extra_repr(self) -> str:
-        """The text that torch prints between the brackets; training may leave numbers that make no kernel."""
+        """The text that torch prints between the brackets; training may leave numbers that make no
+        kernel.
+        """
         if self.batch_shape:
             return f"{type(self._template).__name__}, batch_shape={tuple(self.batch_shape)}"
         try:
@@ -233,14 +254,21 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return f.to(self.device, self.dtype)
 
     def root_rows(self, x: Tensor) -> TorchFactor:
-        """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with `root_modulation`."""
+        """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with
+        `root_modulation`.
+        """
         nodes = node_tensor("x", x)
         if nodes.ndim > 1:
             raise checks.value_error("x", f"must have shape (n,) or (n, 1), got {tuple(x.shape)}")
         return self._rows(nodes)
 
     def forward(
-        self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
+        self,
+        x1: Tensor,
+        x2: Tensor,
+        diag: bool = False,
+        last_dim_is_batch: bool = False,
+        **params: Any,
     ) -> Tensor | FactorOperator:
         """K[x1, x2] as an operator, or its diagonal as a tensor; called by GPyTorch."""
         if last_dim_is_batch:
@@ -255,7 +283,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
 
     def __getitem__(self, index: Any) -> GRFKernel:
-        """The kernel of some members of the batch, with copies of their hyperparameters, as of any kernel."""
+        """The kernel of some members of the batch, with copies of their hyperparameters, as of any
+        kernel.
+        """
         if self.active_dims is None or not self.batch_shape:
             return super().__getitem__(index)
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.__getitem__(bare, index))
@@ -267,7 +297,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.expand_batch(bare, *sizes))
 
     def _without_column(self, change: Callable[[GRFKernel], GRFKernel]) -> GRFKernel:
-        """The kernel as GPyTorch changes it, which would index and expand `active_dims` with the batch."""
+        """The kernel as GPyTorch changes it, which would index and expand `active_dims` with the
+        batch.
+        """
         bare = copy.deepcopy(self)
         bare.active_dims = None
         changed = change(bare)
@@ -295,7 +327,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
         if diag and torch.equal(left, right):
             rows = self._rows(row_nodes)
             return paired(rows, rows, f)[row_at]
-        matrix = FactorOperator(f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)).to_dense()
+        matrix = FactorOperator(
+            f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)
+        ).to_dense()
         if not diag:
             row_at, col_at = row_at[..., :, None], col_at[..., None, :]
         return matrix[row_at, col_at]
@@ -304,7 +338,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._source.factor(nodes, self.device, self.dtype)
 
     def _values(self) -> Tensor:
-        """The trained hyperparameters in the order of their names, float64 on the CPU, (*batch_shape, names)."""
+        """The trained hyperparameters in the order of their names, float64 on the CPU,
+        (*batch_shape, names).
+        """
         if not self._names:
             return torch.zeros(*self._like.shape, 0, dtype=torch.float64)
         if isinstance(self._template, LearnedModulation):
@@ -317,13 +353,18 @@ class GRFKernel(gpytorch.kernels.Kernel):
         values = self._values()
         if values.ndim > 1:
             raise ValueError(
-                f"a batch of kernels, shape {tuple(values.shape[:-1])}, was given where one is needed: kernel[i]"
+                f"a batch of kernels, shape {tuple(values.shape[:-1])}, was given where one is "
+                "needed: kernel[i]"
             )
         return values
 
     def _kernel_of(self, values: np.ndarray) -> Kernel:
         if isinstance(self._template, LearnedModulation):
-            return self._template.replace(values=tuple(values.tolist())) if self._names else self._template
+            return (
+                self._template.replace(values=tuple(values.tolist()))
+                if self._names
+                else self._template
+            )
         return self._template.replace(**dict(zip(self._names, values.tolist(), strict=True)))
 
     def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -355,8 +396,9 @@ class _MeanVariance(torch.autograd.Function):
         value, gradient = source.mean_variance(f.numpy())
         if not value > 0:
             raise NoKernelError(
-                "the kernel vanishes on these features or this graph (its mean variance is 0), so it cannot be "
-                "normalised: its lengthscale is too long for them, or all its coefficients are 0"
+                "the kernel vanishes on these features or this graph (its mean variance is 0), so "
+                "it cannot be normalised: its lengthscale is too long for them, or all its "
+                "coefficients are 0"
             )
         ctx.gradient = torch.from_numpy(gradient)
         return torch.tensor(value, dtype=torch.float64)
@@ -373,24 +415,31 @@ def node_ids(name: str, x: Tensor) -> np.ndarray:
 
 
 def node_tensor(name: str, x: Tensor) -> Tensor:
-    """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
+    """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last
+    axis.
+    """
     if not isinstance(x, Tensor):
-        raise checks.type_error(name, f"must be a tensor of node positions, got {checks.describe(x)}")
+        raise checks.type_error(
+            name, f"must be a tensor of node positions, got {checks.describe(x)}"
+        )
     if x.ndim == 0 or (x.ndim > 1 and x.shape[-1] != 1):
         raise ValueError(
-            f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got {tuple(x.shape)}; "
-            "`active_dims` of a GRFKernel selects the column of nodes among several"
+            f"`{name}` must hold one node position a row, shape (n, 1) or (batches, n, 1), got "
+            f"{tuple(x.shape)}; `active_dims` of a GRFKernel selects the column of nodes among "
+            "several"
         )
     x = x.detach()
     if x.is_floating_point():
         if x.dtype not in _LARGEST_ID:
-            raise checks.type_error(name, f"must be integer, float32 or float64 node positions, got {x.dtype}")
+            raise checks.type_error(
+                name, f"must be integer, float32 or float64 node positions, got {x.dtype}"
+            )
         limit = _LARGEST_ID[x.dtype]
         good = (x == x.floor()) & (x.abs() < limit)
         if not bool(good.all()):
             raise ValueError(
-                f"`{name}` must be integer node positions, got {x[~good][0].item()} (floats must be integral and "
-                f"below {limit}, above which {x.dtype} skips integers: pass int64)"
+                f"`{name}` must be integer node positions, got {x[~good][0].item()} (floats must "
+                f"be integral and below {limit}, above which {x.dtype} skips integers: pass int64)"
             )
     elif x.dtype == torch.bool or x.is_complex():
         raise checks.type_error(name, f"must be integer node positions, got {x.dtype}")
@@ -404,7 +453,8 @@ def _node_column(active_dims: Any) -> Tensor | None:
     dims = torch.as_tensor(active_dims).reshape(-1)
     if dims.numel() != 1 or dims.dtype == torch.bool or dims.is_floating_point() or int(dims) < 0:
         raise checks.value_error(
-            "active_dims", f"must be the number of the one column that holds nodes, got {active_dims!r}"
+            "active_dims",
+            f"must be the number of the one column that holds nodes, got {active_dims!r}",
         )
     return dims.long()
 

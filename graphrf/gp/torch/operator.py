@@ -1,4 +1,6 @@
-"""A kernel matrix among nodes as a `LinearOperator`: products with the rows of a factor, never N x N numbers."""
+"""A kernel matrix among nodes as a `LinearOperator`: products with the rows of a factor, never N x
+N numbers.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,24 @@ from linear_operator.utils.getitem import _is_noop_index
 class FactorOperator(LinearOperator):
     """K = F_r(f) F_c(f)^T between two sets of nodes, by their rows of F, as a `LinearOperator`.
 
-    A product is one with F_c^T and one with F_r; the gradient goes to the modulation f, from there to
-    hyperparameters. Noise is added as to any other operator (`add_diagonal`, `add_jitter`, `+
-    DiagLinearOperator`), and linear_operator's solvers, preconditioner, Lanczos and Cholesky work on the sum.
+    A product is one with F_c^T and one with F_r; the gradient goes to the modulation f, from there
+    to hyperparameters. Noise is added as to any other operator (`add_diagonal`, `add_jitter`, `+
+    DiagLinearOperator`), and linear_operator's solvers, preconditioner, Lanczos and Cholesky work
+    on the sum.
 
     Parameters
     ----------
     f : Tensor, shape (L + 1,), floating
-        The modulation; its dtype and device are the operator's. Leading axes, which linear_operator adds, become
-        batch axes along which f must not change.
+        The modulation; its dtype and device are the operator's. Leading axes, which linear_operator
+        adds, become batch axes along which f must not change.
     rows, cols : TorchFactor
         n and m rows over the same N nodes. One object for both gives a symmetric matrix.
 
     Notes
     -----
-    Time of a product with p columns: O(p nnz(F)) for features, p times the series' sparse products for the series;
-    `to_dense` takes min(n, m) columns. Memory: see `graphrf.gp.torch.factor.product`.
+    Time of a product with p columns: O(p nnz(F)) for features, p times the series' sparse products
+    for the series; `to_dense` takes min(n, m) columns. Memory: see
+    `graphrf.gp.torch.factor.product`.
     """
 
     def __init__(self, f: Tensor, *, rows: TorchFactor, cols: TorchFactor) -> None:
@@ -66,7 +70,9 @@ class FactorOperator(LinearOperator):
             result = result.reshape(-1, *batch, width).movedim(0, -2)
         return result.expand(*torch.broadcast_shapes(self._batch, batch), *result.shape[-2:])
 
-    def _bilinear_derivative(self, left_vecs: Tensor, right_vecs: Tensor) -> tuple[Tensor | None, ...]:
+    def _bilinear_derivative(
+        self, left_vecs: Tensor, right_vecs: Tensor
+    ) -> tuple[Tensor | None, ...]:
         if not self._f.requires_grad:
             return (None,)
         if left_vecs.ndim == 1:
@@ -94,17 +100,26 @@ class FactorOperator(LinearOperator):
         if self._rows is self._cols and _same_index(row_index, col_index):
             rows = cols = _taken(self._rows, row_index, self.device)
         else:
-            rows, cols = _taken(self._rows, row_index, self.device), _taken(self._cols, col_index, self.device)
+            rows, cols = (
+                _taken(self._rows, row_index, self.device),
+                _taken(self._cols, col_index, self.device),
+            )
         return FactorOperator(self._args[0][batch_indices], rows=rows, cols=cols)
 
     def _get_indices(self, row_index: Tensor, col_index: Tensor, *batch_indices: Any) -> Tensor:
-        row_index, col_index = torch.broadcast_tensors(row_index.to(self.device), col_index.to(self.device))
+        row_index, col_index = torch.broadcast_tensors(
+            row_index.to(self.device), col_index.to(self.device)
+        )
         rows, row_at = torch.unique(row_index.reshape(-1), return_inverse=True)
         cols, col_at = torch.unique(col_index.reshape(-1), return_inverse=True)
         shape = row_index.shape
-        if rows.numel() * cols.numel() <= 4 * row_at.numel():  # they fill a quarter of the dense block
+        if (
+            rows.numel() * cols.numel() <= 4 * row_at.numel()
+        ):  # they fill a quarter of the dense block
             block = FactorOperator(
-                self._f, rows=_taken(self._rows, rows, self.device), cols=_taken(self._cols, cols, self.device)
+                self._f,
+                rows=_taken(self._rows, rows, self.device),
+                cols=_taken(self._cols, cols, self.device),
             ).to_dense()
             return block[row_at, col_at].reshape(shape)
         own = _taken(self._rows, rows[row_at], self.device)
@@ -120,7 +135,9 @@ def _columns(x: Tensor) -> Tensor:
 
 
 def _taken(factor: TorchFactor, index: Any, device: torch.device) -> TorchFactor:
-    """The rows of an index (slice, tensor or array) on a device; the factor itself for all rows in order."""
+    """The rows of an index (slice, tensor or array) on a device; the factor itself for all rows in
+    order.
+    """
     n = factor.shape[0]
     if isinstance(index, slice) and (_is_noop_index(index) or index == slice(0, n, None)):
         return factor

@@ -1,7 +1,7 @@
 """linear_operator, imported before anything that imports it, without a warning of torch's.
 
-It calls `torch.jit.script` when it is first imported, which torch deprecates: as a `DeprecationWarning` up to
-2.13, as a `FutureWarning`, which users see, from 2.14 on.
+It calls `torch.jit.script` when it is first imported, which torch deprecates: as a
+`DeprecationWarning` up to 2.13, as a `FutureWarning`, which users see, from 2.14 on.
 """
 
 import warnings

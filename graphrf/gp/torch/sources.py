@@ -31,8 +31,8 @@ from graphrf.operators.factor import Factor
 from graphrf.operators.series.density_of_states import density_of_states
 from graphrf.operators.series.series_factor import SeriesFactor
 
-# The largest degree of Chebyshev polynomials; only kernels whose root is singular at the end of the spectrum come
-# near it.
+# The largest degree of Chebyshev polynomials; only kernels whose root is singular at the end of the
+# spectrum come near it.
 _LARGEST_DEGREE = 4_000
 
 
@@ -66,7 +66,9 @@ class TorchSource(ABC):
 
 
 class RemoteFeatures(Protocol):
-    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by `step_squares`."""
+    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by
+    `step_squares`.
+    """
 
     # Settings that all rows share.
     info: SampleInfo
@@ -95,7 +97,9 @@ class _TorchSampledSource(TorchSource):
         self._squares: np.ndarray | None = None
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The modulation up to the features' largest length; warns once when the kernel has outgrown it."""
+        """The modulation up to the features' largest length; warns once when the kernel has
+        outgrown it.
+        """
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
             result = bounds.suitability_warnings(self._info, kernel, f)
@@ -117,7 +121,9 @@ class _TorchSampledSource(TorchSource):
 
 
 class TorchFeatureSource(_TorchSampledSource):
-    """Rows of sampled features, on the device of their record; kernels are checked as by `Features.matrix`."""
+    """Rows of sampled features, on the device of their record; kernels are checked as by
+    `Features.matrix`.
+    """
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
         f = features.checked_modulation(kernel)
@@ -131,12 +137,15 @@ class TorchFeatureSource(_TorchSampledSource):
         warn_of_diagonal(features.nodes, diagonal, kernel, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of nodes that the features hold; ValueError if the record lies on another device."""
+        """The rows of nodes that the features hold; ValueError if the record lies on another
+        device.
+        """
         if self._features.device not in ("cpu", str(device)):
             raise ValueError(
-                f"the kernel and its features must be on one device, got a kernel on {device} and features on "
-                f"{self._features.device}; move the model with .to({self._features.device!r}), or the features "
-                "with features.to('cpu'), from where they are copied to the model's device"
+                f"the kernel and its features must be on one device, got a kernel on {device} and "
+                f"features on {self._features.device}; move the model with "
+                f".to({self._features.device!r}), or the features with features.to('cpu'), from "
+                "where they are copied to the model's device"
             )
         return super().factor(nodes, device, dtype)
 
@@ -146,7 +155,9 @@ class TorchFeatureSource(_TorchSampledSource):
             own = features.device_rows(torch.device(features.device)).nodes
             if torch.equal(nodes, own):
                 return TorchFeatureFactor(features, device, dtype)
-            return TorchFeatureFactor(features, device, dtype).take(device_row_numbers("nodes", nodes, own))
+            return TorchFeatureFactor(features, device, dtype).take(
+                device_row_numbers("nodes", nodes, own)
+            )
         rows = row_numbers("nodes", nodes.cpu().numpy(), features.nodes)
         if not np.array_equal(rows, np.arange(features.shape[0])):
             features = Features(features.info, features.nodes[rows], features.record.take(rows))
@@ -154,7 +165,9 @@ class TorchFeatureSource(_TorchSampledSource):
             return TorchFeatureFactor(features, device, dtype)
         # values of the model's type: products of mixed types would convert them each time
         plain = np.dtype(np.float32 if dtype == torch.float32 else np.float64)
-        return HostFactor(FeatureFactor(replace(features.info, dtype=plain), features.nodes, features.record))
+        return HostFactor(
+            FeatureFactor(replace(features.info, dtype=plain), features.nodes, features.record)
+        )
 
     def _mean_squares(self) -> np.ndarray:
         """M in one pass over pairs of an entry's visits; of a device's record it is made there."""
@@ -165,7 +178,9 @@ class TorchFeatureSource(_TorchSampledSource):
 
     def _on_device(self) -> TorchFeatureFactor:
         """All rows of features that lie on a device."""
-        return TorchFeatureFactor(self._features, torch.device(self._features.device), torch.float64)
+        return TorchFeatureFactor(
+            self._features, torch.device(self._features.device), torch.float64
+        )
 
 
 class TorchRemoteSource(_TorchSampledSource):
@@ -194,7 +209,8 @@ class TorchRemoteSource(_TorchSampledSource):
 class TorchSeriesSource(TorchSource):
     """Exact rows by sparse products with a graph's walk matrix; the mean variance is trace(K) / N.
 
-    The modulation is the Chebyshev coefficients of F as a function of the walk matrix (`TorchSeriesFactor`).
+    The modulation is the Chebyshev coefficients of F as a function of the walk matrix
+    (`TorchSeriesFactor`).
     """
 
     def __init__(self, graph: Graph, kernel: Kernel) -> None:
@@ -209,23 +225,29 @@ class TorchSeriesSource(TorchSource):
         return {**vars(self), "_every": {}}  # which may lie on devices that others have not
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below 1e-12."""
+        """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below
+        1e-12.
+        """
         scale = self.scale
 
         def values(gap: np.ndarray) -> np.ndarray:
             slopes = root_derivatives(kernel, names, gap, scale)
             return np.column_stack([kernel.root_spectrum(scale * gap, scale), slopes])
 
-        c, _ = chebyshev_columns(values, self._width, tol=1e-12, max_degree=_LARGEST_DEGREE, columns=slice(None))
+        c, _ = chebyshev_columns(
+            values, self._width, tol=1e-12, max_degree=_LARGEST_DEGREE, columns=slice(None)
+        )
         kept, dropped = c[: _LARGEST_DEGREE + 1], c[_LARGEST_DEGREE + 1 :, 0]
         if dropped.size and not self._warned:
             gap = np.linspace(0, self._width, _LARGEST_DEGREE)
-            lost = float(np.abs(dropped).sum() / np.abs(kernel.root_spectrum(scale * gap, scale)).max())
+            lost = float(
+                np.abs(dropped).sum() / np.abs(kernel.root_spectrum(scale * gap, scale)).max()
+            )
             if lost > 1e-4:
                 self._warned = True
                 warn(
-                    f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F is off by up to "
-                    f"{lost:.1g} of its norm",
+                    f"the series of {kernel!r} is cut after {_LARGEST_DEGREE} Chebyshev terms: F "
+                    f"is off by up to {lost:.1g} of its norm",
                     TruncationWarning,
                 )
         return kept[:, 0].copy(), kept[:, 1:].copy()
@@ -235,16 +257,25 @@ class TorchSeriesSource(TorchSource):
             self._every[device, dtype] = TorchSeriesFactor(self._series, device, dtype)
         outside = (nodes < 0) | (nodes >= self._graph.n_nodes)
         if bool(outside.any()):
-            self._graph.positions(nodes[outside][:1].cpu().numpy())  # raises, as for every node out of range
+            self._graph.positions(
+                nodes[outside][:1].cpu().numpy()
+            )  # raises, as for every node out of range
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos above."""
+        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos
+        above.
+        """
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
-            points, weights = density_of_states(self._graph, self.laplacian, np.random.default_rng(0))
+            points, weights = density_of_states(
+                self._graph, self.laplacian, np.random.default_rng(0)
+            )
             low = 1 - self._width
-            self._spectrum = (2 * np.clip(points, low, 1.0) - 1 - low) / (self._width or 1.0), weights
+            self._spectrum = (
+                (2 * np.clip(points, low, 1.0) - 1 - low) / (self._width or 1.0),
+                weights,
+            )
         points, weights = self._spectrum
         values = np.polynomial.chebyshev.chebval(points, f)
         weighted = 2 * weights * values
@@ -259,7 +290,8 @@ class TorchSeriesSource(TorchSource):
 class _Kept:
     """A function of nodes, device and dtype that keeps its last few results; pickles hold none.
 
-    Nodes are compared where they lie, number by number, so that tensors changed in place are noticed.
+    Nodes are compared where they lie, number by number, so that tensors changed in place are
+    noticed.
     """
 
     def __init__(self, make: Callable[[Tensor, torch.device, torch.dtype], TorchFactor]) -> None:
@@ -275,7 +307,9 @@ class _Kept:
                 self._known = (*(other for other in before if other is not one), one)
                 return factor
         factor = self._make(nodes, device, dtype)
-        self._known = (*before, (nodes.clone(), device, dtype, factor))[-4:]  # training and test nodes, twice
+        self._known = (*before, (nodes.clone(), device, dtype, factor))[
+            -4:
+        ]  # training and test nodes, twice
         return factor
 
     def __getstate__(self) -> dict[str, Any]:

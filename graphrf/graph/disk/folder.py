@@ -1,7 +1,8 @@
-"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped into memory.
+"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped
+into memory.
 
-The record, graph.json, is the only file that changes: it names the folder beside it with the arrays, which are
-complete before the record is there and never touched after.
+The record, graph.json, is the only file that changes: it names the folder beside it with the
+arrays, which are complete before the record is there and never touched after.
 """
 
 from __future__ import annotations
@@ -30,17 +31,30 @@ FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
 ARRAYS = ("indptr", "indices", "weights", "degrees")
 RECORD, NAMES = "graph.json", "names.json"
-# What the arrays' folder is named, after which nothing else is: writers remove those that no record names.
+# What the arrays' folder is named, after which nothing else is: writers remove those that no record
+# names.
 _VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ARRAYS_FOLDER = "arrays-"
 # How often a folder is read again that is written over meanwhile.
 _ATTEMPTS = 10
 _WRITERS = "Graph.save"
-_FACTS = {"format", "version", "n_nodes", "n_edges", "directed", "weighted", "n_entries", "dtypes", "digests"}
+_FACTS = {
+    "format",
+    "version",
+    "n_nodes",
+    "n_edges",
+    "directed",
+    "weighted",
+    "n_entries",
+    "dtypes",
+    "digests",
+}
 
 
 class StoredGraph(NamedTuple):
-    """Contents of a graph's folder: the record, location and read-only maps of the arrays, and names if any."""
+    """Contents of a graph's folder: the record, location and read-only maps of the arrays, and
+    names if any.
+    """
 
     record: dict[str, Any]
     place: Path
@@ -48,7 +62,7 @@ class StoredGraph(NamedTuple):
     names: tuple[Hashable, ...] | None
 
 
-# -- names of nodes ------------------------------------------------------------------------------------------
+# -- names of nodes --------------------------------------------------------------------------------
 
 
 def encoded_name(name: Hashable, way_out: str) -> Any:
@@ -75,7 +89,7 @@ def decoded_name(name: Any) -> Hashable:
     return tuple(decoded_name(part) for part in name) if isinstance(name, list) else name
 
 
-# -- paths and the record ------------------------------------------------------------------------------------
+# -- paths and the record --------------------------------------------------------------------------
 
 
 def folder_path(folder: Any) -> str:
@@ -124,21 +138,28 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """SHA-256 of the record without its version: the same wherever a graph is written, different for others."""
-    return checksum({name: value for name, value in record.items() if name not in ("version", "checksum")})
+    """SHA-256 of the record without its version: the same wherever a graph is written, different
+    for others.
+    """
+    return checksum(
+        {name: value for name, value in record.items() if name not in ("version", "checksum")}
+    )
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read_folder(folder: str, verify: bool) -> StoredGraph:
-    """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the digest.
+    """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the
+    digest.
 
     Names are decoded, but not yet known to fit the nodes.
     """
     path = Path(folder)
     if not path.is_dir():
-        raise FileNotFoundError(f"`folder` must be a folder written by {_WRITERS}, got none at {path}")
+        raise FileNotFoundError(
+            f"`folder` must be a folder written by {_WRITERS}, got none at {path}"
+        )
     record = _read_record(path)
     for _ in range(_ATTEMPTS):
         try:
@@ -153,25 +174,30 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
             _verify(stored)
         return stored
     raise checks.value_error(
-        "folder", f"must not be written over all the time while it is read, got {path}; try again later"
+        "folder",
+        f"must not be written over all the time while it is read, got {path}; try again later",
     )
 
 
 def fault(file: Path, problem: str) -> ValueError:
     """The error of a file that is not as it was written."""
     return ValueError(
-        f"`folder` must hold a whole graph, but {file} {problem}; write the graph again with {_WRITERS}"
+        f"`folder` must hold a whole graph, but {file} {problem}; write the graph again with "
+        f"{_WRITERS}"
     )
 
 
 @contextmanager
-def _reading(file: Path, done: str = "read", faults: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+def _reading(
+    file: Path, done: str = "read", faults: tuple[type[Exception], ...] = (OSError,)
+) -> Iterator[None]:
     """Faults within the block name the file and what was to be done with it."""
     try:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"`folder` must hold a whole graph, but there is no {file}; write the graph again with {_WRITERS}"
+            f"`folder` must hold a whole graph, but there is no {file}; write the graph again with "
+            f"{_WRITERS}"
         ) from None
     except faults as error:
         raise fault(file, f"cannot be {done} ({error})") from None
@@ -258,7 +284,9 @@ def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:
 
 
 def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
-    """The array of a file as a read-only map, once dtype, shape and the file's length are as recorded."""
+    """The array of a file as a read-only map, once dtype, shape and the file's length are as
+    recorded.
+    """
     _require_file(file)
     with _reading(file, "mapped", (OSError, MemoryError)):
         before = version(file)
@@ -270,8 +298,8 @@ def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
             if header.dtype != dtype or header.shape != (size,):
                 raise fault(
                     file,
-                    f"holds dtype {header.dtype} and shape {header.shape} where the record has {dtype} and "
-                    f"{(size,)}",
+                    f"holds dtype {header.dtype} and shape {header.shape} where the record has "
+                    f"{dtype} and {(size,)}",
                 )
             expected = header.offset + size * dtype.itemsize
             if length != expected:
@@ -295,7 +323,7 @@ def _read_names(file: Path, digest: str, n_nodes: int) -> tuple[Hashable, ...]:
         raise fault(file, "holds names within names without end") from None
 
 
-# -- verifying -----------------------------------------------------------------------------------------------
+# -- verifying -------------------------------------------------------------------------------------
 
 
 def _verify(stored: StoredGraph) -> None:
@@ -305,7 +333,9 @@ def _verify(stored: StoredGraph) -> None:
     passes = {
         "indptr": _verified_indptr(arrays["indptr"]),
         "indices": _verified_indices(arrays["indptr"], arrays["indices"], record),
-        "weights": _verified_weights(arrays["indptr"], arrays["weights"], arrays["degrees"], record["weighted"]),
+        "weights": _verified_weights(
+            arrays["indptr"], arrays["weights"], arrays["degrees"], record["weighted"]
+        ),
         "degrees": chunks(arrays["degrees"]),
     }
     for name in ARRAYS:
@@ -316,12 +346,17 @@ def _verify(stored: StoredGraph) -> None:
             raise fault(array_file(place, name), str(error)) from None
         if digest.hexdigest() != record["digests"][name]:
             raise fault(array_file(place, name), "holds other values than were written")
-    if not record["directed"] and not _is_symmetric(arrays["indptr"], arrays["indices"], arrays["weights"]):
-        raise fault(array_file(place, "indices"), "holds entries that differ from their mirror images")
+    if not record["directed"] and not _is_symmetric(
+        arrays["indptr"], arrays["indices"], arrays["weights"]
+    ):
+        raise fault(
+            array_file(place, "indices"), "holds entries that differ from their mirror images"
+        )
 
 
 def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
-    """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most about.
+    """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most
+    about.
 
     Sums of entries above and below the diagonal, scrambled by a secret of each call, are equal.
     """
@@ -332,8 +367,12 @@ def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) 
     return balance % 2**64 == 0
 
 
-def _overweight(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, secret: np.uint64) -> int:
-    """The sum of scrambled entries above the diagonal less that of those below; `columns` are written over."""
+def _overweight(
+    rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, secret: np.uint64
+) -> int:
+    """The sum of scrambled entries above the diagonal less that of those below; `columns` are
+    written over.
+    """
     above, below = rows < columns, rows > columns
     code = np.minimum(rows, columns)
     code <<= np.uint64(32)
@@ -346,7 +385,9 @@ def _overweight(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, secr
 
 
 def _scramble(words: np.ndarray) -> None:
-    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: each bit depends on all."""
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: each bit
+    depends on all.
+    """
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words ^= words >> np.uint64(shift)
         words *= np.uint64(factor)
@@ -366,8 +407,12 @@ def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
         yield chunk
 
 
-def _verified_indices(indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    """The chunks of indices, each checked: in range, increasing within a row; the loops are counted."""
+def _verified_indices(
+    indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]
+) -> Iterator[np.ndarray]:
+    """The chunks of indices, each checked: in range, increasing within a row; the loops are
+    counted.
+    """
     n_nodes, n_loops, last_row, last_column = record["n_nodes"], 0, -1, -1
     for first, counts, piece in row_pieces(indptr):
         chunk = indices[piece]
@@ -383,7 +428,9 @@ def _verified_indices(indptr: np.ndarray, indices: np.ndarray, record: Mapping[s
         n_loops += int(np.count_nonzero(rows == chunk))
         yield chunk
     if not record["directed"] and 2 * record["n_edges"] - record["n_entries"] != n_loops:
-        raise _WrongValueError(f"holds {n_loops} self-loops, which is not what the number of edges says")
+        raise _WrongValueError(
+            f"holds {n_loops} self-loops, which is not what the number of edges says"
+        )
 
 
 def _verified_weights(
@@ -395,7 +442,11 @@ def _verified_weights(
     for first, counts, piece in row_pieces(indptr):
         if first != first_row or not sums.size:
             _require_sums(degrees, first_row, sums, n_entries)
-            first_row, sums, n_entries = first, np.zeros(counts.size), np.zeros(counts.size, dtype=np.int64)
+            first_row, sums, n_entries = (
+                first,
+                np.zeros(counts.size),
+                np.zeros(counts.size, dtype=np.int64),
+            )
         chunk = weights[piece]
         if chunk.size:
             least, most = min(least, float(chunk.min())), max(most, float(chunk.max()))
@@ -407,11 +458,15 @@ def _verified_weights(
         yield chunk
     _require_sums(degrees, first_row, sums, n_entries)
     if (least < most) != weighted:
-        raise _WrongValueError(f"holds {'equal' if weighted else 'different'} weights against the record")
+        raise _WrongValueError(
+            f"holds {'equal' if weighted else 'different'} weights against the record"
+        )
 
 
 def _require_sums(degrees: np.ndarray, first: int, sums: np.ndarray, n_entries: np.ndarray) -> None:
-    """Raise unless the degrees from row `first` on are these sums of so many entries, to rounding."""
+    """Raise unless the degrees from row `first` on are these sums of so many entries,
+    to rounding.
+    """
     part = degrees[first : first + sums.size]
     # Two sums of n numbers above 0, in whatever order, differ by n 2^-52 of their value at most.
     with np.errstate(invalid="ignore", over="ignore"):

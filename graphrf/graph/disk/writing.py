@@ -1,4 +1,6 @@
-"""Writing a graph's folder: whole or not at all, by one writer at a time, over nothing but a graph."""
+"""Writing a graph's folder: whole or not at all, by one writer at a time, over nothing
+but a graph.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,18 @@ _LOCK = ".graphrf-lock"
 
 
 class Writing(NamedTuple):
-    """A graph's folder that is locked for this writer, and the version that its arrays will be known by."""
+    """A graph's folder that is locked for this writer, and the version that its arrays will be
+    known by.
+    """
 
     path: Path
     version: str
 
     @property
     def arrays(self) -> Path:
-        """A folder for the arrays, and for temporary files; it goes with the block unless the record names it."""
+        """A folder for the arrays, and for temporary files; it goes with the block unless the
+        record names it.
+        """
         return arrays_folder(self.path, self.version)
 
 
@@ -49,7 +55,8 @@ class Writing(NamedTuple):
 def writing(folder: str) -> Iterator[Writing]:
     """A graph's folder for one writer; whatever fails within the block leaves nothing new behind.
 
-    ValueError for other files in it, BlockingIOError for another writer, OSError if it cannot be written to.
+    ValueError for other files in it, BlockingIOError for another writer, OSError if it cannot be
+    written to.
     """
     path = Path(folder)
     _require_ours(path)
@@ -63,7 +70,8 @@ def writing(folder: str) -> Iterator[Writing]:
                 target.arrays.mkdir()
                 yield target
             except OSError as error:
-                # Errors without a file are those of writing, but those of the edges' own source may be so, too.
+                # Errors without a file are those of writing, but those of the edges' own source may
+                # be so, too.
                 file = Path(error.filename) if isinstance(error.filename, str) else None
                 if error.errno in FULL if file is None else target.arrays in (file, *file.parents):
                     raise cannot_write(error, path, "folder") from error
@@ -78,7 +86,9 @@ def writing(folder: str) -> Iterator[Writing]:
 
 
 def _named_version(path: Path) -> str | None:
-    """The version that the record names; "" where there is no record, None where it is not to be read."""
+    """The version that the record names; "" where there is no record, None where it is not to be
+    read.
+    """
     try:
         named = json.loads((path / RECORD).read_bytes())["version"]
     except FileNotFoundError:
@@ -89,14 +99,16 @@ def _named_version(path: Path) -> str | None:
 
 
 def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
-    """Remove the arrays of our versions, or of every one, but not those that the record names or, if damaged,
-    may."""
+    """Remove the arrays of our versions, or of every one, but not those that the record names or,
+    if damaged, may.
+    """
     named = _named_version(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path)):
             version = graph_folder.version_of(entry.name)
             if version not in (None, named) and (version in ours or (every and named is not None)):
-                # On Windows, and on some network disks, files stay while they are mapped. Links are left alone.
+                # On Windows, and on some network disks, files stay while they are mapped. Links are
+                # left alone.
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
@@ -124,7 +136,10 @@ def _require_ours(path: Path) -> None:
         # What a writer leaves that was killed before there was a record.
         ours = all(
             entry.name == _LOCK
-            or (graph_folder.version_of(entry.name) is not None and entry.is_dir(follow_symlinks=False))
+            or (
+                graph_folder.version_of(entry.name) is not None
+                and entry.is_dir(follow_symlinks=False)
+            )
             for entry in entries
         )
     except (ValueError, RecursionError, OSError):
@@ -132,18 +147,22 @@ def _require_ours(path: Path) -> None:
     if not ours or (path / _LOCK).is_symlink():
         raise checks.value_error(
             "folder",
-            f"must be new, empty, or a graph's folder to be written over, got {path}, which holds other files",
+            f"must be new, empty, or a graph's folder to be written over, got {path}, which holds "
+            "other files",
         )
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """The folder, made if it is new, and whether it is held by a lock: not without `fcntl` or on some disks."""
+    """The folder, made if it is new, and whether it is held by a lock: not without `fcntl` or on
+    some disks.
+    """
     file = path / _LOCK
     handle = None
     try:
         while handle is None:
-            # The folder, or the lock, may be removed as soon as it is found: by a writer that fails, or is done.
+            # The folder, or the lock, may be removed as soon as it is found: by a writer that
+            # fails, or is done.
             try:
                 path.mkdir(parents=True, exist_ok=True)
             except FileExistsError:
@@ -166,7 +185,9 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _lock(file: Path) -> tuple[int | None, bool]:
-    """The handle of a lock file, None if it is no longer the file of that name; and whether the lock is held."""
+    """The handle of a lock file, None if it is no longer the file of that name; and whether the
+    lock is held.
+    """
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
@@ -218,9 +239,14 @@ def save(graph: Graph, folder: Any) -> None:
 
 
 def write_folder(
-    folder: Writing, arrays: Mapping[str, np.ndarray], facts: Mapping[str, Any], names: Sequence[Any] | None
+    folder: Writing,
+    arrays: Mapping[str, np.ndarray],
+    facts: Mapping[str, Any],
+    names: Sequence[Any] | None,
 ) -> None:
-    """Write a graph. All files are complete before the record is replaced, which makes the graph the new one."""
+    """Write a graph. All files are complete before the record is replaced, which makes the graph
+    the new one.
+    """
     path, place = folder.path, folder.arrays
     n_entries = arrays["indices"].size
     dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)
@@ -249,7 +275,9 @@ def write_folder(
         "digests": digests,
     }
     with _synced(place / RECORD) as file:
-        file.write(json.dumps(record | {"checksum": graph_folder.checksum(record)}, indent=1).encode())
+        file.write(
+            json.dumps(record | {"checksum": graph_folder.checksum(record)}, indent=1).encode()
+        )
     # After a power cut, too, whatever the record names must be there.
     sync_folder(place)
     sync_folder(path)

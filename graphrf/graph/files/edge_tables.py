@@ -25,7 +25,19 @@ _ENDS = (
 )
 # Titles of columns of numbers, beside weights and distances.
 _TITLES = frozenset(
-    ("id", "key", "index", "year", "date", "timestamp", "count", "value", "score", "rating", "speed")
+    (
+        "id",
+        "key",
+        "index",
+        "year",
+        "date",
+        "timestamp",
+        "count",
+        "value",
+        "score",
+        "rating",
+        "speed",
+    )
 )
 # Cells of a column of numbers that hold none; they do not make a line a header.
 _MISSING = frozenset(("", "-", "?", "na", "n/a", "nan", "none", "null"))
@@ -35,7 +47,9 @@ _NUMBERED = re.compile(r"(.*?[^\W\d])[_ -]?(1|2|a|b)", re.IGNORECASE)
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
-    """True if the first row names the columns; `ValueError` if that is unclear. See `load_graph`."""
+    """True if the first row names the columns; `ValueError` if that is unclear. See
+    `load_graph`.
+    """
     titles = [cell.strip() for cell in cells[:width]]
     if not all(end in range(width) for end in ends):
         return False  # the bad column is reported where it is used
@@ -46,7 +60,9 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     below = _below_titles(cells, width, ends)
     above = [] if named else _titles_above_numbers(titles, cells, width, ends)
     numbered = not named and _are_numbered(first, second, below)
-    sure = any((named, all(map(_numbers, below)), any(map(_is_column_title, above)), numbered and above))
+    sure = any(
+        (named, all(map(_numbers, below)), any(map(_is_column_title, above)), numbered and above)
+    )
     # A node of other edges is no title.
     again = not {first, second}.isdisjoint(below[0] + below[1])
     possible = any((above, numbered, all(map(_begins_with_number, below))))
@@ -55,12 +71,14 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     if not (sure or possible):
         return False
     raise ValueError(
-        f"{short(', '.join(titles))} may be the titles of the columns or an edge; say which by header=True or "
-        "header=False"
+        f"{short(', '.join(titles))} may be the titles of the columns or an edge; say which by "
+        "header=True or header=False"
     )
 
 
-def _titles_above_numbers(titles: list[str], cells: list[str], width: int, ends: Sequence[int]) -> list[str]:
+def _titles_above_numbers(
+    titles: list[str], cells: list[str], width: int, ends: Sequence[int]
+) -> list[str]:
     """The possible titles of columns of numbers, apart from those of the ends."""
     return [
         title
@@ -80,7 +98,9 @@ def _is_column_title(title: str) -> bool:
 
 
 def _below_titles(cells: list[str], width: int, ends: Sequence[int]) -> list[list[str]]:
-    """The columns of the ends without their first cells, stripped where the first two lines have white space."""
+    """The columns of the ends without their first cells, stripped where the first two lines have
+    white space.
+    """
     below = [cells[width + end :: width] for end in ends]
     if any(cell != cell.strip() for cell in cells[: 2 * width]):
         return [[cell.strip() for cell in column] for column in below]
@@ -88,7 +108,9 @@ def _below_titles(cells: list[str], width: int, ends: Sequence[int]) -> list[lis
 
 
 def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> None:
-    """Raise `ValueError` for what seems to be an adjacency matrix, or to list the neighbours of each node."""
+    """Raise `ValueError` for what seems to be an adjacency matrix, or to list the neighbours of
+    each node.
+    """
     if any(cell.lstrip().startswith("{") for cell in cells[1::width]):
         raise ValueError(
             "it seems to be written by networkx.write_multiline_adjlist; read it by "
@@ -97,15 +119,17 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
     if width < 3:
         return
     heads = cells[::width]
-    if (titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]) or _is_matrix(cells, width):
+    if (
+        titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]
+    ) or _is_matrix(cells, width):
         raise ValueError(
-            "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and pass the array, "
-            "or pass columns=(0, 1) if it is a list of edges"
+            "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and "
+            "pass the array, or pass columns=(0, 1) if it is a list of edges"
         )
     if len(heads) > 1 and len(set(heads)) == len(heads) and _is_adjacency_list(cells, width):
         raise ValueError(
-            "it seems to list the neighbours of each node; read it by networkx.read_adjlist and pass its graph, "
-            "or pass columns=(0, 1) if it is a list of edges"
+            "it seems to list the neighbours of each node; read it by networkx.read_adjlist and "
+            "pass its graph, or pass columns=(0, 1) if it is a list of edges"
         )
 
 
@@ -114,32 +138,44 @@ def check_titles(titles: Sequence[str]) -> None:
     names = ends_among(titles)
     if names and {*names} != {*titles[:2]}:
         raise ValueError(
-            f"its titles name the ends of edges, which are not its first two columns: pass columns={names}, or "
-            "columns=(0, 1) if those are meant"
+            "its titles name the ends of edges, which are not its first two columns: pass "
+            f"columns={names}, or columns=(0, 1) if those are meant"
         )
     if titles[0] == "":
         raise ValueError(
-            "its first column has no title, like the index that pandas writes: name the two columns that hold the "
-            f"ends of edges, e.g. columns={tuple(titles[1:3])}"
+            "its first column has no title, like the index that pandas writes: name the two "
+            f"columns that hold the ends of edges, e.g. columns={tuple(titles[1:3])}"
         )
 
 
 def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
-    """The two titles that are words for the ends of edges, those of the first two columns first; or none."""
+    """The two titles that are words for the ends of edges, those of the first two columns first; or
+    none.
+    """
     low = [title.lower() for title in titles]
-    pairs = [(low.index(first), low.index(second)) for first, second in _ENDS if first in low and second in low]
+    pairs = [
+        (low.index(first), low.index(second))
+        for first, second in _ENDS
+        if first in low and second in low
+    ]
     return tuple(titles[place] for place in min(pairs, key=max)) if pairs else ()
 
 
 def _is_matrix(cells: list[str], width: int) -> bool:
-    """True if the cells are numbers in a square that is symmetric, or has more columns than edge lists have."""
+    """True if the cells are numbers in a square that is symmetric, or has more columns than edge
+    lists have.
+    """
     if len(cells) != width * width or not _numbers(cells):
         return False
-    return width > 8 or all(cells[row * width : (row + 1) * width] == cells[row::width] for row in range(width))
+    return width > 8 or all(
+        cells[row * width : (row + 1) * width] == cells[row::width] for row in range(width)
+    )
 
 
 def _is_adjacency_list(cells: list[str], width: int) -> bool:
-    """True if every row has a node and its neighbours, which are different nodes with rows of their own."""
+    """True if every row has a node and its neighbours, which are different nodes with rows of their
+    own.
+    """
     nodes = {cell.strip() for cell in cells[::width]}
     for start in range(0, len(cells), width):
         row = {cell.strip() for cell in cells[start : start + width]}
@@ -156,7 +192,9 @@ def _numbers(column: Sequence[str]) -> bool:
 
 
 def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bool:
-    """True if two titles are one word with 1 and 2, or a and b, appended, and no name below begins with it."""
+    """True if two titles are one word with 1 and 2, or a and b, appended, and no name below begins
+    with it.
+    """
     ends = [_NUMBERED.fullmatch(title) for title in (first, second)]
     if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:
         return False
@@ -166,7 +204,9 @@ def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bo
 
 
 def _may_be_title(cell: str) -> bool:
-    """True if a cell is neither a number, even to parsers that accept inf and 1_000, nor marked as missing."""
+    """True if a cell is neither a number, even to parsers that accept inf and 1_000, nor marked as
+    missing.
+    """
     if cell.lower() in _MISSING - {""}:
         return False
     try:

@@ -20,8 +20,8 @@ from graphrf._base.memory import NoRoomError, available_memory, limit_words
 _BANNER = b"%%matrixmarket"
 # Faults are sought in pieces of so many bytes.
 _PIECE = 2**18
-# What stands beside digits: 0 for white space, 1 for a dot, 2 for e, 3 for a sign (4 behind e), and which of them
-# may follow which, at once and behind digits.
+# What stands beside digits: 0 for white space, 1 for a dot, 2 for e, 3 for a sign (4 behind e), and
+# which of them may follow which, at once and behind digits.
 _KINDS = np.zeros(256, np.uint8)
 _KINDS[list(b".eE+-")] = 1, 2, 2, 3, 3
 _MAY_FOLLOW = np.zeros((5, 5, 2), bool)
@@ -31,17 +31,20 @@ for _pair in ("00", "01", "02", "10", "12", "20", "30", "31", "32", "40"):
     _MAY_FOLLOW[int(_pair[0]), int(_pair[1]), 1] = True
 # Newer versions of scipy ask which kind of sparse matrix is wanted.
 _ARRAYS = {"spmatrix": False} if "spmatrix" in inspect.signature(scipy.io.mmread).parameters else {}
-# Memory that the graph of a file takes for each of its bytes, of npz for those of its arrays; measured as in
-# `text_files.py` (42 for dense symmetric MatrixMarket, 26 for patterns, 5 for numbers; 4.6 for npz).
+# Memory that the graph of a file takes for each of its bytes, of npz for those of its arrays;
+# measured as in `text_files.py` (42 for dense symmetric MatrixMarket, 26 for patterns, 5 for
+# numbers; 4.6 for npz).
 _MATRIX_MARKET = 50.0
 _NPZ = 6.0
-# Memory that the graph of a file takes for each of its nodes: up to 22 bytes, measured in the same way with one
-# edge and 4 10^6 to 2 10^7 nodes, and twice that where pointers have 64 bits.
+# Memory that the graph of a file takes for each of its nodes: up to 22 bytes, measured in the same
+# way with one edge and 4 10^6 to 2 10^7 nodes, and twice that where pointers have 64 bits.
 _ROW = 48.0
 # What numbers in MatrixMarket files are written with, nan and infinity among them.
 _OF_NUMBERS = b"0123456789+-.eEnNaAiIfFtTyY \t\r\n\v\f"
 _DIGITS = re.compile(rb"\d+")
-_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
+_NUMBER = re.compile(
+    rb"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE
+)
 
 
 def is_matrix_market(path: Path) -> bool:
@@ -58,7 +61,9 @@ def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
 
 
 def _market_matrix(content: bytes) -> Any:
-    """The matrix of a MatrixMarket file, both halves of a symmetric one; any fault raises `ValueError`."""
+    """The matrix of a MatrixMarket file, both halves of a symmetric one; any fault raises
+    `ValueError`.
+    """
     banner, at = _line(content, 0)
     form, field, symmetry = _market_kind(banner)
     number, sizes, at = _market_sizes(content, at, 2 if form == "array" else 3)
@@ -75,7 +80,9 @@ def _market_matrix(content: bytes) -> Any:
     body = content[at:]
     # A number takes two bytes: a digit, and what parts it from the next.
     found = (
-        _entries(body, declared, each, (rows, columns)[:places]) if 2 * each * declared <= len(body) + 1 else None
+        _entries(body, declared, each, (rows, columns)[:places])
+        if 2 * each * declared <= len(body) + 1
+        else None
     )
     if found is None:
         raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
@@ -100,7 +107,9 @@ def _market_kind(banner: bytes) -> tuple[str, str, str]:
         and (form, field) != ("array", "pattern")
     )
     if not known:
-        raise ValueError(f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known")
+        raise ValueError(
+            f"no matrices of the kind {short(' '.join((form, field, symmetry)))} are known"
+        )
     return form, field, symmetry
 
 
@@ -124,7 +133,9 @@ def _both_halves(
     """The entries of one half of a matrix, and those of the other half."""
     if (row < column).any() and (row > column).any():
         # An entry that is listed on both sides would count twice.
-        raise ValueError("it is symmetric, but has entries on both sides of its diagonal; one was wanted")
+        raise ValueError(
+            "it is symmetric, but has entries on both sides of its diagonal; one was wanted"
+        )
     off = row != column
     return np.r_[row, column[off]], np.r_[column, row[off]], np.r_[values, sign * values[off]]
 
@@ -139,10 +150,11 @@ def _line(content: bytes, at: int) -> tuple[bytes, int]:
 def _entries(
     body: bytes, declared: int | None, each: int, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Rows and columns from 0 (zeros without a `shape`) and values of `declared` lines of `each` numbers; else
-    None.
+    """Rows and columns from 0 (zeros without a `shape`) and values of `declared` lines of `each`
+    numbers; else None.
 
-    scipy is given lines of numbers and nothing else: on some damaged files its reader ends the process.
+    scipy is given lines of numbers and nothing else: on some damaged files its reader ends the
+    process.
     """
     n_lines = _count_of_lines(body, each, len(shape))
     if n_lines is None or (declared is not None and n_lines != declared):
@@ -158,15 +170,18 @@ def _entries(
     try:
         read = scipy.io.mmread(io.BytesIO(header + body), **_ARRAYS)
     except (ValueError, OverflowError):
-        return _numbers(body, each, shape)  # numbers outside float64 or with a plus before them, among others
+        return _numbers(
+            body, each, shape
+        )  # numbers outside float64 or with a plus before them, among others
     if not shape:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), read[:, 0]
     return read.row.astype(np.int64), read.col.astype(np.int64), read.data.astype(np.float64)
 
 
 def _is_plain(body: bytes) -> bool:
-    """True if all numbers are plain: scipy reads a number as far as it is one, and ignores the rest of the
-    line."""
+    """True if all numbers are plain: scipy reads a number as far as it is one, and ignores the rest
+    of the line.
+    """
     if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
         return False
     characters = np.frombuffer(body + b"\n", np.uint8)
@@ -179,8 +194,12 @@ def _is_plain(body: bytes) -> bool:
     return bool(_MAY_FOLLOW[before, kinds, apart.view(np.uint8)].all())
 
 
-def _numbers(body: bytes, each: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Entries, as by `_entries`, from NumPy's slower parser, which also reads hexadecimal numbers."""
+def _numbers(
+    body: bytes, each: int, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Entries, as by `_entries`, from NumPy's slower parser, which also reads
+    hexadecimal numbers.
+    """
     try:
         table = np.fromstring(body, dtype=np.float64, sep=" ").reshape(-1, each)
     except (ValueError, DeprecationWarning):
@@ -189,12 +208,16 @@ def _numbers(body: bytes, each: int, shape: tuple[int, ...]) -> tuple[np.ndarray
     if not ((places >= 1) & (places <= shape)).all():
         return None
     values = table[:, -1].copy() if each > len(shape) else np.ones(len(table))
-    row, column = (places[:, axis].astype(np.int64) - 1 if shape else np.zeros(0, np.int64) for axis in (0, 1))
+    row, column = (
+        places[:, axis].astype(np.int64) - 1 if shape else np.zeros(0, np.int64) for axis in (0, 1)
+    )
     return row, column, values
 
 
 def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
-    """Number of lines in the body; None unless each has `each` numbers, the first `places` of them digits."""
+    """Number of lines in the body; None unless each has `each` numbers, the first `places` of them
+    digits.
+    """
     if body.translate(None, _OF_NUMBERS):
         return None
     characters = np.frombuffer(body, np.uint8)
@@ -214,7 +237,9 @@ def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
 
 
 def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
-    """Description of the first fault in the entries, with its line number; `first` is that of the first line."""
+    """Description of the first fault in the entries, with its line number; `first` is that of the
+    first line.
+    """
     count, start = 0, 0
     while start < len(body):
         # Pieces without a fault are passed over as a whole.
@@ -286,7 +311,9 @@ _OF_MATRICES = ("format", "shape", "data", "indices", "indptr", "row", "col", "c
 
 
 def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
-    """The matrix of the arrays that `scipy.sparse.save_npz` writes, once they are known to agree."""
+    """The matrix of the arrays that `scipy.sparse.save_npz` writes, once they are known
+    to agree.
+    """
     if "format" not in arrays or "shape" not in arrays or "data" not in arrays:
         raise ValueError("it does not contain a sparse array or matrix")
     kind = arrays["format"].item()
@@ -306,8 +333,8 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     else:
         matrix = make((data, *places), shape=shape)
     if kind in ("csr", "csc", "bsr"):
-        # Without these checks a damaged file would make scipy read outside its arrays. That of scipy looks at no
-        # entry where the last pointer is not above 0.
+        # Without these checks a damaged file would make scipy read outside its arrays. That of
+        # scipy looks at no entry where the last pointer is not above 0.
         if matrix.indptr[0] != 0 or (np.diff(matrix.indptr) < 0).any():
             raise ValueError("its row pointers do not rise from 0")
         matrix.check_format(full_check=True)
@@ -330,15 +357,17 @@ def _npz_shape(arrays: Mapping[str, np.ndarray], parts: tuple[str, ...]) -> tupl
 
 
 def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:
-    """The matrix, once it is known to be real and of a size that its entries make credible, or that is allowed."""
+    """The matrix, once it is known to be real and of a size that its entries make credible, or that
+    is allowed.
+    """
     size = max(matrix.shape)
     needed = _ROW * size
     if memory_limit is None and size > max(10**6, 100 * matrix.size):
         # A few bytes of a damaged header would otherwise ask for all the memory there is.
         raise ValueError(
-            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; nearly all of its "
-            "nodes would be isolated, so it is taken for damaged; if it is not, pass a `memory_limit` for its "
-            f"graph, which takes about {needed / 2**30:.3g} GiB"
+            f"{path} holds a matrix of shape {tuple(matrix.shape)} with {matrix.size} entries; "
+            "nearly all of its nodes would be isolated, so it is taken for damaged; if it is not, "
+            f"pass a `memory_limit` for its graph, which takes about {needed / 2**30:.3g} GiB"
         )
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:

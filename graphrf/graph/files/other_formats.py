@@ -39,7 +39,9 @@ _THEN = {
 
 
 def reader_of(path: Path) -> str:
-    """The way out for a file of another format, which the message of an error ends with; empty if unknown."""
+    """The way out for a file of another format, which the message of an error ends with; empty if
+    unknown.
+    """
     reader = _READERS.get(suffix(path))
     if reader is None:
         return ""

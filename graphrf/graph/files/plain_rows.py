@@ -11,12 +11,18 @@ _NEWLINE, _SPACE, _QUOTE, _HASH, _PERCENT, _MINUS, _ZERO, _NINE, _TILDE = map(or
 def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-untyped-def]
     """Write the integers in columns `first` and `second` into `ends`; True if all rows are plain.
 
-    Plain are as many lines as `ends` has rows, each of `width` cells with one `mark` between them, with integers
-    of at most 18 digits, and neither blank lines, comments nor quotation marks. `text` is UTF-8.
+    Plain are as many lines as `ends` has rows, each of `width` cells with one `mark` between them,
+    with integers of at most 18 digits, and neither blank lines, comments nor quotation marks.
+    `text` is UTF-8.
     """
     at = 0
     for row in range(len(ends)):
-        if at >= text.size or text[at] <= _SPACE or text[at] in (_HASH, _PERCENT) or text[at] > _TILDE:
+        if (
+            at >= text.size
+            or text[at] <= _SPACE
+            or text[at] in (_HASH, _PERCENT)
+            or text[at] > _TILDE
+        ):
             return False
         for column in range(width):
             start = at
@@ -35,7 +41,11 @@ def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-unt
             if is_end:
                 negative = at > start and text[start] == _MINUS
                 digits = start + negative
-                if at == digits or at - digits > 18 or (text[digits] == _ZERO and (negative or at > digits + 1)):
+                if (
+                    at == digits
+                    or at - digits > 18
+                    or (text[digits] == _ZERO and (negative or at > digits + 1))
+                ):
                     return False
                 value = -value if negative else value
                 if column == first:

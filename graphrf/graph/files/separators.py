@@ -1,5 +1,6 @@
-"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names that are
-tuples."""
+"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names
+that are tuples.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"(?!\S)|\S+')
 _ATTRIBUTES = re.compile(r"[\t ,;]\{.+\}\s*$")
 _NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d*)?([eE][+-]?\d+)?\s*")
 _WAYS_OUT = (
-    "write such names in quotation marks, or read the file by pandas.read_csv(path, sep=..., header=None) and "
-    "pass the data frame"
+    "write such names in quotation marks, or read the file by pandas.read_csv(path, sep=..., "
+    "header=None) and pass the data frame"
 )
 
 
 class Rows(NamedTuple):
-    """Cells row after row in one list, the numbers of their lines, what parts them, and the values of tuples."""
+    """Cells row after row in one list, the numbers of their lines, what parts them, and the values
+    of tuples.
+    """
 
     cells: list[str]
     numbers: list[int]
@@ -56,16 +59,21 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
     for row, line in enumerate(lines.texts):
         if "}" in line and _ATTRIBUTES.search(line):
             raise ValueError(
-                f"{lines.at(row)}: it ends with attributes in braces, as networkx.write_edgelist has them; read "
-                "the file by networkx.read_edgelist and pass its graph, or write only what is wanted"
+                f"{lines.at(row)}: it ends with attributes in braces, as networkx.write_edgelist "
+                "has them; read the file by networkx.read_edgelist and pass its graph, or write "
+                "only what is wanted"
             )
     tuples = _Tuples()
     if "(" in text:
-        leading, lines = (_Lines(part.numbers, list(map(tuples.hide, part.texts))) for part in (leading, lines))
+        leading, lines = (
+            _Lines(part.numbers, list(map(tuples.hide, part.texts))) for part in (leading, lines)
+        )
     try:
         separator = _separator(lines, in_csv)
     except ValueError as error:
-        raise ValueError(tuples.shown([str(error).replace("\\x00", "\0")])[0].replace("\0", "")) from None
+        raise ValueError(
+            tuples.shown([str(error).replace("\\x00", "\0")])[0].replace("\0", "")
+        ) from None
     cells, width = _all_cells(lines, separator)
     edges = _edges_among(leading, cells, separator, width)
     if edges:
@@ -79,18 +87,22 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
     return Rows(cells, lines.numbers, width, separator, tuples.values)
 
 
-# -- lines that are no comments ------------------------------------------------------------------------
+# -- lines that are no comments --------------------------------------------------------------------
 
 
 def is_comment(line: str) -> bool:
-    """True for a line that begins with # or %, or several, followed by white space or by nothing."""
+    """True for a line that begins with # or %, or several, followed by white space or
+    by nothing.
+    """
     line = line.lstrip()
     rest = line.lstrip("#%")
     return rest != line and (not rest or rest[0].isspace())
 
 
 def _data_lines(text: str) -> tuple[_Lines, _Lines]:
-    """Lines at the top that begin with a marker, and all from the first that does not; none blank or a comment."""
+    """Lines at the top that begin with a marker, and all from the first that does not; none blank
+    or a comment.
+    """
     numbers: list[int] = []
     lines: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -101,9 +113,13 @@ def _data_lines(text: str) -> tuple[_Lines, _Lines]:
     first = next((row for row, line in enumerate(lines) if not _is_marked(line)), len(lines))
     if first == len(lines):
         names = (
-            "; where names begin with # or %, titles such as source,target are needed above them" if lines else ""
+            "; where names begin with # or %, titles such as source,target are needed above them"
+            if lines
+            else ""
         )
-        raise ValueError(f"no edges, only blank lines and comments; a line for each edge was wanted{names}")
+        raise ValueError(
+            f"no edges, only blank lines and comments; a line for each edge was wanted{names}"
+        )
     return _Lines(numbers[:first], lines[:first]), _Lines(numbers[first:], lines[first:])
 
 
@@ -116,7 +132,9 @@ def _is_marked(text: str) -> bool:
 
 
 def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width: int) -> list[int]:
-    """The lines above the first edge that begin with a marker and yet are edges; unclear ones are refused."""
+    """The lines above the first edge that begin with a marker and yet are edges; unclear ones are
+    refused.
+    """
     cut = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
     alike = {row: list(map(str.strip, own)) for row, own in cut.items() if len(own) == width}
     if not alike or _all_integers(cells[width:] or cells, width):  # apart from titles
@@ -134,9 +152,13 @@ def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width
 
 
 def _check_marked(lines: _Lines, cells: list[str], width: int) -> None:
-    """ValueError for a line that begins with a marker, and may be an edge or one that was made a comment."""
+    """ValueError for a line that begins with a marker, and may be an edge or one that was made a
+    comment.
+    """
     marked = {row for row, line in enumerate(lines.texts) if _is_marked(line)}
-    if not marked or any(_is_marked(cell) for column in range(1, width) for cell in cells[column::width]):
+    if not marked or any(
+        _is_marked(cell) for column in range(1, width) for cell in cells[column::width]
+    ):
         return
     plain = [cell.strip() for at, cell in enumerate(cells) if at // width not in marked]
     whole, names = _all_integers(plain[width:] or plain, width), set(plain)
@@ -157,16 +179,18 @@ def _is_integer(cell: str) -> bool:
 
 def _unclear(lines: _Lines, row: int) -> ValueError:
     return ValueError(
-        f"{lines.at(row)}: {short(lines.texts[row])} may be a comment or an edge; write a space after the marker "
-        "of a comment, or a name that begins with it in quotation marks"
+        f"{lines.at(row)}: {short(lines.texts[row])} may be a comment or an edge; write a space "
+        "after the marker of a comment, or a name that begins with it in quotation marks"
     )
 
 
-# -- cells ---------------------------------------------------------------------------------------------
+# -- cells -----------------------------------------------------------------------------------------
 
 
 class _Tuples:
-    """The tuples among the cells of a file, such as (0, 1), in whose place the lines hold their numbers."""
+    """The tuples among the cells of a file, such as (0, 1), in whose place the lines hold their
+    numbers.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, tuple[Any, ...]] = {}
@@ -180,7 +204,9 @@ class _Tuples:
     def shown(self, cells: list[str]) -> list[str]:
         """The cells with their tuples as text again."""
         return (
-            [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells] if self._texts else cells
+            [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells]
+            if self._texts
+            else cells
         )
 
     def _place(self, found: re.Match[str]) -> str:
@@ -196,7 +222,9 @@ class _Tuples:
 
 
 def _cells(line: str, separator: str | None) -> list[str] | None:
-    """The cells of a line; None where quotation marks do not match. A quoted cell may hold the separator."""
+    """The cells of a line; None where quotation marks do not match. A quoted cell may hold the
+    separator.
+    """
     if '"' not in line:
         return line.split(separator)
     if separator is None:
@@ -234,12 +262,13 @@ def _check_brackets(lines: _Lines, cells: list[str], width: int) -> None:
         row = at // width
         if any(closing in other for other in cells[at + 1 : (row + 1) * width]):
             raise ValueError(
-                f"{lines.at(row)}: {short(lines.texts[row])} has names in brackets, which are cut in parts here; "
-                "write names in quotation marks, or read the file by networkx.read_edgelist and pass its graph"
+                f"{lines.at(row)}: {short(lines.texts[row])} has names in brackets, which are cut "
+                "in parts here; write names in quotation marks, or read the file by "
+                "networkx.read_edgelist and pass its graph"
             )
 
 
-# -- the separator -------------------------------------------------------------------------------------
+# -- the separator ---------------------------------------------------------------------------------
 
 
 def _separator(lines: _Lines, in_csv: bool) -> str | None:
@@ -256,7 +285,9 @@ def _separator(lines: _Lines, in_csv: bool) -> str | None:
     if not fitting:
         raise _ragged(lines, widths)
     chosen = fitting[0] if len(fitting) == 1 else _best(lines, fitting, in_csv)
-    _check_others(lines, chosen, {mark: own for mark, own in widths.items() if mark not in (chosen, *fitting)})
+    _check_others(
+        lines, chosen, {mark: own for mark, own in widths.items() if mark not in (chosen, *fitting)}
+    )
     return chosen
 
 
@@ -293,19 +324,25 @@ def _best(lines: _Lines, fitting: list[str | None], in_csv: bool) -> str | None:
             return ";"
         if sum("," not in cell for cell in sample[0].split()) >= 2:
             raise ValueError(
-                f"{lines.at(0)}: {short(sample[0])} may have decimal commas between white space, or commas "
-                "between names with spaces; write decimals with a point, or names in quotation marks"
+                f"{lines.at(0)}: {short(sample[0])} may have decimal commas between white space, "
+                "or commas between names with spaces; write decimals with a point, or names in "
+                "quotation marks"
             )
     best = _best_by_merit(sample, fitting)
     if len(best) == 1 or (in_csv and "," in best):
         return best[0] if len(best) == 1 else ","
-    readings = " or ".join(f"{short((_cells(sample[0], mark) or [])[:2])} ({_WORDS[mark]})" for mark in best)
+    readings = " or ".join(
+        f"{short((_cells(sample[0], mark) or [])[:2])} ({_WORDS[mark]})" for mark in best
+    )
     raise ValueError(f"{lines.at(0)}: {short(sample[0])} may be {readings}; {_WAYS_OUT}")
 
 
 def _best_by_merit(sample: list[str], fitting: list[str | None]) -> list[str | None]:
     """The separators of the greatest merit."""
-    merits = {mark: _merit(sample, mark, [other for other in fitting if other != mark]) for mark in fitting}
+    merits = {
+        mark: _merit(sample, mark, [other for other in fitting if other != mark])
+        for mark in fitting
+    }
     return [mark for mark in fitting if merits[mark] == max(merits.values())]
 
 
@@ -321,7 +358,9 @@ def _is_clean(sample: list[str], mark: str | None) -> bool:
 
 
 def _merit(sample: list[str], mark: str | None, others: list[str | None]) -> tuple[bool, bool, int]:
-    """The merits of a separator, to be compared: similar ends, numbers beside them, and names that recur."""
+    """The merits of a separator, to be compared: similar ends, numbers beside them, and names that
+    recur.
+    """
     rows = [_cells(line, mark) or [] for line in sample]
     beside = [all(map(_NUMBER.fullmatch, column)) for column in list(zip(*rows, strict=True))[2:]]
     names = {cell.strip() for row in rows for cell in row[:2]}
@@ -338,16 +377,16 @@ def _count(cell: str, mark: str | None) -> int:
     return len(cell.split()) if mark is None else cell.count(mark)
 
 
-def _ragged(lines: _Lines, widths: dict[str | None, list[int]], other: str | None = "") -> ValueError:
+def _ragged(
+    lines: _Lines, widths: dict[str | None, list[int]], other: str | None = ""
+) -> ValueError:
     """The error of lines with different numbers of cells, which shows two of them."""
     agreeing = {mark: own.count(own[0]) for mark, own in widths.items() if own[0] >= 2}
     mark = max(agreeing or widths, key=lambda mark: agreeing.get(mark, max(widths[mark])))
     own = widths[mark]
     if own[0] < 2 and max(own) >= 2:
         row, later = 0, next(row for row, width in enumerate(own) if width >= 2)
-        wanted = (
-            f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and {short(lines.texts[later])}"
-        )
+        wanted = f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and {short(lines.texts[later])}"
     elif own[0] < 2:
         row, wanted = 0, "; two nodes were wanted, separated by tabs, commas, semicolons or spaces"
     else:
@@ -365,9 +404,7 @@ def _way_out(lines: _Lines, row: int, mark: str | None, other: str | None) -> st
     rows = [[cell.strip() for cell in _cells(line, mark) or ()] for line in lines.texts]
     nodes = {cells[0] for cells in rows if cells}
     if len(nodes) == len(rows) > 1 and all(nodes.issuperset(cells) for cells in rows):
-        return (
-            "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and pass its graph"
-        )
+        return "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and pass its graph"
     if _is_marked(lines.texts[row]):
         return "; if it is a comment, write a space after its marker"
     return f" ({_WORDS[other]} would part all lines alike); {_WAYS_OUT}" if other != "" else ""

@@ -1,6 +1,7 @@
 """Reading graphs from files: edge lists, GML and GraphML, as plain edges or networkx graphs.
 
-Files are bounded before they are parsed, and what other libraries' readers raise becomes `ValueError`.
+Files are bounded before they are parsed, and what other libraries' readers raise becomes
+`ValueError`.
 """
 
 from __future__ import annotations
@@ -25,28 +26,36 @@ EDGE_LIST_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".cites")
 
 # Characters that part the cells of a line.
 _ASCII_MARKS = ",; \t\v\f\x1c\x1d\x1e\x1f"
-_MARKS = _ASCII_MARKS + "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-# Memory that the graph of a file takes for each of its bytes. Measured as the peak of the resident memory of a
-# process of its own (VmHWM after writing 5 to clear_refs, less VmRSS before), over files of 10^4 to 4 10^5 short
-# records of every kind of the format: 35 for GML, 40 for GraphML; the margin is for kinds not thought of.
+_MARKS = (
+    _ASCII_MARKS
+    + "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+    + "".join(map(chr, range(0x2000, 0x200B)))
+)
+# Memory that the graph of a file takes for each of its bytes. Measured as the peak of the resident
+# memory of a process of its own (VmHWM after writing 5 to clear_refs, less VmRSS before), over
+# files of 10^4 to 4 10^5 short records of every kind of the format: 35 for GML, 40 for GraphML; the
+# margin is for kinds not thought of.
 _TEXT = 12.0
 _GML = 60.0
 _GRAPHML = 80.0
-# An edge list took up to 690 bytes a line of two columns, and 75 for each further cell, beside 4 times its text.
+# An edge list took up to 690 bytes a line of two columns, and 75 for each further cell, beside 4
+# times its text.
 _LINE = 600.0
 _CELL = 75.0
 # The text of a line of its own, and its place in the list of lines.
 _SKIPPED = 70.0
-# Characters from which a text is read by a compiled loop, and of its first rows, which show what the columns are.
+# Characters from which a text is read by a compiled loop, and of its first rows, which show what
+# the columns are.
 _LARGE, _SAMPLE = 2**21, 2**14
 
 
 @dataclass(frozen=True)
 class EdgeList:
-    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's line.
+    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's
+    line.
 
-    Where no column of weights was asked for, `others` are the titles of the columns beside the ends, with the
-    cells of those that are called weights.
+    Where no column of weights was asked for, `others` are the titles of the columns beside the
+    ends, with the cells of those that are called weights.
     """
 
     src: np.ndarray
@@ -64,23 +73,29 @@ def suffix(path: Path) -> str:
 
 
 def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None) -> str:
-    """The text of a file in UTF-8, decompressed, with line ends as newlines; bounded as in `read_bytes`."""
+    """The text of a file in UTF-8, decompressed, with line ends as newlines; bounded as in
+    `read_bytes`.
+    """
     content = read_bytes(path, factor, memory_limit)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ValueError(
-            f"{path}, line {line}: not UTF-8 text (byte 0x{content[error.start]:02x}); convert it to UTF-8"
+            f"{path}, line {line}: not UTF-8 text (byte 0x{content[error.start]:02x}); convert it "
+            "to UTF-8"
         ) from None
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ValueError(f"{path}, line {line}: a byte is zero, which no text contains; convert the file to UTF-8")
+        raise ValueError(
+            f"{path}, line {line}: a byte is zero, which no text contains; convert the file to "
+            "UTF-8"
+        )
     return text
 
 
-# -- edge lists ----------------------------------------------------------------------------------------
+# -- edge lists ------------------------------------------------------------------------------------
 
 
 def read_edge_list(
@@ -93,8 +108,8 @@ def read_edge_list(
 ) -> EdgeList:
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
-    Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of integers a fifth of the
-    time.
+    Cost: about 2 s and 500 bytes a line for a file of a million lines; large files of integers a
+    fifth of the time.
     """
     text = read_text(path, _TEXT, memory_limit)
     require_room(path, text, memory_limit)
@@ -134,7 +149,9 @@ def _edges(
         beside = (column for column in range(width) if column not in table.ends)
         others = {titles[at]: cells[at::width] if is_weight(titles[at]) else [] for at in beside}
     lines_read = np.asarray(table.numbers)
-    return EdgeList(positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others)
+    return EdgeList(
+        positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others
+    )
 
 
 class _Asked(NamedTuple):
@@ -177,9 +194,11 @@ def _table(text: str, asked: _Asked) -> _Table:
 
 
 def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
-    """The table of a large text and the integers at the ends of its edges; None for all but the plainest rows.
+    """The table of a large text and the integers at the ends of its edges; None for all but the
+    plainest rows.
 
-    The first rows show whether there are titles and which columns are the ends, as all rows together would.
+    The first rows show whether there are titles and which columns are the ends, as all rows
+    together would.
     """
     if len(text) < _LARGE or '"' in text:
         return None
@@ -196,9 +215,13 @@ def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
     body = text[sum(map(len, above)) + len(above) :].removesuffix("\n")
     mark = table.separator or " "
     integers = np.empty((body.count("\n") + 1, 2), dtype=np.int64)
-    if not integer_ends(np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers):
+    if not integer_ends(
+        np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers
+    ):
         return None
-    cells = [] if table.width == 2 and asked.weight is None else body.replace("\n", mark).split(mark)
+    cells = (
+        [] if table.width == 2 and asked.weight is None else body.replace("\n", mark).split(mark)
+    )
     numbers = table.numbers[0] + np.arange(len(integers))
     return table._replace(cells=cells, numbers=numbers), integers.ravel()
 
@@ -210,26 +233,43 @@ def _names(table: _Table) -> list[Any]:
         ends[side::2] = [cell.strip() for cell in table.cells[column :: table.width]]
     if "" in ends:
         row = ends.index("") // 2
-        titled = "; if the line has titles, pass header=True" if row == 0 and table.titles is None else ""
-        raise ValueError(f"line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}")
+        titled = (
+            "; if the line has titles, pass header=True"
+            if row == 0 and table.titles is None
+            else ""
+        )
+        raise ValueError(
+            f"line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
+        )
     return [table.tuples.get(end, end) for end in ends] if table.tuples else ends
 
 
 def require_room(path: Path, text: str, memory_limit: int | None) -> None:
-    """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes no memory."""
+    """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes
+    no memory.
+    """
     # Blank lines and comments are left out: nothing but their text is made of them.
     n_skipped = sum(text.count(start) for start in ("\n\n", "\n# ", "\n% ", "\n#\n", "\n%\n"))
     n_lines = text.count("\n") + 1 - n_skipped
-    n_cells = n_lines + sum(text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS))
+    n_cells = n_lines + sum(
+        text.count(mark) for mark in (_ASCII_MARKS if text.isascii() else _MARKS)
+    )
     size = sys.getsizeof(text)
-    require(path, size, 4 * size + _LINE * n_lines + _CELL * n_cells + _SKIPPED * n_skipped, memory_limit)
+    require(
+        path,
+        size,
+        4 * size + _LINE * n_lines + _CELL * n_cells + _SKIPPED * n_skipped,
+        memory_limit,
+    )
 
 
 def _column(column: str | int, titles: list[str] | None, width: int) -> int:
     if isinstance(column, str):
         if titles is None or column not in titles:
             have = "it has no header" if titles is None else f"its columns are {listed(titles)}"
-            raise ValueError(f"no column {short(column)}: {have}; columns may be given by position from 0")
+            raise ValueError(
+                f"no column {short(column)}: {have}; columns may be given by position from 0"
+            )
         return titles.index(column)
     if not 0 <= column < width:
         raise ValueError(f"no column {column}: it has {width} columns, counted from 0")
@@ -281,12 +321,13 @@ def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
     raise AssertionError("no cell is at fault")  # pragma: no cover
 
 
-# -- GML and GraphML -----------------------------------------------------------------------------------
+# -- GML and GraphML -------------------------------------------------------------------------------
 
 
 def read_gml(path: Path, memory_limit: int | None = None) -> Any:
-    """The networkx graph of a GML file, whose nodes are named by their labels where all differ, else by their
-    ids."""
+    """The networkx graph of a GML file, whose nodes are named by their labels where all differ,
+    else by their ids.
+    """
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")
@@ -304,11 +345,14 @@ def read_graphml(path: Path, memory_limit: int | None = None) -> Any:
     import networkx as nx
 
     text = read_text(path, _GRAPHML, memory_limit)
-    # Entities can expand to gigabytes or name other files, and need a document type, which GraphML never has.
+    # Entities can expand to gigabytes or name other files, and need a document type, which GraphML
+    # never has.
     forbidden = re.search("<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
     if forbidden:
         line = text.count("\n", 0, forbidden.start()) + 1
-        raise ValueError(f"{path}, line {line}: XML document types and entities are refused; remove them")
+        raise ValueError(
+            f"{path}, line {line}: XML document types and entities are refused; remove them"
+        )
     # The text is UTF-8 by now, whatever encoding its declaration names.
     text = re.sub(r"^\s*<\?xml[^>]*\?>", "", text, count=1)
     with untrusted(path, "GraphML file"):

@@ -9,24 +9,49 @@ _PASS = "and pass its graph"
 # What the first line of a file that is no comment begins with, its format, and what reads it.
 _BEGINNINGS = (
     (r"%%MatrixMarket", "a MatrixMarket file", "give it a name that ends in .mtx"),
-    (r"\*(vertices|network|arcs|edges)\b", "a Pajek file", f"read it by networkx.read_pajek {_PASS}"),
+    (
+        r"\*(vertices|network|arcs|edges)\b",
+        "a Pajek file",
+        f"read it by networkx.read_pajek {_PASS}",
+    ),
     (r"LEDA\.GRAPH", "a LEDA file", f"read it by networkx.read_leda {_PASS}"),
     (r">>graph6<<", "a graph6 file", f"read it by networkx.read_graph6 {_PASS}"),
     (r">>sparse6<<", "a sparse6 file", f"read it by networkx.read_sparse6 {_PASS}"),
     (r"dl\s+n\s*=", "a DL file of UCINET", f"read it by igraph.Graph.Read_DL {_PASS}"),
     (r"nodedef\s*>", "a GDF file", "write it as GraphML or GEXF, by Gephi"),
-    (r"(Creator\b.*\s+)?(Version\b.*\s+)?graph\s*\[", "a GML file", "give it a name that ends in .gml"),
-    (r"(strict\s+)?(di)?graph\b[^\n\[]*\{", "a DOT file", f"read it by networkx.nx_pydot.read_dot {_PASS}"),
-    (r"(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<gexf\b", "a GEXF file", f"read it by networkx.read_gexf {_PASS}"),
-    (r"(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<graphml\b", "a GraphML file", "give it a name that ends in .graphml"),
+    (
+        r"(Creator\b.*\s+)?(Version\b.*\s+)?graph\s*\[",
+        "a GML file",
+        "give it a name that ends in .gml",
+    ),
+    (
+        r"(strict\s+)?(di)?graph\b[^\n\[]*\{",
+        "a DOT file",
+        f"read it by networkx.nx_pydot.read_dot {_PASS}",
+    ),
+    (
+        r"(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<gexf\b",
+        "a GEXF file",
+        f"read it by networkx.read_gexf {_PASS}",
+    ),
+    (
+        r"(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<graphml\b",
+        "a GraphML file",
+        "give it a name that ends in .graphml",
+    ),
     (r"<\?xml\b", "an XML file", f"read it by its own reader {_PASS}"),
     (
         r"\{\s*[\"}\n]|\[\s*[\[{\"]|\[\s*$",
         "JSON",
-        "read it by json.load, and pass networkx.node_link_graph(...), a dictionary or a list of pairs",
+        (
+            "read it by json.load, and pass networkx.node_link_graph(...), a dictionary or a list of "
+            "pairs"
+        ),
     ),
-)  # fmt: skip
-_BEGINS = [(re.compile(start, re.IGNORECASE | re.DOTALL), what, way) for start, what, way in _BEGINNINGS]
+)
+_BEGINS = [
+    (re.compile(start, re.IGNORECASE | re.DOTALL), what, way) for start, what, way in _BEGINNINGS
+]
 # Characters at the beginning that show the format.
 _START = 2000
 _DIMACS = (
@@ -39,7 +64,9 @@ _FEW = 1000
 
 
 def check_format(text: str, *, columns_given: bool) -> None:
-    """Raise `ValueError` for the text of another format; fewer formats are considered if the columns are given."""
+    """Raise `ValueError` for the text of another format; fewer formats are considered if the
+    columns are given.
+    """
     for pattern, what, way_out in _BEGINS:
         if pattern.match(_first_lines(text)):
             raise ValueError(f"it seems to be {what}; {way_out}")
@@ -49,14 +76,17 @@ def check_format(text: str, *, columns_given: bool) -> None:
         return
     if "% bip" in text[:_START] and re.match(r"% bip\b", text):
         raise ValueError(
-            "it is a bipartite graph of KONECT, whose two kinds of nodes are both counted from 1; read it by "
-            "pandas.read_csv(path, sep=r'\\s+', comment='%', header=None), make the names of one kind differ, as "
-            f"by frame[1] = 'b' + frame[1].astype(str), and pass the data frame{_AS_EDGES}"
+            "it is a bipartite graph of KONECT, whose two kinds of nodes are both counted from 1; "
+            "read it by pandas.read_csv(path, sep=r'\\s+', comment='%', header=None), make the "
+            "names of one kind differ, as by frame[1] = 'b' + frame[1].astype(str), and pass the "
+            f"data frame{_AS_EDGES}"
         )
     _check_spatial(rows)
     _check_trivial(text)
     if 2 <= len(rows[0]) <= 4 and _integers(rows[0]) and _may_count(text, rows[0]):
-        _check_counted([line.split() for line in text.split("\n") if line.lstrip()[:1] not in ("#", "%")])
+        _check_counted(
+            [line.split() for line in text.split("\n") if line.lstrip()[:1] not in ("#", "%")]
+        )
 
 
 def _check_dimacs(rows: list[list[str]], columns_given: bool) -> None:
@@ -90,7 +120,9 @@ def _integers(cells: Sequence[str]) -> bool:
 
 def _check_spatial(rows: list[list[str]]) -> None:
     """ValueError for files of neighbours of spatial statistics: GAL and GWT."""
-    if len(rows) < 3 or not (_integers(rows[0]) if len(rows[0]) == 1 else len(rows[0]) == 4 and rows[0][0] == "0"):
+    if len(rows) < 3 or not (
+        _integers(rows[0]) if len(rows[0]) == 1 else len(rows[0]) == 4 and rows[0][0] == "0"
+    ):
         return
     way_out = "read it by libpysal.io.open(path, 'r', {!r}).read() and pass the result"
     second = rows[1]
@@ -107,10 +139,15 @@ def _check_trivial(text: str) -> None:
         return
     nodes, edges = ([row.split() for row in part.split("\n") if row.strip()] for part in parts)
     names = {row[0] for row in nodes}
-    if nodes and edges and len(names) == len(nodes) and all(len(row) > 1 and names >= {*row[:2]} for row in edges):
+    if (
+        nodes
+        and edges
+        and len(names) == len(nodes)
+        and all(len(row) > 1 and names >= {*row[:2]} for row in edges)
+    ):
         raise ValueError(
-            "it seems to be in the Trivial Graph Format, whose edges are the lines below #; keep only these"
-            f"{_AS_EDGES}"
+            "it seems to be in the Trivial Graph Format, whose edges are the lines below #; keep "
+            f"only these{_AS_EDGES}"
         )
 
 
@@ -122,7 +159,9 @@ def _may_count(text: str, head: list[str]) -> bool:
 
 
 def _check_counted(rows: list[list[str]]) -> None:
-    """ValueError for a first line that counts nodes and edges, above lines of neighbours (METIS) or of edges."""
+    """ValueError for a first line that counts nodes and edges, above lines of neighbours (METIS) or
+    of edges.
+    """
     while not rows[0]:
         del rows[0]
     head, below = rows[0], rows[1:]
@@ -140,8 +179,8 @@ def _check_counted(rows: list[list[str]]) -> None:
         )
     if len(head) == 2 and _are_counted(n_nodes, n_edges, [row for row in below if row]):
         raise ValueError(
-            f"its first line, {head[0]} {head[1]}, seems to count the nodes and edges below; begin it with # "
-            f"and a space{_AS_EDGES}"
+            f"its first line, {head[0]} {head[1]}, seems to count the nodes and edges below; begin "
+            f"it with # and a space{_AS_EDGES}"
         )
 
 
@@ -154,7 +193,9 @@ def _are_counted(n_nodes: int, n_edges: int, edges: list[list[str]]) -> bool:
 
 
 def _is_metis(head: list[str], below: list[list[str]], n_edges: int) -> bool:
-    """True if line i has the neighbours of node i, counted from 1, with weights as the first line says."""
+    """True if line i has the neighbours of node i, counted from 1, with weights as the first line
+    says.
+    """
     kind = head[2].zfill(3) if len(head) > 2 else "000"
     if not re.fullmatch("[01]{3}", kind):
         return False

@@ -1,4 +1,6 @@
-"""Reading OBJ, OFF and STL meshes: the vertices and faces of a text file, whatever else it holds."""
+"""Reading OBJ, OFF and STL meshes: the vertices and faces of a text file, whatever else
+it holds.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,16 @@ _COORDINATES = [place for place in range(7, 19) if not _FACET[place]]
 
 
 def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Vertices (V, 3) and faces of an OBJ file in the order of the file; any fault raises `ValueError`.
+    """Vertices (V, 3) and faces of an OBJ file in the order of the file; any fault raises
+    `ValueError`.
 
-    Corners below 0 count back from the last vertex above the face. Cost: a few seconds for a million lines.
+    Corners below 0 count back from the last vertex above the face. Cost: a few seconds for a
+    million lines.
     """
     coordinates, corners, starts, lines = array("d"), array("q"), array("q", [0]), array("q")
-    for number, line in enumerate(content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines(), 1):
+    for number, line in enumerate(
+        content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines(), 1
+    ):
         cells = line.partition(b"#")[0].split()
         if cells[:1] not in ([b"v"], [b"f"]):
             continue
@@ -49,13 +55,17 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
                 continue
             face = _numbers([cell.partition(b"/")[0] for cell in cells[1:]], int)
         except ValueError:
-            wanted = "a vertex has three numbers" if cells[0] == b"v" else "the corners of a face are integers"
+            wanted = (
+                "a vertex has three numbers"
+                if cells[0] == b"v"
+                else "the corners of a face are integers"
+            )
             raise ValueError(f"line {number}: {wanted}, got {short_bytes(line)}") from None
         face = [corner - 1 if corner > 0 else known + corner if corner else -1 for corner in face]
         if len(face) < 3 or min(face) < 0 or max(face) >= 2**62:
             raise ValueError(
-                f"line {number}: a face has three corners or more, counted from 1, or from -1 back from the last "
-                f"of the {known} vertices above it; got {short_bytes(line)}"
+                f"line {number}: a face has three corners or more, counted from 1, or from -1 back "
+                f"from the last of the {known} vertices above it; got {short_bytes(line)}"
             )
         corners.extend(face)
         starts.append(len(corners))
@@ -66,14 +76,15 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
     if outside.size:
         face_line = lines[int(np.searchsorted(faces.starts, outside[0], side="right")) - 1]
         raise ValueError(
-            f"line {face_line}: a face has the vertex {faces.corners[outside[0]] + 1}, but the file has "
-            f"{len(vertices)} vertices"
+            f"line {face_line}: a face has the vertex {faces.corners[outside[0]] + 1}, but the "
+            f"file has {len(vertices)} vertices"
         )
     return vertices, faces
 
 
 def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Vertices (V, 3) and faces of an OFF file in the order of the file; any fault raises `ValueError`.
+    """Vertices (V, 3) and faces of an OFF file in the order of the file; any fault raises
+    `ValueError`.
 
     Colours, normals and textures are left aside. Cost: a few seconds for a million lines.
     """
@@ -82,7 +93,9 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     if head is None:
         other = re.match(rb"\s*((?:ST)?C?N?4?n?OFF(?:\s*BINARY)?)", text)
         kind = (
-            f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read" if other else ""
+            f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read"
+            if other
+            else ""
         )
         raise ValueError(f"it does not begin with OFF{kind}")
     # Lines keep their numbers; the head may share one with the counts.
@@ -95,8 +108,8 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     n_vertices, n_faces = counts
     if len(rows) - 1 < n_vertices + n_faces:
         raise ValueError(
-            f"it declares {n_vertices:,} vertices and {n_faces:,} faces, and holds {len(rows) - 1:,} lines of "
-            "them; it is damaged or truncated: fetch it again"
+            f"it declares {n_vertices:,} vertices and {n_faces:,} faces, and holds "
+            f"{len(rows) - 1:,} lines of them; it is damaged or truncated: fetch it again"
         )
     faces = _faces(rows[n_vertices + 1 : n_vertices + n_faces + 1], n_vertices)
     coordinates = array("d")
@@ -110,7 +123,9 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
 
 
 def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Corners (3 F, 3) and faces of STL as text; names of solids are left aside, and any fault is a ValueError."""
+    """Corners (3 F, 3) and faces of STL as text; names of solids are left aside, and any fault is a
+    ValueError.
+    """
     lines = b"\n".join(content.splitlines())
     words = re.sub(rb"(?im)^[ \t]*(?:end)?solid\b.*", b"", lines).split()
     size = len(_FACET)
@@ -123,12 +138,15 @@ def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
         number = int(np.flatnonzero(np.r_[wrong.any(axis=1), True])[0])
         got = short_bytes(b" ".join(words[number * size : number * size + size]))
         raise ValueError(
-            f"facet {number + 1}: a normal and three vertices were wanted, as in 'facet normal 0 0 1 outer loop "
-            f"vertex 0 0 0 ... endloop endfacet', with three numbers for each, got {got}"
+            f"facet {number + 1}: a normal and three vertices were wanted, as in 'facet normal 0 0 "
+            "1 outer loop vertex 0 0 0 ... endloop endfacet', with three numbers for each, got "
+            f"{got}"
         )
     coordinates = _numbers(cells[:, _COORDINATES].ravel().tolist(), float)
     n_corners = 3 * len(cells)
-    return np.array(coordinates).reshape(-1, 3), Faces(np.arange(n_corners), np.arange(0, n_corners + 1, 3))
+    return np.array(coordinates).reshape(-1, 3), Faces(
+        np.arange(n_corners), np.arange(0, n_corners + 1, 3)
+    )
 
 
 def _faces(rows: list[tuple[int, list[bytes]]], n_vertices: int) -> Faces:
@@ -138,8 +156,8 @@ def _faces(rows: list[tuple[int, list[bytes]]], n_vertices: int) -> Faces:
         face = _integers(number, cells[1 : size + 1]) if size > 0 else []
         if len(face) != size or size < 3 or min(face) < 0 or max(face) >= n_vertices:
             raise ValueError(
-                f"line {number}: a face has the number of its corners, three or more, and these, counted from 0 "
-                f"to {n_vertices - 1}; got {short_bytes(b' '.join(cells))}"
+                f"line {number}: a face has the number of its corners, three or more, and these, "
+                f"counted from 0 to {n_vertices - 1}; got {short_bytes(b' '.join(cells))}"
             )
         corners.extend(face)
         starts.append(len(corners))

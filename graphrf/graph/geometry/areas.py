@@ -1,4 +1,6 @@
-"""Polygons with a common border, which digitising, simplifying or projecting may have moved a little."""
+"""Polygons with a common border, which digitising, simplifying or projecting may have moved a
+little.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _ROUNDING = 1e-9
 
 
 class Borders(NamedTuple):
-    """Pairs of neighbours, positions with `first` < `second`; which of them overlap by more than the tolerance."""
+    """Pairs of neighbours, positions with `first` < `second`; which of them overlap by more than
+    the tolerance.
+    """
 
     first: np.ndarray
     second: np.ndarray
@@ -21,10 +25,11 @@ class Borders(NamedTuple):
 
 
 def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borders:
-    """Pairs of polygons of shapely whose borders run along each other, or of which one lies within the other.
+    """Pairs of polygons of shapely whose borders run along each other, or of which one lies within
+    the other.
 
-    Borders with coordinates in common are found exactly, if longer than `rounding`; others, and overlaps, within
-    the tolerance.
+    Borders with coordinates in common are found exactly, if longer than `rounding`; others, and
+    overlaps, within the tolerance.
     """
     import shapely
 
@@ -42,7 +47,9 @@ def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borde
 
 
 def n_beside(areas: np.ndarray, found: Borders, distance: float) -> int:
-    """The number of pairs that are no neighbours, but whose borders run along each other farther apart."""
+    """The number of pairs that are no neighbours, but whose borders run along each other farther
+    apart.
+    """
     import shapely
 
     first, second = _near(areas, distance)
@@ -64,8 +71,12 @@ def _near(areas: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
     return first[order], second[order]
 
 
-def _needed(edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float) -> np.ndarray:
-    """The least length of a border between each pair; infinite where the boxes of the two have no room for it."""
+def _needed(
+    edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
+) -> np.ndarray:
+    """The least length of a border between each pair; infinite where the boxes of the two have no
+    room for it.
+    """
     import shapely
 
     lengths, boxes = shapely.length(edges), shapely.bounds(edges)
@@ -75,18 +86,22 @@ def _needed(edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance:
     return np.where(np.linalg.norm(high - low + 2 * tolerance, axis=1) > needed, needed, np.inf)
 
 
-def _run_along(edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float) -> np.ndarray:
+def _run_along(
+    edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
+) -> np.ndarray:
     """True for pairs whose borders run along each other within a tolerance.
 
-    Let L(t) be the length of the first border that is within t of the second. Along a common border it hardly
-    depends on t from the tolerance on; where the two only touch or meet at an angle, it is proportional to t. So
-    2 L(t) - L(2 t) is the length of the common border alone.
+    Let L(t) be the length of the first border that is within t of the second. Along a common border
+    it hardly depends on t from the tolerance on; where the two only touch or meet at an angle, it
+    is proportional to t. So 2 L(t) - L(2 t) is the length of the common border alone.
     """
     needed = _needed(edges, first, second, tolerance)
     result = np.zeros(len(first), dtype=bool)
     rest = np.flatnonzero(np.isfinite(needed))
     if rest.size:
-        near, wide = (_length_near(edges, first[rest], second[rest], times * tolerance) for times in (1, 2))
+        near, wide = (
+            _length_near(edges, first[rest], second[rest], times * tolerance) for times in (1, 2)
+        )
         result[rest] = 2 * near - wide > needed[rest]
     return result
 
@@ -94,7 +109,9 @@ def _run_along(edges: np.ndarray, first: np.ndarray, second: np.ndarray, toleran
 def _covered(
     areas: np.ndarray, edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """True for pairs of which one polygon lies within the other; true for those that overlap otherwise."""
+    """True for pairs of which one polygon lies within the other; true for those that overlap
+    otherwise.
+    """
     import shapely
 
     within, overlap = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=bool)
@@ -108,7 +125,9 @@ def _covered(
     return within, overlap & ~within & (tolerance > 0)
 
 
-def _length_near(edges: np.ndarray, first: np.ndarray, second: np.ndarray, radius: float) -> np.ndarray:
+def _length_near(
+    edges: np.ndarray, first: np.ndarray, second: np.ndarray, radius: float
+) -> np.ndarray:
     """The length of the first border of each pair within a radius of the second."""
     import shapely
 
@@ -129,7 +148,8 @@ def _length_near(edges: np.ndarray, first: np.ndarray, second: np.ndarray, radiu
     wanted = known[place] == asked
     here, there, pair = here[wanted], there[wanted], place[wanted]
     begin, end = _intervals(starts[here], ends[here], starts[there], ends[there], radius)
-    # Intervals of one segment near one border may overlap: each counts from where those before it end.
+    # Intervals of one segment near one border may overlap: each counts from where those before it
+    # end.
     order = np.lexsort((begin, here, pair))
     here, pair, begin, end = here[order], pair[order], begin[order], end[order]
     new = np.r_[True, (here[1:] != here[:-1]) | (pair[1:] != pair[:-1])]
@@ -140,9 +160,14 @@ def _length_near(edges: np.ndarray, first: np.ndarray, second: np.ndarray, radiu
 
 
 def _intervals(
-    starts: np.ndarray, ends: np.ndarray, other_starts: np.ndarray, other_ends: np.ndarray, radius: float
+    starts: np.ndarray,
+    ends: np.ndarray,
+    other_starts: np.ndarray,
+    other_ends: np.ndarray,
+    radius: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The part of each segment within a radius of another, as distances along it; an end below 0 for no part.
+    """The part of each segment within a radius of another, as distances along it; an end below 0
+    for no part.
 
     Near a segment is what is in the hull of two discs, and a box between them.
     """
@@ -164,8 +189,12 @@ def _intervals(
             hits = np.stack([(lowest - offset) / slope, (highest - offset) / slope])
         level = slope == 0
         inside = (lowest <= offset) & (offset <= highest)
-        box_begin = np.maximum(box_begin, np.where(level, np.where(inside, -np.inf, np.inf), hits.min(axis=0)))
-        box_end = np.minimum(box_end, np.where(level, np.where(inside, np.inf, -np.inf), hits.max(axis=0)))
+        box_begin = np.maximum(
+            box_begin, np.where(level, np.where(inside, -np.inf, np.inf), hits.min(axis=0))
+        )
+        box_end = np.minimum(
+            box_end, np.where(level, np.where(inside, np.inf, -np.inf), hits.max(axis=0))
+        )
     box = box_begin <= box_end
     begin = np.where(box, np.minimum(begin, box_begin), begin)
     end = np.where(box, np.maximum(end, box_end), end)

@@ -1,4 +1,6 @@
-"""The faces of a mesh, triangles or other polygons: their sides, neighbours, centres and triangles."""
+"""The faces of a mesh, triangles or other polygons: their sides, neighbours, centres
+and triangles.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class Faces:
         return np.diff(self.starts)
 
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """The two vertices of every side, shape (sum of sizes, 2), the smaller first, and its face."""
+        """The two vertices of every side, shape (sum of sizes, 2), the smaller first,
+        and its face.
+        """
         following = np.arange(1, len(self.corners) + 1)
         following[self.starts[1:] - 1] = self.starts[:-1]
         ends = np.sort(np.column_stack([self.corners, self.corners[following]]), axis=1)
@@ -44,13 +48,19 @@ class Faces:
 
     def centres(self, vertices: np.ndarray) -> np.ndarray:
         """The mean of the vertices of each."""
-        return np.add.reduceat(vertices[self.corners], self.starts[:-1], axis=0) / self.sizes[:, None]
+        return (
+            np.add.reduceat(vertices[self.corners], self.starts[:-1], axis=0) / self.sizes[:, None]
+        )
 
     def n_repeated(self) -> int:
-        """The number of faces that have the vertices of another one before them, in whatever order."""
+        """The number of faces that have the vertices of another one before them, in
+        whatever order.
+        """
         total, sizes = 0, self.sizes
         for size in np.unique(sizes):
-            rows = np.sort(self.corners[self.starts[:-1][sizes == size, None] + np.arange(size)], axis=1)
+            rows = np.sort(
+                self.corners[self.starts[:-1][sizes == size, None] + np.arange(size)], axis=1
+            )
             rows = rows[np.lexsort(rows.T)]
             total += int((rows[1:] == rows[:-1]).all(axis=1).sum())
         return total
@@ -72,7 +82,8 @@ class Faces:
 
 
 def face_pairs(faces: Faces) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or more joins none.
+    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or
+    more joins none.
 
     Faces of fewer than three distinct vertices have no sides.
     """
@@ -95,7 +106,9 @@ def _owned_sides(faces: Faces) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     sides, owner = sides[real], owner[real]
     order = np.lexsort((owner, sides[:, 1], sides[:, 0]))
     sides, owner = sides[order], owner[order]
-    starts = np.flatnonzero(np.r_[True, (sides[1:] != sides[:-1]).any(axis=1)]) if len(sides) else order
+    starts = (
+        np.flatnonzero(np.r_[True, (sides[1:] != sides[:-1]).any(axis=1)]) if len(sides) else order
+    )
     return sides, owner, starts
 
 
@@ -106,8 +119,9 @@ def side_pairs(faces: Faces) -> np.ndarray:
 
 
 def halves_of_quads(triangles: np.ndarray) -> int:
-    """The number m of quadrilaterals that trimesh seems to have split, into m triangles (a, b, c) and m (c, d,
-    a)."""
+    """The number m of quadrilaterals that trimesh seems to have split, into m triangles (a, b, c)
+    and m (c, d, a).
+    """
     first, last = triangles[:, [2, 0]], triangles[:, [0, 2]]
     for place in np.flatnonzero((first[:-1] == last[-1]).all(axis=1))[::-1]:
         count = len(triangles) - 1 - int(place)

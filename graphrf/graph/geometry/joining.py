@@ -11,19 +11,21 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 
-# The default tolerance as a share of the median length: 1 cm for streets of 100 m. Coordinates in single precision
-# are off by 6e-8 of their size, which is below it unless a mesh has a thousand sides from end to end.
+# The default tolerance as a share of the median length: 1 cm for streets of 100 m. Coordinates in
+# single precision are off by 6e-8 of their size, which is below it unless a mesh has a thousand
+# sides from end to end.
 SHARE = 1e-4
-# Places at the ends of one side are joined with others only within this share of its length, so that no side
-# shrinks to a point.
+# Places at the ends of one side are joined with others only within this share of its length, so
+# that no side shrinks to a point.
 _OF_SIDE = 0.25
 
 
 class Joined(NamedTuple):
-    """Places in groups: the first of each group (positions, ascending), and the group of every place.
+    """Places in groups: the first of each group (positions, ascending), and the group of every
+    place.
 
-    `n_moved` places are not exactly at the first of their group, and `n_left` groups lie near another one, but
-    apart.
+    `n_moved` places are not exactly at the first of their group, and `n_left` groups lie near
+    another one, but apart.
     """
 
     first: np.ndarray
@@ -33,7 +35,9 @@ class Joined(NamedTuple):
 
 
 def checked_tolerance(tolerance: Any, lengths: np.ndarray, what: str) -> float:
-    """The tolerance given, or if None `SHARE` of the median length; a quarter of that length is refused."""
+    """The tolerance given, or if None `SHARE` of the median length; a quarter of that length is
+    refused.
+    """
     positive = lengths[lengths > 0]
     median = float(np.median(positive)) if positive.size else 0.0
     if tolerance is None:
@@ -42,8 +46,8 @@ def checked_tolerance(tolerance: Any, lengths: np.ndarray, what: str) -> float:
     if tolerance and tolerance >= median / 4:
         raise checks.value_error(
             "tolerance",
-            f"must be below a quarter of the median length of {what}, which is {median:.3g} here, in the unit of "
-            f"the coordinates, got {tolerance:g}",
+            f"must be below a quarter of the median length of {what}, which is {median:.3g} here, "
+            f"in the unit of the coordinates, got {tolerance:g}",
         )
     return tolerance
 
@@ -51,10 +55,12 @@ def checked_tolerance(tolerance: Any, lengths: np.ndarray, what: str) -> float:
 def join_places(
     places: np.ndarray, sides: np.ndarray, tolerance: float, loose: np.ndarray | None = None
 ) -> Joined:
-    """Groups of places, shape (n, d), that lie within a tolerance of each other, directly or through others.
+    """Groups of places, shape (n, d), that lie within a tolerance of each other, directly or
+    through others.
 
-    Places that are not `loose` are joined with equal ones only. No group is wider than twice the tolerance, and
-    none has both ends of a side (positions, shape (m, 2)) unless these coincide: there the tolerance is smaller.
+    Places that are not `loose` are joined with equal ones only. No group is wider than twice the
+    tolerance, and none has both ends of a side (positions, shape (m, 2)) unless these coincide:
+    there the tolerance is smaller.
     """
     # Adding zero turns -0.0 into 0.0, so that the two are one place.
     _, first, group = np.unique(places + 0.0, axis=0, return_index=True, return_inverse=True)
@@ -75,8 +81,11 @@ def join_places(
     return Joined(first[order], rank[group], n_moved, n_left)
 
 
-def _groups(places: np.ndarray, sides: np.ndarray, tolerance: float, free: np.ndarray) -> tuple[np.ndarray, int]:
-    """The group of each of these distinct places, and how many groups lie within the tolerance of another.
+def _groups(
+    places: np.ndarray, sides: np.ndarray, tolerance: float, free: np.ndarray
+) -> tuple[np.ndarray, int]:
+    """The group of each of these distinct places, and how many groups lie within the tolerance of
+    another.
 
     Only the `free` places (positions) are joined or counted.
     """
@@ -108,13 +117,17 @@ def _near(places: np.ndarray, tolerance: float) -> np.ndarray:
 
     if len(places) < 2:
         return np.zeros((0, 2), dtype=np.int64)
-    nearest = cKDTree(places).query(places, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf))[0][:, 1]
+    nearest = cKDTree(places).query(
+        places, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf)
+    )[0][:, 1]
     some = np.flatnonzero(np.isfinite(nearest))
     if not some.size:
         return np.zeros((0, 2), dtype=np.int64)
     tree: Any = cKDTree(places[some])
     require_memory(
-        64.0 * tree.count_neighbors(tree, tolerance), f"joining places within {tolerance:g}", "lower `tolerance`"
+        64.0 * tree.count_neighbors(tree, tolerance),
+        f"joining places within {tolerance:g}",
+        "lower `tolerance`",
     )
     return some[tree.query_pairs(tolerance, output_type="ndarray")]
 

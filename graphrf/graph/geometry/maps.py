@@ -1,4 +1,6 @@
-"""Graphs of maps: roads that meet at their ends, and areas that share a border, as geopandas holds them."""
+"""Graphs of maps: roads that meet at their ends, and areas that share a border, as geopandas holds
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,15 @@ from graphrf.graph.graph import Graph
 _LINES = {"LineString", "MultiLineString", "LinearRing"}
 # There is a warning if ends of lines that were joined are more than this share of the nodes.
 _MANY = 0.1
-# Areas up to so many default tolerances apart are found, with a warning if they are more than this share of the
-# pairs of neighbours.
+# Areas up to so many default tolerances apart are found, with a warning if they are more than this
+# share of the pairs of neighbours.
 _GAP, _MANY_GAPS = 100.0, 0.1
 
 
 class MapEdges(NamedTuple):
-    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has few edges, or if
-    less than a share `together` of the nodes is in the largest part."""
+    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has
+    few edges, or if less than a share `together` of the nodes is in the largest part.
+    """
 
     edges: EdgeList
     what: str
@@ -35,7 +38,10 @@ class MapEdges(NamedTuple):
 
     def notices(self, graph: Graph) -> list[str]:
         """All warnings about the graph that these edges make."""
-        return [*self.remarks, notices.of_few_edges(self.what, graph, self.way_out, together=self.together)]
+        return [
+            *self.remarks,
+            notices.of_few_edges(self.what, graph, self.way_out, together=self.together),
+        ]
 
 
 def is_map(source: Any) -> bool:
@@ -43,8 +49,12 @@ def is_map(source: Any) -> bool:
     return all(hasattr(source, name) for name in ("geometry", "geom_type", "crs", "explode"))
 
 
-def edges_of_map(source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any) -> MapEdges:
-    """The edges of lines, which join their ends, or of polygons that share a border; see `graphrf.load_graph`."""
+def edges_of_map(
+    source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any
+) -> MapEdges:
+    """The edges of lines, which join their ends, or of polygons that share a border; see
+    `graphrf.load_graph`.
+    """
     kinds = _kinds(source)
     if kinds <= _LINES:
         return _of_lines(source, weight, weight_is, tolerance)
@@ -53,19 +63,24 @@ def edges_of_map(source: Any, weight: str | int | None, weight_is: str | None, t
             raise checks.value_error("weight", f"belongs to lines, not to polygons, got {weight!r}")
         return _of_areas(source, tolerance)
     raise checks.value_error(
-        "source", f"must have lines only, which become roads, or polygons only, got {listed(sorted(kinds))}"
+        "source",
+        f"must have lines only, which become roads, or polygons only, got {listed(sorted(kinds))}",
     )
 
 
 def _kinds(source: Any) -> set[str]:
     """The kinds of the geometries of a map, each row of which has one."""
     if source.geometry.isna().any() or source.geometry.is_empty.any():
-        raise checks.value_error("source", "must have a geometry in each row; drop rows without one (dropna)")
+        raise checks.value_error(
+            "source", "must have a geometry in each row; drop rows without one (dropna)"
+        )
     return set(source.geom_type)
 
 
 class Lines(NamedTuple):
-    """Lines without parts: the row of the map, the length and the ends (positions in `nodes`) of each of them."""
+    """Lines without parts: the row of the map, the length and the ends (positions in `nodes`) of
+    each of them.
+    """
 
     row: np.ndarray
     lengths: np.ndarray
@@ -76,12 +91,16 @@ class Lines(NamedTuple):
 
 
 def lines_of_map(source: Any, tolerance: Any) -> Lines:
-    """The lines of a map, and their ends as nodes named by coordinates; ends within the tolerance are one node."""
+    """The lines of a map, and their ends as nodes named by coordinates; ends within the tolerance
+    are one node.
+    """
     import shapely
 
     kinds = _kinds(source)
     if not kinds <= _LINES:
-        raise checks.value_error("source", f"must have lines only with on='edges', got {listed(sorted(kinds))}")
+        raise checks.value_error(
+            "source", f"must have lines only with on='edges', got {listed(sorted(kinds))}"
+        )
     lines, row = shapely.get_parts(shapely.force_2d(np.asarray(source.geometry)), return_index=True)
     lengths = shapely.length(lines)
     corners, line = shapely.get_coordinates(lines, return_index=True)
@@ -93,36 +112,48 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
     remarks = []
     if tolerance is None and joined.n_moved > _MANY * len(nodes):
         remarks.append(
-            f"{joined.n_moved:,} ends of lines were joined with others that are not at the same coordinates, but "
-            f"within {reach:.2g}, {SHARE:g} of the median length of the lines: pass tolerance={reach:.2g} to join "
-            "them without this warning, tolerance=0 to keep them apart"
+            f"{joined.n_moved:,} ends of lines were joined with others that are not at the same "
+            f"coordinates, but within {reach:.2g}, {SHARE:g} of the median length of the lines: "
+            f"pass tolerance={reach:.2g} to join them without this warning, tolerance=0 to keep "
+            "them apart"
         )
     if tolerance is not None and joined.n_left:
         remarks.append(
-            f"{joined.n_left:,} ends of lines stay apart although others are within tolerance={reach:g}: lines "
-            "that end there are shorter than four times that, or the ends are a long row"
+            f"{joined.n_left:,} ends of lines stay apart although others are within "
+            f"tolerance={reach:g}: lines that end there are shorter than four times that, or the "
+            "ends are a long row"
         )
     way_out = (
-        f"lines are joined at common ends, here within {reach:.2g}: pass tolerance= if ends miss each other by "
-        "more, and split lines where they cross or end along another"
+        f"lines are joined at common ends, here within {reach:.2g}: pass tolerance= if ends miss "
+        "each other by more, and split lines where they cross or end along another"
     )
     return Lines(row, lengths, joined.group.reshape(-1, 2), nodes, remarks, way_out)
 
 
 def weights_of_lines(source: Any, weight: str | int | None) -> tuple[Any, dict[str, Any], str]:
-    """The values of a column, or lengths, of each row, the other columns where none is asked for, and a remark."""
+    """The values of a column, or lengths, of each row, the other columns where none is asked for,
+    and a remark.
+    """
     titles = [str(title) for title in getattr(source, "columns", ())]
     if weight is None:
-        return None, {title: list(source[title]) if notices.is_weight(title) else [] for title in titles}, ""
+        return (
+            None,
+            {title: list(source[title]) if notices.is_weight(title) else [] for title in titles},
+            "",
+        )
     if weight in titles:
         return np.asarray(source[weight]).astype(np.float64), {}, ""
     if weight == "length":
         degrees = _of_degrees(source.crs, source.geometry.get_coordinates().to_numpy())
         return source.geometry.length.to_numpy(), {}, degrees
-    raise checks.value_error("weight", f"must be a column ({listed(titles)}) or 'length', got {weight!r}")
+    raise checks.value_error(
+        "weight", f"must be a column ({listed(titles)}) or 'length', got {weight!r}"
+    )
 
 
-def _of_lines(source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any) -> MapEdges:
+def _of_lines(
+    source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any
+) -> MapEdges:
     lines = lines_of_map(source, tolerance)
     values, others, remark = weights_of_lines(source, weight)
     if weight == "length" and weight not in getattr(source, "columns", ()):
@@ -130,33 +161,46 @@ def _of_lines(source: Any, weight: str | int | None, weight_is: str | None, tole
     elif values is not None:
         values, remark = _of_parts(values, lines, str(weight), weight_is)
     title = None if weight is None else str(weight)
-    edges = EdgeList(lines.ends[:, 0], lines.ends[:, 1], values, lines.nodes, lines.row, title, others)
+    edges = EdgeList(
+        lines.ends[:, 0], lines.ends[:, 1], values, lines.nodes, lines.row, title, others
+    )
     return MapEdges(edges, "ends of lines", [*lines.remarks, remark], lines.way_out, 0.5)
 
 
-def _of_parts(values: np.ndarray, lines: Lines, title: str, weight_is: str | None) -> tuple[np.ndarray, str]:
-    """Weights of lines without parts, given those of the rows, and a remark: lengths, times and costs are
-    shared."""
+def _of_parts(
+    values: np.ndarray, lines: Lines, title: str, weight_is: str | None
+) -> tuple[np.ndarray, str]:
+    """Weights of lines without parts, given those of the rows, and a remark: lengths, times and
+    costs are shared.
+    """
     row, lengths = lines.row, lines.lengths
     values, several = values[row], np.bincount(row)[row] > 1
     if not several.any() or weight_is == "similarity":
         return values, ""
     if weight_is == "distance" or notices.sounds_like_distance(title):
         totals = np.bincount(row, weights=lengths)[row]
-        return values * np.divide(lengths, totals, out=np.ones(len(row)), where=several & (totals > 0)), ""
+        return values * np.divide(
+            lengths, totals, out=np.ones(len(row)), where=several & (totals > 0)
+        ), ""
     return values, (
-        f"each part of a MultiLineString ({np.unique(row[several]).size:,} of the {int(row[-1]) + 1:,} lines) has "
-        f"the whole line's {short(title)}: weight_is='distance' shares lengths, times and costs among the parts, "
-        "weight_is='similarity' ends this warning"
+        f"each part of a MultiLineString ({np.unique(row[several]).size:,} of the "
+        f"{int(row[-1]) + 1:,} lines) has the whole line's {short(title)}: weight_is='distance' "
+        "shares lengths, times and costs among the parts, weight_is='similarity' ends this warning"
     )
 
 
 def _of_degrees(crs: Any, places: np.ndarray) -> str:
-    """Remark about lengths in degrees where the coordinate system is not known; an error where it is."""
+    """Remark about lengths in degrees where the coordinate system is not known; an error where it
+    is.
+    """
     if crs is not None and crs.is_geographic:
-        raise checks.value_error("weight", "= 'length' is in degrees here; project the map first (to_crs)")
+        raise checks.value_error(
+            "weight", "= 'length' is in degrees here; project the map first (to_crs)"
+        )
     if crs is None and notices.look_like_degrees(places):
-        return notices.of_degrees("'length'", "state the coordinate system and project: set_crs(4326).to_crs(...)")
+        return notices.of_degrees(
+            "'length'", "state the coordinate system and project: set_crs(4326).to_crs(...)"
+        )
     return ""
 
 
@@ -169,29 +213,31 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
         again = index[index.duplicated()]
         raise checks.value_error(
             "source",
-            f"must have an index of distinct names, one for each area, got {short(again[0])} more than once "
-            f"({len(again):,} of {len(areas):,} rows repeat an earlier one): reset_index() numbers the rows, "
-            "set_index('column') names them, dissolve(by='column') makes one area of rows with the same name",
+            f"must have an index of distinct names, one for each area, got {short(again[0])} more "
+            f"than once ({len(again):,} of {len(areas):,} rows repeat an earlier one): "
+            "reset_index() numbers the rows, set_index('column') names them, dissolve(by='column') "
+            "makes one area of rows with the same name",
         )
     outlines = shapely.length(areas)
     reach = checked_tolerance(tolerance, outlines, "the outlines")
     found = borders(areas, reach, min(reach, checked_tolerance(None, outlines, "the outlines")))
     remarks = []
     way_out = (
-        f"pass tolerance=, the width of the gaps between areas in the unit of the map (here {reach:.2g}), if they "
-        "should have borders in common"
+        "pass tolerance=, the width of the gaps between areas in the unit of the map (here "
+        f"{reach:.2g}), if they should have borders in common"
     )
     n_overlaps, n_found = int(found.overlap.sum()), len(found.first)
     if n_overlaps:
         remarks.append(
-            f"{n_overlaps:,} of the {n_found:,} pairs of neighbours overlap by more than tolerance={reach:.2g}, "
-            "and are neighbours even if only their corners overlap: pass the width of such overlaps as tolerance="
+            f"{n_overlaps:,} of the {n_found:,} pairs of neighbours overlap by more than "
+            f"tolerance={reach:.2g}, and are neighbours even if only their corners overlap: pass "
+            "the width of such overlaps as tolerance="
         )
     gaps = n_beside(areas, found, _GAP * reach) if tolerance is None and reach > 0 else 0
     if gaps > _MANY_GAPS * max(n_found, 1):
         remarks.append(
-            f"{gaps:,} more pairs of areas run along each other within {_GAP * reach:.2g}, but are no neighbours "
-            f"(there are {n_found:,} pairs of neighbours): {way_out}"
+            f"{gaps:,} more pairs of areas run along each other within {_GAP * reach:.2g}, but are "
+            f"no neighbours (there are {n_found:,} pairs of neighbours): {way_out}"
         )
         way_out = ""
     rows = np.arange(n_found)

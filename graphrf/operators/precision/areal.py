@@ -30,10 +30,11 @@ _ROUNDED = 1e-10
 class Intrinsic(NamedTuple):
     """The scaled intrinsic autoregression of a graph: what does not depend on hyperparameters.
 
-    `precision` is s L in each component with its own s, and 1 at isolated nodes, which have no constraint
-    (`summed`); `lifted` is positive definite, and equal to it on fields that sum to zero in each component;
-    `root`, shape (N, r), is R with R R^T = `precision`. The geometric mean of `variances` is 1 in each
-    component. `log_determinant` is that of the precision on the fields that sum to zero.
+    `precision` is s L in each component with its own s, and 1 at isolated nodes, which have no
+    constraint (`summed`); `lifted` is positive definite, and equal to it on fields that sum to zero
+    in each component; `root`, shape (N, r), is R with R R^T = `precision`. The geometric mean of
+    `variances` is 1 in each component. `log_determinant` is that of the precision on the fields
+    that sum to zero.
     """
 
     precision: sp.csr_array
@@ -48,8 +49,8 @@ class Intrinsic(NamedTuple):
     def of(cls, graph: Graph) -> Intrinsic:
         """Compute the quantities of a graph by one sparse factor and a selected inverse.
 
-        With k e e^T added to L at one node of each component, M = (L + k e e^T)^-1 differs from L^+ by constants
-        alone, which centring takes off.
+        With k e e^T added to L at one node of each component, M = (L + k e e^T)^-1 differs from L^+
+        by constants alone, which centring takes off.
         """
         laplacian, component = graph.laplacian(normalized=False), graph.components()
         degrees = laplacian.diagonal()
@@ -67,12 +68,18 @@ class Intrinsic(NamedTuple):
         variances[~summed] = 1.0
         scale = np.exp(np.bincount(component, weights=np.log(variances)) / sizes)
         variances = variances / scale[component]
-        # |L + k e e^T| = k |L without the node's row|, which is the product of L's other eigenvalues over the size
+        # |L + k e e^T| = k |L without the node's row|, which is the product of L's other
+        # eigenvalues over the size
         several = sizes > 1
-        log_determinant = factor.log_determinant - float(np.log(raised[hub]).sum()) + float(np.log(sizes).sum())
+        log_determinant = (
+            factor.log_determinant - float(np.log(raised[hub]).sum()) + float(np.log(sizes).sum())
+        )
         log_determinant += float(((sizes - 1) * np.log(scale)).sum())
-        precision = sp.csr_array(sp.diags_array(scale[component]) @ laplacian + sp.diags_array(1.0 * ~summed))
-        # 1 b^T + b 1^T with a multiple b of e is 0 on fields that sum to zero; a small b leaves all definite
+        precision = sp.csr_array(
+            sp.diags_array(scale[component]) @ laplacian + sp.diags_array(1.0 * ~summed)
+        )
+        # 1 b^T + b 1^T with a multiple b of e is 0 on fields that sum to zero; a small b leaves all
+        # definite
         size = np.where(several, 1 / (sizes * variances[hub]), 0.0)
         rows, columns = hub[component], np.arange(component.size)
         arrow = sp.csr_array((size[component], (rows, columns)), shape=laplacian.shape)
@@ -81,13 +88,20 @@ class Intrinsic(NamedTuple):
         if not summed.all():
             root.append(sp.eye_array(component.size, format="csc")[:, np.flatnonzero(~summed)])
         return cls(
-            precision, sp.csr_array(precision + arrow + arrow.T), sp.csr_array(sp.hstack(root)), component, summed,
-            variances, log_determinant,
-        )  # fmt: skip
+            precision,
+            sp.csr_array(precision + arrow + arrow.T),
+            sp.csr_array(sp.hstack(root)),
+            component,
+            summed,
+            variances,
+            log_determinant,
+        )
 
 
 class ArealPrecision:
-    """Base class of the precisions of areal kernels, with those methods of `KernelPrecision` that they share."""
+    """Base class of the precisions of areal kernels, with those methods of `KernelPrecision` that
+    they share.
+    """
 
     graph: Graph
     kernel: Kernel
@@ -102,7 +116,9 @@ class ArealPrecision:
         if kernel == self.kernel:
             return self
         if type(kernel) is not type(self.kernel):
-            raise checks.value_error("kernel", f"must be a {type(self.kernel).__name__}, got {kernel!r}")
+            raise checks.value_error(
+                "kernel", f"must be a {type(self.kernel).__name__}, got {kernel!r}"
+            )
         other = object.__new__(type(self))
         other.graph, other.kernel, other._shared = self.graph, kernel, self._shared
         return other
@@ -147,7 +163,10 @@ class ArealPrecision:
         for name in self.kernel.proportions:
             value = self.kernel.hyperparameters[name]
             if 1 - value < _ROUNDED:
-                warn(f"{self.kernel!r} is so near to {name} = 1 that rounding takes most digits of its variances")
+                warn(
+                    f"{self.kernel!r} is so near to {name} = 1 that rounding takes most digits of "
+                    "its variances"
+                )
 
     @property
     def lifted(self) -> sp.csr_array:
@@ -164,11 +183,15 @@ class ArealPrecision:
 
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in a hyperparameter."""
-        raise checks.value_error("optimize", f"must name hyperparameters of {self.kernel!r}, got {name!r}")
+        raise checks.value_error(
+            "optimize", f"must name hyperparameters of {self.kernel!r}, got {name!r}"
+        )
 
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ)."""
-        raise checks.value_error("optimize", f"must name hyperparameters of {self.kernel!r}, got {name!r}")
+        raise checks.value_error(
+            "optimize", f"must name hyperparameters of {self.kernel!r}, got {name!r}"
+        )
 
 
 class ProperPrecision(ArealPrecision):
@@ -278,7 +301,8 @@ class IntrinsicPrecision(ArealPrecision):
 class MixedPrecision(IntrinsicPrecision):
     r"""Precision of `BYM2`: that of f and its structured part u jointly, shape (2 N, 2 N).
 
-    .. math:: Q = \begin{pmatrix} I & -\sqrt\varphi I \\ -\sqrt\varphi I & \varphi I \end{pmatrix} / (1 - \varphi)
+    .. math:: Q = \begin{pmatrix} I & -\sqrt\varphi I \\ -\sqrt\varphi I & \varphi I \end{pmatrix}
+        / (1 - \varphi)
               + \begin{pmatrix} 0 & 0 \\ 0 & Q_u \end{pmatrix},
 
     since f given u is N(sqrt(phi) u, (1 - phi) I). Source: Riebler et al. 2016, Sec. 3.4.
@@ -331,7 +355,9 @@ class MixedPrecision(IntrinsicPrecision):
     def _blocks(self, own: float, across: float, structured: float) -> sp.csr_array:
         """The matrix of four multiples of the identity."""
         return sp.csr_array(
-            sp.kron(np.array([[own, across], [across, structured]]), sp.eye_array(self.graph.n_nodes))
+            sp.kron(
+                np.array([[own, across], [across, structured]]), sp.eye_array(self.graph.n_nodes)
+            )
         )
 
     @property
@@ -340,7 +366,11 @@ class MixedPrecision(IntrinsicPrecision):
         return np.tile(component, 2), np.concatenate([np.zeros_like(summed), summed])
 
 
-_PRECISIONS: dict[type[Kernel], type[Any]] = {ICAR: IntrinsicPrecision, BYM2: MixedPrecision, CAR: ProperPrecision}
+_PRECISIONS: dict[type[Kernel], type[Any]] = {
+    ICAR: IntrinsicPrecision,
+    BYM2: MixedPrecision,
+    CAR: ProperPrecision,
+}
 
 
 def precision_of(graph: Graph, kernel: Kernel) -> KernelPrecision:

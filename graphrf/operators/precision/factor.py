@@ -12,19 +12,21 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class PrecisionFactor(FactorBase):
-    """Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of a
-    precision.
+    """Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of
+    a precision.
 
-    `cholesky` is that of Q, `nodes` are the rows in order, repeats allowed. A product with R is half a solve,
-    two multiply-adds for each number of the factor's together with R^T, whatever the rows; the diagonal of K is
-    made by selected inversion, once for all that share the factor.
+    `cholesky` is that of Q, `nodes` are the rows in order, repeats allowed. A product with R is
+    half a solve, two multiply-adds for each number of the factor's together with R^T, whatever the
+    rows; the diagonal of K is made by selected inversion, once for all that share the factor.
 
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> from graphrf.operators.sparse.cholesky import SparseCholesky
     >>> from graphrf.operators.precision.factor import PrecisionFactor
-    >>> rows = PrecisionFactor(SparseCholesky(sp.csr_array([[2.0, -1.0], [-1.0, 2.0]])), np.array([1]))
+    >>> rows = PrecisionFactor(
+    ...     SparseCholesky(sp.csr_array([[2.0, -1.0], [-1.0, 2.0]])), np.array([1])
+    ... )
     >>> one = np.ones(1)
     >>> rows.gram_apply(one, one).round(6), rows.diagonal(one).round(6)
     (array([0.666667]), array([0.666667]))
@@ -48,7 +50,9 @@ class PrecisionFactor(FactorBase):
         return 0
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
-        return np.asarray(f[0] * self._cholesky.root(self._operand("x", x, self.shape[1]))[self.nodes])
+        return np.asarray(
+            f[0] * self._cholesky.root(self._operand("x", x, self.shape[1]))[self.nodes]
+        )
 
     def apply_t(self, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self._cholesky.root_t(f[0] * self._spread(y))
@@ -69,7 +73,9 @@ class PrecisionFactor(FactorBase):
         return np.asarray(weight * f[0] ** 2 * self._cholesky.solve(self._spread(x))[self.nodes])
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F G^T for the rows G of another factor of distinct nodes, and the diagonal of G G^T, by solves."""
+        """F G^T for the rows G of another factor of distinct nodes, and the diagonal of G G^T, by
+        solves.
+        """
         if not isinstance(other, PrecisionFactor) or other._cholesky is not self._cholesky:
             return super().columns(f, other)
         size = other.shape[0]

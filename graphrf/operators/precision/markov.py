@@ -1,4 +1,6 @@
-"""Kernels whose inverse is an integer or half-integer power of a sparse matrix, and their precisions."""
+"""Kernels whose inverse is an integer or half-integer power of a sparse matrix, and their
+precisions.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +27,32 @@ from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError, 
 LARGEST_POWER, LARGEST_HALF_POWER = 4, 2.5
 # The largest number of entries of a power of the Laplacian that is formed: 3 GB.
 _MOST_ENTRIES = 2e8
-# Ratios of the largest to the smallest eigenvalue of Q from which rounding shows (means and deviations are off by
-# 2e-5 of the prior's deviation), and from which too little is left (4e-4).
+# Ratios of the largest to the smallest eigenvalue of Q from which rounding shows (means and
+# deviations are off by 2e-5 of the prior's deviation), and from which too little is left (4e-4).
 _ROUNDED, _LOST = 1e12, 1e14
-# Orders of elimination by power and layers, of both of a graph's Laplacians, which have one pattern: graphs are
-# fitted repeatedly.
-_orders: weakref.WeakKeyDictionary[Graph, dict[tuple[float, int], Elimination]] = weakref.WeakKeyDictionary()
+# Orders of elimination by power and layers, of both of a graph's Laplacians, which have one
+# pattern: graphs are fitted repeatedly.
+_orders: weakref.WeakKeyDictionary[Graph, dict[tuple[float, int], Elimination]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
-    """True if the kernel is areal, or its inverse is a small integer or half-integer power of c I + t L."""
+    """True if the kernel is areal, or its inverse is a small integer or half-integer power of c I +
+    t L.
+    """
     power = kernel.inverse_power
     if power is None:
         return not kernel.is_series
-    return has_sparse_inverse(kernel) or ((2 * power[2]).is_integer() and power[2] <= LARGEST_HALF_POWER)
+    return has_sparse_inverse(kernel) or (
+        (2 * power[2]).is_integer() and power[2] <= LARGEST_HALF_POWER
+    )
 
 
 def has_sparse_inverse(kernel: Kernel) -> bool:
-    """True if the inverse is a polynomial of the Laplacian of small degree, and its precision has no layers."""
+    """True if the inverse is a polynomial of the Laplacian of small degree, and its precision has
+    no layers.
+    """
     power = kernel.inverse_power
     return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
 
@@ -52,9 +62,9 @@ def require_sparse_precision(kernel: Kernel) -> None:
     if not has_sparse_precision(kernel):
         raise checks.value_error(
             "kernel",
-            "must have a sparse precision for method='precision': Matern with nu, or RegularizedLaplacian with "
-            f"power, 1/2, 1, 3/2, 2, 5/2, 3 or {LARGEST_POWER}, or an areal kernel, got {kernel!r}; use one of "
-            "these, or method='series'",
+            "must have a sparse precision for method='precision': Matern with nu, or "
+            f"RegularizedLaplacian with power, 1/2, 1, 3/2, 2, 5/2, 3 or {LARGEST_POWER}, or an "
+            f"areal kernel, got {kernel!r}; use one of these, or method='series'",
         )
 
 
@@ -75,8 +85,8 @@ def _to_power(matrix: sp.csr_array, power: int) -> sp.csr_array:
     for _ in range(power - 1):
         if float(np.diff(result.indptr).astype(np.float64) @ lengths) > _MOST_ENTRIES:
             raise FactorTooLargeError(
-                f"power {power} of the Laplacian of this graph has too many entries: its largest node has "
-                f"{int(lengths.max())} neighbours"
+                f"power {power} of the Laplacian of this graph has too many entries: its largest "
+                f"node has {int(lengths.max())} neighbours"
             )
         result = sp.csr_array(result @ matrix)
     return result
@@ -95,21 +105,25 @@ def _sum_of_layers(terms: Iterable[tuple[np.ndarray, sp.csr_array]]) -> sp.csr_a
 class SparsePrecision:
     r"""Q of K = B^-q with B = c I + t L, for one graph, Laplacian and power q = p + 1 or p + 1/2.
 
-    For integers Q is B^q. For half-integers it is that of m layers of N variables, the first of which are the
-    nodes: with T and b of the `RootChain` of 1 / sqrt(x) between the ends of B's spectrum,
+    For integers Q is B^q. For half-integers it is that of m layers of N variables, the first of
+    which are the nodes: with T and b of the `RootChain` of 1 / sqrt(x) between the ends of B's
+    spectrum,
 
-    .. math:: Q_{jj} = B^{p_j} (T_{jj} I + B) / b, \quad Q_{j,j+1} = T_{j,j+1} B^{(p_j + p_{j+1}) / 2} / b,
+    .. math:: Q_{jj} = B^{p_j} (T_{jj} I + B) / b, \quad Q_{j,j+1} = T_{j,j+1} B^{(p_j + p_{j+1}) /
+        2} / b,
 
-    :math:`p_1 = p`, and p_j of the hidden layers 0 or 1, as p is even or odd. The nodes have the covariance
-    b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by a thousandth of themselves at most.
-    As log |T (x) I + I (x) B| is the sum of log |B + s_i I| over the chain's poles s_i,
+    :math:`p_1 = p`, and p_j of the hidden layers 0 or 1, as p is even or odd. The nodes have the
+    covariance b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by a thousandth
+    of themselves at most. As log |T (x) I + I (x) B| is the sum of log |B + s_i I| over the chain's
+    poles s_i,
 
     .. math:: \log |Q| = \sum_i \log |B + s_i I| + \sum_j p_j \log |B| - N m \log b.
 
-    ValueError if the kernel has no sparse precision, or one that is numerically singular. Up to the longest
-    lengthscale that training tries there are as many layers as that one needs, so that likelihoods are smooth
-    functions. The order of elimination is that of the pattern of Q with its diagonal: one for all lengthscales,
-    and for the posterior's precision. It is kept as long as the graph lives.
+    ValueError if the kernel has no sparse precision, or one that is numerically singular. Up to the
+    longest lengthscale that training tries there are as many layers as that one needs, so that
+    likelihoods are smooth functions. The order of elimination is that of the pattern of Q with its
+    diagonal: one for all lengthscales, and for the posterior's precision. It is kept as long as the
+    graph lives.
 
     Examples
     --------
@@ -132,7 +146,9 @@ class SparsePrecision:
         self._check_condition()
 
     def with_kernel(self, kernel: Kernel) -> SparsePrecision:
-        """Precision of another kernel on the same graph, which shares what does not depend on the kernel."""
+        """Precision of another kernel on the same graph, which shares what does not depend on the
+        kernel.
+        """
         if kernel == self.kernel:
             return self
         require_sparse_precision(kernel)
@@ -158,7 +174,9 @@ class SparsePrecision:
     def base(self) -> sp.csr_array:
         """B."""
         c, t, _ = self._power
-        return sp.csr_array(c * sp.eye_array(self.graph.n_nodes, format="csr") + t * self._laplacian)
+        return sp.csr_array(
+            c * sp.eye_array(self.graph.n_nodes, format="csr") + t * self._laplacian
+        )
 
     @cached_property
     def _chain(self) -> RootChain:
@@ -169,7 +187,9 @@ class SparsePrecision:
 
     @property
     def _n_layers(self) -> int:
-        """Number of layers for the longest lengthscale of training, or for this kernel's if that is longer."""
+        """Number of layers for the longest lengthscale of training, or for this kernel's if that is
+        longer.
+        """
         widest, length = self.kernel, self.kernel.hyperparameters.get("lengthscale", math.inf)
         longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, widest.laplacian)
         if length < longest:
@@ -186,10 +206,14 @@ class SparsePrecision:
     @cached_property
     def matrix(self) -> sp.csr_array:
         terms = self._coefficients(self._chain.tridiagonal, 1.0).items()
-        return _sum_of_layers((own, self._raised(power)) for power, own in terms) / self._chain.scale
+        return (
+            _sum_of_layers((own, self._raised(power)) for power, own in terms) / self._chain.scale
+        )
 
     def _coefficients(self, tridiagonal: np.ndarray, own: float) -> dict[int, np.ndarray]:
-        """The matrices M_r of b Q = sum_r M_r (x) B^r, by r; `own` multiplies B^(p_j + 1) in layer j."""
+        """The matrices M_r of b Q = sum_r M_r (x) B^r, by r; `own` multiplies B^(p_j + 1) in layer
+        j.
+        """
         powers = np.array(self._powers)
         between = np.add.outer(powers, powers) // 2
         every = range(powers[0] + 2)
@@ -212,7 +236,9 @@ class SparsePrecision:
                 "optimize", f"must not name {name!r} with method='precision', whose power is fixed"
             )
         _, slopes, log_scale = self._chain_slopes(name)
-        terms = [(own, self._raised(power)) for power, own in self._coefficients(slopes, 0.0).items()]
+        terms = [
+            (own, self._raised(power)) for power, own in self._coefficients(slopes, 0.0).items()
+        ]
         for power, own in self._coefficients(self._chain.tridiagonal, 1.0).items():
             if power:
                 terms.append((own, self._raised_slope(power, name)))
@@ -224,7 +250,9 @@ class SparsePrecision:
         if self._chain is INVERSE:
             return np.zeros(1), np.zeros((1, 1)), 0.0
         dc, dt = self._slopes(name)
-        return self._chain.slopes(*self._ends_of(self.kernel), dc, dc + dt * self._largest_of(self.kernel))
+        return self._chain.slopes(
+            *self._ends_of(self.kernel), dc, dc + dt * self._largest_of(self.kernel)
+        )
 
     def _raised_slope(self, power: int, name: str) -> sp.csr_array:
         """The derivative of B to a positive power."""
@@ -245,7 +273,8 @@ class SparsePrecision:
 
     @property
     def seconds(self) -> float:
-        """About how long a factorisation takes on a core, from the order of elimination of the nodes alone.
+        """About how long a factorisation takes on a core, from the order of elimination of the
+        nodes alone.
 
         Separators are as many nodes wide in each layer as the power of B there.
         """
@@ -256,15 +285,17 @@ class SparsePrecision:
     def elimination(self, power: float) -> Elimination:
         """The order of elimination for matrices with the pattern of an integer power of B."""
         if (power, 1) not in self._eliminations:
-            # of absolute values, of which none cancel, so that no other matrix has entries beside these
+            # of absolute values, of which none cancel, so that no other matrix has entries beside
+            # these
             self._eliminations[power, 1] = Elimination.of(_to_power(abs(self.base), int(power)))
         return self._eliminations[power, 1]
 
     def _dissected(self) -> Elimination:
-        """The order of elimination of Q, by a dissection of the nodes and one hidden layer that represents all.
+        """The order of elimination of Q, by a dissection of the nodes and one hidden layer that
+        represents all.
 
-        It equals a dissection of all layers in quality at the cost of two; hidden variables of a node are
-        consecutive.
+        It equals a dissection of all layers in quality at the cost of two; hidden variables of a
+        node are consecutive.
         """
         n, size = self.graph.n_nodes, len(self._powers)
         if size == 1:
@@ -316,20 +347,24 @@ class SparsePrecision:
     @property
     def root_size(self) -> int:
         inner = self._powers[0]
-        return self._chain.root.shape[1] * self._width(inner) + len(self._powers) * self._width(inner + 1)
+        return self._chain.root.shape[1] * self._width(inner) + len(self._powers) * self._width(
+            inner + 1
+        )
 
     def root(self, z: np.ndarray) -> np.ndarray:
         r"""R z for z of shape (root_size, p), with R R^T = Q.
 
-        With roots R_j of B^{p_j} and S_j of B^{p_j + 1}, layer j of R z is the sum of C_{jk} R_j u_k over k and of
-        S_j v_j, divided by the root of b, where z = (u, v).
+        With roots R_j of B^{p_j} and S_j of B^{p_j + 1}, layer j of R z is the sum of C_{jk} R_j
+        u_k over k and of S_j v_j, divided by the root of b, where z = (u, v).
         """
         powers, mixing, columns = self._powers, self._chain.root, z.shape[1]
         width, wide = (self._width(power) for power in (powers[0], powers[0] + 1))
         coupled, own = np.split(z, [mixing.shape[1] * width])
         mixed = np.tensordot(mixing, coupled.reshape(mixing.shape[1], width, columns), axes=1)
         own = own.reshape(len(powers), wide, columns)
-        rows = [self._root_of(p, mixed[j]) + self._root_of(p + 1, own[j]) for j, p in enumerate(powers)]
+        rows = [
+            self._root_of(p, mixed[j]) + self._root_of(p + 1, own[j]) for j, p in enumerate(powers)
+        ]
         return np.vstack(rows) / math.sqrt(self._chain.scale)
 
     def _width(self, power: int) -> int:
@@ -339,8 +374,8 @@ class SparsePrecision:
     def _root_of(self, power: int, z: np.ndarray) -> np.ndarray:
         r"""The root of B to a power, times z.
 
-        It is B^{p/2} for even p; for odd p it is B^{(p-1)/2} (\sqrt{c} I, \sqrt{t} E) with the weighted incidence
-        matrix E, L = E E^T.
+        It is B^{p/2} for even p; for odd p it is B^{(p-1)/2} (\sqrt{c} I, \sqrt{t} E) with the
+        weighted incidence matrix E, L = E E^T.
         """
         n = self.graph.n_nodes
         if power % 2:
@@ -369,7 +404,9 @@ class SparsePrecision:
         if self._powers[0]:
             return float(self.factor().inverse_diagonal[:n].mean())
         terms = zip(self._chain.weights, self._chain.poles, strict=True)
-        return sum(weight * float(self._shifted(pole).inverse_diagonal.mean()) for weight, pole in terms)
+        return sum(
+            weight * float(self._shifted(pole).inverse_diagonal.mean()) for weight, pole in terms
+        )
 
     @property
     def _power(self) -> tuple[float, float, float]:
@@ -378,7 +415,9 @@ class SparsePrecision:
         return power
 
     def _slopes(self, name: str) -> tuple[float, float]:
-        """The derivatives of c and t in a hyperparameter, by those of log K = -q log(c + t L) at L = 0 and 1."""
+        """The derivatives of c and t in a hyperparameter, by those of log K = -q log(c + t L) at L
+        = 0 and 1.
+        """
         c, t, q = self._power
         slopes = self.kernel.log_spectral_derivatives(np.array([0.0, 1.0]))
         assert slopes is not None
@@ -409,17 +448,18 @@ class SparsePrecision:
         if not self._spread < _LOST:
             raise checks.value_error(
                 "kernel",
-                f"{self.kernel!r} has an inverse that is numerically singular on this graph (its eigenvalues span "
-                f"a factor of {self._spread:.1g}): shorten the lengthscale, or bring the weights closer together",
+                f"{self.kernel!r} has an inverse that is numerically singular on this graph (its "
+                f"eigenvalues span a factor of {self._spread:.1g}): shorten the lengthscale, or "
+                "bring the weights closer together",
             )
 
     def warn_of_rounding(self) -> None:
         """Warn where the eigenvalues of Q span twelve orders of magnitude or more."""
         if self._spread > _ROUNDED:
             warn(
-                f"the eigenvalues of the inverse of {self.kernel!r} span a factor of {self._spread:.1g}, so that "
-                f"{math.log10(self._spread):.0f} of 16 digits may be lost to rounding; shorten the lengthscale, "
-                "or bring the weights closer together",
+                f"the eigenvalues of the inverse of {self.kernel!r} span a factor of "
+                f"{self._spread:.1g}, so that {math.log10(self._spread):.0f} of 16 digits may be "
+                "lost to rounding; shorten the lengthscale, or bring the weights closer together"
             )
 
     @property

@@ -1,4 +1,6 @@
-"""The inverse square root of a matrix as a chain of hidden layers, each of which has a sparse precision."""
+"""The inverse square root of a matrix as a chain of hidden layers, each of which has a sparse
+precision.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,16 @@ class RootChain(NamedTuple):
     .. math:: x^{-1/2} \approx \sum_{i=1}^m \frac{w_i}{x + s_i} = b \, e_1^\top (T + x I)^{-1} e_1,
               \quad T = C C^\top,
 
-    with `poles` s_i and `weights` w_i > 0, `root` C, lower bidiagonal (shape (1, 0) for the inverse itself), and
-    `scale` b. So the first of m layers of hidden variables with the joint precision (T (x) I + I (x) B) / b has
-    a covariance near to B^{-1/2}. No sum of m resolvents has a smaller largest relative error (`error`), about 4
-    exp(-2 pi^2 m / log(16 high / low)). No variance has a larger one: it is a mean of values of this function,
-    weighted by an eigenvector's squares.
+    with `poles` s_i and `weights` w_i > 0, `root` C, lower bidiagonal (shape (1, 0) for the inverse
+    itself), and `scale` b. So the first of m layers of hidden variables with the joint precision (T
+    (x) I + I (x) B) / b has a covariance near to B^{-1/2}. No sum of m resolvents has a smaller
+    largest relative error (`error`), about 4 exp(-2 pi^2 m / log(16 high / low)). No variance has a
+    larger one: it is a mean of values of this function, weighted by an eigenvector's squares.
 
-    Sources: Zolotarev 1877; Hale, Higham and Trefethen 2008, method 3, for the poles; Golub and Kahan 1965 for
-    C, by bidiagonalisation of diag(sqrt(s)) from sqrt(w), which keeps the digits of the smallest poles. A sum of
-    the resolvents' fields in place of a chain: Bolin, Simas and Xiong 2023, "Covariance-based rational
-    approximations of fractional SPDEs".
+    Sources: Zolotarev 1877; Hale, Higham and Trefethen 2008, method 3, for the poles; Golub and
+    Kahan 1965 for C, by bidiagonalisation of diag(sqrt(s)) from sqrt(w), which keeps the digits of
+    the smallest poles. A sum of the resolvents' fields in place of a chain: Bolin, Simas and Xiong
+    2023, "Covariance-based rational approximations of fractional SPDEs".
     """
 
     poles: np.ndarray
@@ -44,19 +46,29 @@ class RootChain(NamedTuple):
         poles, weights, error = _best_resolvents(high / low, size)
         root, scale = _bidiagonal(poles, weights)
         return cls(
-            low * poles, math.sqrt(low) * weights, math.sqrt(low) * root, math.sqrt(low) * scale, error
-        )  # fmt: skip
+            low * poles,
+            math.sqrt(low) * weights,
+            math.sqrt(low) * root,
+            math.sqrt(low) * scale,
+            error,
+        )
 
     @property
     def tridiagonal(self) -> np.ndarray:
         """T."""
         return np.asarray(self.root @ self.root.T)
 
-    def slopes(self, low: float, high: float, d_low: float, d_high: float) -> tuple[np.ndarray, np.ndarray, float]:
+    def slopes(
+        self, low: float, high: float, d_low: float, d_high: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
         """Derivatives of s, T and log b where the ends of the interval change at these rates."""
         gap = high / low - 1
         relative = d_low / low
-        poles, tridiagonal, log_scale = relative * self.poles, relative * self.tridiagonal, relative / 2
+        poles, tridiagonal, log_scale = (
+            relative * self.poles,
+            relative * self.tridiagonal,
+            relative / 2,
+        )
         if gap > 0:
             rate = (d_high - d_low) / (high - low) - relative  # of log(gap)
             for steps, weight in ((1, 8 / 12), (-1, -8 / 12), (2, -1 / 12), (-2, 1 / 12)):
@@ -73,7 +85,9 @@ INVERSE = RootChain(np.zeros(1), np.ones(1), np.zeros((1, 0)), 1.0, 0.0)
 
 
 def layers_needed(ratio: float) -> int:
-    """The fewest layers whose standard deviations are right on an interval with this ratio of its ends."""
+    """The fewest layers whose standard deviations are right on an interval with this ratio of its
+    ends.
+    """
     size = 1
     while _best_resolvents(ratio, size)[2] > 2 * LARGEST_ERROR:
         size += 1
@@ -83,10 +97,10 @@ def layers_needed(ratio: float) -> int:
 def _best_resolvents(ratio: float, size: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Poles, weights and largest relative error of the best sum of resolvents on [1, ratio].
 
-    With the elliptic functions of modulus k' = sqrt(1 - 1 / ratio) and the period K', s_j = (sn / cn)^2 and w_j is
-    proportional to dn / cn^2 at (j - 1/2) K' / m. The relative errors are equal and of alternating signs at
-    1 / dn^2 of multiples of K' / (2 m). The upper half follows from s_{m+1-j} = ratio / s_j, so that no digits are
-    lost where cn is small.
+    With the elliptic functions of modulus k' = sqrt(1 - 1 / ratio) and the period K', s_j = (sn /
+    cn)^2 and w_j is proportional to dn / cn^2 at (j - 1/2) K' / m. The relative errors are equal
+    and of alternating signs at 1 / dn^2 of multiples of K' / (2 m). The upper half follows from
+    s_{m+1-j} = ratio / s_j, so that no digits are lost where cn is small.
     """
     modulus, period = 1 - 1 / ratio, float(ellipkm1(1 / ratio))
     j = np.arange(size)

@@ -1,7 +1,7 @@
 r"""Exact products with kernels: K v and F v by Chebyshev series in the walk matrix, without walks.
 
-K = g(W) is expanded in Chebyshev polynomials on the interval with middle m and half-length h that holds W's
-eigenvalues ([-1, 1] for the normalized Laplacian, [0, 1] for the combinatorial one),
+K = g(W) is expanded in Chebyshev polynomials on the interval with middle m and half-length h that
+holds W's eigenvalues ([-1, 1] for the normalized Laplacian, [0, 1] for the combinatorial one),
 
 .. math:: K v \approx \sum_{k \le d} c_k T_k(M) v, \quad M = (W - m I) / h,
 
@@ -46,8 +46,8 @@ def apply_kernel(
 ) -> np.ndarray:
     """K v for a node kernel K, without forming it.
 
-    By a Chebyshev series of sparse products, or for areal kernels that are no function of the Laplacian by one
-    sparse factor.
+    By a Chebyshev series of sparse products, or for areal kernels that are no function of the
+    Laplacian by one sparse factor.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def apply_kernel(
     kernel : Kernel
     v : array_like, shape (N,) or (N, p)
     tol : float
-        Error in operator norm, relative to the largest |g| on the interval of eigenvalues (for kernels that
-        decrease in the Laplacian this is the operator norm of K).
+        Error in operator norm, relative to the largest |g| on the interval of eigenvalues (for
+        kernels that decrease in the Laplacian this is the operator norm of K).
     max_degree : int
         Maximum number of sparse products per vector.
     n_threads : int, optional
@@ -74,8 +74,9 @@ def apply_kernel(
     Notes
     -----
     Time: d sparse products for every column, with d about 5 l for `Diffusion` and 18 l for
-    `RegularizedLaplacian` (power 2) on the normalized Laplacian at the default tolerance, l > 2. Memory: the
-    result, and three blocks of N x 16 numbers for each thread (above 250,000 nodes N x 8, once).
+    `RegularizedLaplacian` (power 2) on the normalized Laplacian at the default tolerance, l > 2.
+    Memory: the result, and three blocks of N x 16 numbers for each thread (above 250,000 nodes N x
+    8, once).
 
     Examples
     --------
@@ -98,19 +99,22 @@ def apply_root(
     max_degree: int = _MAX_DEGREE,
     n_threads: int | None = None,
 ) -> np.ndarray:
-    r"""F v for the symmetric root F of a node kernel, K = F F^T; arguments and cost as `apply_kernel`.
+    r"""F v for the symmetric root F of a node kernel, K = F F^T; arguments and cost as
+    `apply_kernel`.
 
     With v standard normal, F v is a draw from the Gaussian process with covariance K.
 
-    Roots that are singular at the end of the spectrum (`InverseCosine`, `PStepRandomWalk` with few odd steps
-    at alpha = 2) converge like 1 / d or so: at the default tolerance they are refused, with the tolerance that
-    `max_degree` reaches.
+    Roots that are singular at the end of the spectrum (`InverseCosine`, `PStepRandomWalk` with few
+    odd steps at alpha = 2) converge like 1 / d or so: at the default tolerance they are refused,
+    with the tolerance that `max_degree` reaches.
 
     Examples
     --------
     >>> import numpy as np, graphrf as grf
     >>> pair = grf.from_edges([0], [1])
-    >>> draw = grf.apply_root(pair, grf.Diffusion(lengthscale=1.0), np.random.default_rng(0).standard_normal(2))
+    >>> draw = grf.apply_root(
+    ...     pair, grf.Diffusion(lengthscale=1.0), np.random.default_rng(0).standard_normal(2)
+    ... )
     >>> draw.shape
     (2,)
     """
@@ -142,8 +146,8 @@ def kernel_block(
 
     Notes
     -----
-    Time: as `apply_kernel` on min(distinct rows, distinct cols) vectors, or less: of graphs whose edges join
-    near positions (grids, meshes) only the part that the products reach is visited.
+    Time: as `apply_kernel` on min(distinct rows, distinct cols) vectors, or less: of graphs whose
+    edges join near positions (grids, meshes) only the part that the products reach is visited.
     """
     require_kernel(kernel).check_graph(graph)
     row_nodes = given_nodes(graph, rows, "rows")
@@ -161,9 +165,15 @@ def kernel_block(
 
 
 def kernel_blocks(
-    graph: Graph, kernels: Sequence[Kernel], rows: np.ndarray, cols: np.ndarray, *, tol: float = 1e-10
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    rows: np.ndarray,
+    cols: np.ndarray,
+    *,
+    tol: float = 1e-10,
 ) -> np.ndarray:
-    """The blocks K[rows, cols] by position of several kernels with one Laplacian, shape (kernels, rows, cols).
+    """The blocks K[rows, cols] by position of several kernels with one Laplacian, shape (kernels,
+    rows, cols).
 
     By as many products as the longest series takes; positions must be distinct.
     """
@@ -171,9 +181,13 @@ def kernel_blocks(
     return shared_blocks(sums, rows, cols)
 
 
-def kernel_diagonal(graph: Graph, kernel: Kernel, nodes: np.ndarray, *, tol: float = 1e-10) -> np.ndarray:
+def kernel_diagonal(
+    graph: Graph, kernel: Kernel, nodes: np.ndarray, *, tol: float = 1e-10
+) -> np.ndarray:
     """The entries K[q, q] by position, with half as many products for each as a column takes."""
-    return shared_diagonals([_expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)], nodes)[0]
+    return shared_diagonals([_expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)], nodes)[
+        0
+    ]
 
 
 class MeanVariance(NamedTuple):
@@ -188,10 +202,11 @@ def mean_variance(
 ) -> MeanVariance:
     r"""The mean prior variance of a kernel over the nodes, trace(K) / N.
 
-    Up to 1,000 nodes from the eigenvalues of the dense Laplacian; above from one vector for every node while that
-    takes less than 3e9 multiply-adds (to `tol`), else by Hutchinson's estimator,
+    Up to 1,000 nodes from the eigenvalues of the dense Laplacian; above from one vector for every
+    node while that takes less than 3e9 multiply-adds (to `tol`), else by Hutchinson's estimator,
 
-    .. math:: \mathrm{trace}(K) \approx \frac{1}{m} \sum_j z_j^\top K z_j, \quad z_j \in \{-1, 1\}^N,
+    .. math:: \mathrm{trace}(K) \approx \frac{1}{m} \sum_j z_j^\top K z_j, \quad z_j \in \{-1,
+        1\}^N,
 
     with the Chebyshev series of K, two of whose moments come from each sparse product:
     z^T T_{2k} z = 2 |T_k z|^2 - |z|^2. The error falls as 1 / sqrt(n_probes N).
@@ -226,7 +241,9 @@ def mean_variance(
         return MeanVariance(float(values.mean()), 0.0)
     expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
     if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= _EXACT_TRACE_PRODUCTS:
-        return MeanVariance(float(shared_diagonals([expansion], np.arange(graph.n_nodes)).mean()), 0.0)
+        return MeanVariance(
+            float(shared_diagonals([expansion], np.arange(graph.n_nodes)).mean()), 0.0
+        )
     rng = np.random.default_rng(seed)
     samples: list[np.ndarray] = []
     for start in range(0, n_probes, _PROBES_AT_ONCE):
@@ -239,13 +256,25 @@ def mean_variance(
 
 
 def _apply(
-    graph: Graph, kernel: Kernel, v: Any, tol: float, max_degree: int, n_threads: int | None, root: bool
+    graph: Graph,
+    kernel: Kernel,
+    v: Any,
+    tol: float,
+    max_degree: int,
+    n_threads: int | None,
+    root: bool,
 ) -> np.ndarray:
     require_kernel(kernel).check_graph(graph)
     array = checks.array("v", v)
-    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2) or array.shape[0] != graph.n_nodes:
+    if (
+        array.dtype.kind not in "biuf"
+        or array.ndim not in (1, 2)
+        or array.shape[0] != graph.n_nodes
+    ):
         n = graph.n_nodes
-        raise checks.value_error("v", f"must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}")
+        raise checks.value_error(
+            "v", f"must be numbers of shape ({n},) or ({n}, p), got {checks.describe(array)}"
+        )
     require_memory(
         24.0 * array.size,
         f"a product with {array.size // graph.n_nodes} vectors of {graph.n_nodes} nodes",
@@ -284,8 +313,8 @@ def _expansion(
         what = "the root of " if root else ""
         raise checks.value_error(
             "tol",
-            f"= {tol:g} needs more than max_degree = {max_degree} products for {what}{kernel!r}, which "
-            f"reach {reached:.1g}: raise `tol` or `max_degree`"
+            f"= {tol:g} needs more than max_degree = {max_degree} products for {what}{kernel!r}, "
+            f"which reach {reached:.1g}: raise `tol` or `max_degree`"
             + (" (apply_kernel may need far fewer)" if root else ""),
         )
     return ChebyshevSum(doubled, coefficients, n_threads)

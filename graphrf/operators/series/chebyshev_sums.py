@@ -15,10 +15,12 @@ from graphrf._base.threads import ordered_map, startable, thread_count
 from graphrf.operators.series.loops import column_products, half_moments, step_rows, sum_polynomials
 from graphrf.operators.series.walk_operator import renumbered_matrix
 
-# Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger graphs.
+# Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger
+# graphs.
 _WIDE = 16
 _WIDE_NODES = 250_000
-# Multiply-adds of one product below which several threads are not worth their waiting for each other.
+# Multiply-adds of one product below which several threads are not worth their waiting for each
+# other.
 _WORTH_THREADS = 1_000_000
 # Multiply-adds of a whole sum below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
@@ -34,17 +36,20 @@ Result = TypeVar("Result")
 
 
 class RecurrenceSteps:
-    """Steps of recurrences with one sparse matrix, their rows shared by threads; close after use (`with`).
+    """Steps of recurrences with one sparse matrix, their rows shared by threads; close after use
+    (`with`).
 
-    `width` is that of the blocks to come, of the matrix's dtype. There is one thread where the work of a step is
-    small; the bits do not depend on their number.
+    `width` is that of the blocks to come, of the matrix's dtype. There is one thread where the work
+    of a step is small; the bits do not depend on their number.
     """
 
     def __init__(self, matrix: sp.csr_array, width: int, n_threads: int) -> None:
         self._arrays = matrix.indptr, matrix.indices, matrix.data
         self._none = np.empty((0, width), dtype=matrix.dtype)
         self._n = startable(n_threads) if _worth_threads(matrix, width) else 1
-        self._pool = ThreadPoolExecutor(self._n, thread_name_prefix="graphrf") if self._n > 1 else None
+        self._pool = (
+            ThreadPoolExecutor(self._n, thread_name_prefix="graphrf") if self._n > 1 else None
+        )
 
     def __enter__(self) -> RecurrenceSteps:
         return self
@@ -78,17 +83,19 @@ class RecurrenceSteps:
 
 
 class ChebyshevSum:
-    """sum_k c_k T_k(M) for a symmetric sparse matrix M, given as `doubled`, 2 M, as a function of blocks of
-    vectors.
+    """sum_k c_k T_k(M) for a symmetric sparse matrix M, given as `doubled`, 2 M, as a function of
+    blocks of vectors.
 
-    The bits do not depend on the threads, nor on the columns beside a column, except where there are so many
-    unit vectors that the nodes are `renumbered`. Columns are multiplied in panels of 16 (8 above 250,000 nodes
-    in double precision, and what is left). Threads take panels of their own where there are enough of them and
-    they are small, else share the rows of one panel. Memory: three panels of N numbers a column for each thread
-    that has its own, or for all.
+    The bits do not depend on the threads, nor on the columns beside a column, except where there
+    are so many unit vectors that the nodes are `renumbered`. Columns are multiplied in panels of 16
+    (8 above 250,000 nodes in double precision, and what is left). Threads take panels of their own
+    where there are enough of them and they are small, else share the rows of one panel. Memory:
+    three panels of N numbers a column for each thread that has its own, or for all.
     """
 
-    def __init__(self, doubled: sp.csr_array, coefficients: np.ndarray, n_threads: int | None = None) -> None:
+    def __init__(
+        self, doubled: sp.csr_array, coefficients: np.ndarray, n_threads: int | None = None
+    ) -> None:
         self._doubled = doubled
         self._c = np.ascontiguousarray(coefficients, dtype=doubled.dtype)
         self._threads = thread_count(n_threads)
@@ -101,7 +108,8 @@ class ChebyshevSum:
         return self._c
 
     def rough(self, tol: float) -> ChebyshevSum:
-        """A shorter sum, in single precision where that serves, that differs by `tol` at most in operator norm.
+        """A shorter sum, in single precision where that serves, that differs by `tol` at most in
+        operator norm.
 
         Half of that is for the terms left out, half for rounding, `single_rounding`.
         """
@@ -120,7 +128,9 @@ class ChebyshevSum:
         return self._c.size - 1
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
-        """The sum times v, of shape (N,) or (N, p); a new array of that shape, and of the sum's dtype."""
+        """The sum times v, of shape (N,) or (N, p); a new array of that shape, and of the sum's
+        dtype.
+        """
         columns = v.reshape(self._n_nodes, v[:1].size)
         result = np.empty(columns.shape, dtype=self._c.dtype)
 
@@ -131,11 +141,14 @@ class ChebyshevSum:
             pass
         return result.reshape(v.shape)
 
-    def of_units(self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]) -> Iterator[tuple[slice, Result]]:
-        """Results of `use` for the sum's columns that belong to `nodes`, panel by panel, shape (N, at most 16).
+    def of_units(
+        self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]
+    ) -> Iterator[tuple[slice, Result]]:
+        """Results of `use` for the sum's columns that belong to `nodes`, panel by panel, shape (N,
+        at most 16).
 
-        Where the nodes of a panel lie close together in a graph whose edges join near positions (grids, meshes),
-        only the rows that products reach are made. Sorted nodes are best.
+        Where the nodes of a panel lie close together in a graph whose edges join near positions
+        (grids, meshes), only the rows that products reach are made. Sorted nodes are best.
         """
 
         def panel(part: slice, n_threads: int) -> tuple[slice, Result]:
@@ -144,7 +157,9 @@ class ChebyshevSum:
         yield from self._over_panels(nodes.size, panel)
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        """The entries [rows, cols] by position, a product for each distinct row or column, whichever are fewer."""
+        """The entries [rows, cols] by position, a product for each distinct row or column,
+        whichever are fewer.
+        """
         if np.unique(rows).size < np.unique(cols).size:
             return self._columns(rows, cols).T
         return self._columns(cols, rows)
@@ -156,27 +171,37 @@ class ChebyshevSum:
             block[:, part] = values
         return block if np.array_equal(position, np.arange(distinct.size)) else block[:, position]
 
-    def entries(self, rows: np.ndarray, cols: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The entries [rows, part] for parts of the distinct columns `cols`: positions in `cols`, and a block."""
+    def entries(
+        self, rows: np.ndarray, cols: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The entries [rows, part] for parts of the distinct columns `cols`: positions in `cols`,
+        and a block.
+        """
         renumbered, place = self.renumbered(cols.size)
         order, places = np.argsort(place[cols], kind="stable"), place[rows]
         for part, values in renumbered.of_units(place[cols[order]], lambda panel: panel[places]):
             yield order[part], values
 
     def renumbered(self, n_columns: int) -> tuple[ChebyshevSum, np.ndarray]:
-        """The same sum with neighbours near each other in the order of its nodes, and the place of each node.
+        """The same sum with neighbours near each other in the order of its nodes, and the place of
+        each node.
 
-        Products with unit vectors then reach few rows at first, and read memory in its order. It is this sum
-        itself where `n_columns` of them are not worth it, or neighbours are near already. The order is the reverse
-        one of Cuthill and McKee, found in O(nnz). Results change by rounding only.
+        Products with unit vectors then reach few rows at first, and read memory in its order. It is
+        this sum itself where `n_columns` of them are not worth it, or neighbours are near already.
+        The order is the reverse one of Cuthill and McKee, found in O(nnz). Results change by
+        rounding only.
         """
         if n_columns * self.degree < _WORTH_ORDER:
             return self, np.arange(self._n_nodes)
         moved, place = renumbered_matrix(self._doubled)
-        return (self if moved is self._doubled else ChebyshevSum(moved, self._c, self._threads)), place
+        return (
+            self if moved is self._doubled else ChebyshevSum(moved, self._c, self._threads)
+        ), place
 
     def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
-        """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many products."""
+        """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many
+        products.
+        """
 
         def panel(part: slice, n_threads: int) -> np.ndarray:
             now = aligned_zeros(self._n_nodes, part.stop - part.start)
@@ -189,7 +214,9 @@ class ChebyshevSum:
     def unit_moments(
         self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]
     ) -> Iterator[tuple[slice, Result]]:
-        """Results of `use` for T_k(M)[q, q], k = 0 .. degree, at `nodes` q, panel by panel, as in `of_units`."""
+        """Results of `use` for T_k(M)[q, q], k = 0 .. degree, at `nodes` q, panel by panel, as in
+        `of_units`.
+        """
 
         def panel(part: slice, n_threads: int) -> tuple[slice, Result]:
             units = nodes[part]
@@ -203,7 +230,9 @@ class ChebyshevSum:
     def unit_polynomials(
         self, nodes: np.ndarray, rows: np.ndarray, coefficients: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Entries [rows, nodes] of sums with coefficients (sums, degree + 1), by panels of nodes."""
+        """Entries [rows, nodes] of sums with coefficients (sums, degree + 1), by panels
+        of nodes.
+        """
 
         def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
             terms = self._unit_terms(nodes[part], rows, n_threads)
@@ -219,7 +248,9 @@ class ChebyshevSum:
         yield from self._over_panels(nodes.size, panel)
 
     def unit_terms(self, nodes: np.ndarray, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels of nodes: (degree + 1, rows, panel)."""
+        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels of nodes: (degree + 1, rows,
+        panel).
+        """
 
         def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
             terms = np.empty((self.degree + 1, rows.size, part.stop - part.start))
@@ -229,9 +260,14 @@ class ChebyshevSum:
 
         yield from self._over_panels(nodes.size, panel)
 
-    def _unit_terms(self, units: np.ndarray, rows: np.ndarray, n_threads: int) -> Iterator[np.ndarray]:
+    def _unit_terms(
+        self, units: np.ndarray, rows: np.ndarray, n_threads: int
+    ) -> Iterator[np.ndarray]:
         """T_k(M)[rows, units] for k = 0 .. degree, one after the other."""
-        now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
+        now, before = (
+            aligned_zeros(self._n_nodes, units.size),
+            aligned_zeros(self._n_nodes, units.size),
+        )
         now[units, np.arange(units.size)] = 1.0
         low, high = self._reach
         first, last = int(units.min()), int(units.max()) + 1
@@ -243,9 +279,14 @@ class ChebyshevSum:
                 now, before = before, now
                 yield now[rows]
 
-    def _over_panels(self, n_columns: int, task: Callable[[slice, int], Result]) -> Iterator[Result]:
+    def _over_panels(
+        self, n_columns: int, task: Callable[[slice, int], Result]
+    ) -> Iterator[Result]:
         """Results of `task` over the columns of every panel and its number of threads."""
-        parts = [slice(start, min(start + self._width, n_columns)) for start in range(0, n_columns, self._width)]
+        parts = [
+            slice(start, min(start + self._width, n_columns))
+            for start in range(0, n_columns, self._width)
+        ]
         shared = _worth_threads(self._doubled, self._width) and (
             len(parts) < 2 * self._threads or self._n_nodes > _WIDE_NODES
         )
@@ -258,10 +299,15 @@ class ChebyshevSum:
     def _of_panel(self, v: np.ndarray, n_threads: int) -> np.ndarray:
         now, before = (aligned_zeros(v.shape[0], v.shape[1], self._c.dtype) for _ in range(2))
         np.multiply(v, self._c[-1], out=now)
-        return self._sum(now, before, v, _NO_UNITS, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads)
+        return self._sum(
+            now, before, v, _NO_UNITS, _EVERY_ROW, _EVERY_ROW, (0, self._n_nodes), n_threads
+        )
 
     def _of_unit_panel(self, units: np.ndarray, n_threads: int) -> np.ndarray:
-        now, before = aligned_zeros(self._n_nodes, units.size), aligned_zeros(self._n_nodes, units.size)
+        now, before = (
+            aligned_zeros(self._n_nodes, units.size),
+            aligned_zeros(self._n_nodes, units.size),
+        )
         now[units, np.arange(units.size)] = self._c[-1]
         units = np.ascontiguousarray(units, dtype=np.int64)
         rows = int(units.min()), int(units.max()) + 1
@@ -283,7 +329,18 @@ class ChebyshevSum:
         matrix = self._doubled
         if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
             sum_polynomials(
-                first, last, low, high, matrix.indptr, matrix.indices, matrix.data, self._c, now, before, v, units
+                first,
+                last,
+                low,
+                high,
+                matrix.indptr,
+                matrix.indices,
+                matrix.data,
+                self._c,
+                now,
+                before,
+                v,
+                units,
             )
             return now if self.degree % 2 == 0 else before
         with RecurrenceSteps(matrix, now.shape[1], n_threads) as steps:
@@ -296,9 +353,15 @@ class ChebyshevSum:
         return now
 
     def _moments(
-        self, now: np.ndarray, low: np.ndarray, high: np.ndarray, rows: tuple[int, int], n_threads: int
+        self,
+        now: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: tuple[int, int],
+        n_threads: int,
     ) -> np.ndarray:
-        """<v, T_k(M) v> for the columns of `now`, shape (degree + 1, p), by T_2k = 2 T_k^2 - 1 and the like.
+        """<v, T_k(M) v> for the columns of `now`, shape (degree + 1, p), by T_2k = 2 T_k^2 - 1 and
+        the like.
 
         `half_moments` on one thread, its loop here on several. `now` is overwritten.
         """
@@ -307,7 +370,18 @@ class ChebyshevSum:
         before = aligned_zeros(*now.shape)
         moments = np.zeros((3 + 2 * (max(self.degree - 1, 0) // 2), now.shape[1]))
         if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
-            half_moments(first, last, low, high, matrix.indptr, matrix.indices, matrix.data, now, before, moments)
+            half_moments(
+                first,
+                last,
+                low,
+                high,
+                matrix.indptr,
+                matrix.indices,
+                matrix.data,
+                now,
+                before,
+                moments,
+            )
         else:
             column_products(first, last, now, now, np.empty_like(moments[:1]), moments[:1])
             with RecurrenceSteps(matrix, now.shape[1], n_threads) as steps:
@@ -316,7 +390,12 @@ class ChebyshevSum:
                         first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
                     steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
                     column_products(
-                        first, last, before, now, moments[2 * k - 1 : 2 * k], moments[2 * k : 2 * k + 1]
+                        first,
+                        last,
+                        before,
+                        now,
+                        moments[2 * k - 1 : 2 * k],
+                        moments[2 * k : 2 * k + 1],
                     )
                     now, before = before, now
         moments[2:] *= 2.0
@@ -330,19 +409,22 @@ class ChebyshevSum:
 
 
 def single_rounding(c: np.ndarray) -> float:
-    """Error of single precision in a sum by Clenshaw's recurrence, relative to the norm of the vectors.
+    """Error of single precision in a sum by Clenshaw's recurrence, relative to the norm of the
+    vectors.
 
-    u (5 + degree^2 / 100) sum |c_k|, u = 6e-8: near the ends of the spectrum an error grows with the steps that
-    follow. Measured, not proved: up to 0.9 of it for smooth vectors on grids, paths, random graphs and hubs, with
-    degrees from 10 to 950.
+    u (5 + degree^2 / 100) sum |c_k|, u = 6e-8: near the ends of the spectrum an error grows with
+    the steps that follow. Measured, not proved: up to 0.9 of it for smooth vectors on grids, paths,
+    random graphs and hubs, with degrees from 10 to 950.
     """
     return float(0.5 * np.finfo(np.float32).eps * (5.0 + 0.01 * c.size**2) * np.abs(c).sum())
 
 
 def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape (N,) each.
+    """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape
+    (N,) each.
 
-    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b - 1] - 1.
+    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b -
+    1] - 1.
     """
     low = np.arange(matrix.shape[0], dtype=np.int64)
     high = low + 1
@@ -355,7 +437,8 @@ def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndarray:
-    """The entries [q, q] of several sums for `nodes` q, shape (sums, nodes), by half the products of the longest.
+    """The entries [q, q] of several sums for `nodes` q, shape (sums, nodes), by half the products
+    of the longest.
 
     All are sums of polynomials of one matrix.
     """
@@ -364,13 +447,16 @@ def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndar
     order = np.argsort(place[nodes], kind="stable")
     units = place[nodes[order]]
     result = np.empty((len(sums), nodes.size))
-    for part, values in longest.unit_moments(units, lambda moments: np.einsum("ik,kp->ip", coefficients, moments)):
+    for part, values in longest.unit_moments(
+        units, lambda moments: np.einsum("ik,kp->ip", coefficients, moments)
+    ):
         result[:, order[part]] = values
     return result
 
 
 def shared_blocks(sums: Sequence[ChebyshevSum], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-    """The entries [rows, cols] of several sums, shape (sums, rows, cols), by the products of the longest.
+    """The entries [rows, cols] of several sums, shape (sums, rows, cols), by the products of the
+    longest.
 
     All are sums of polynomials of one matrix.
     """

@@ -1,4 +1,6 @@
-"""The compiled loop of the series: one product with a sparse matrix and what is added to it, in one pass."""
+"""The compiled loop of the series: one product with a sparse matrix and what is added to it, in one
+pass.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _ROWS = 128
 def _update(  # type: ignore[no-untyped-def]
     typingctx, width, indices, data, start, stop, scale, now, sign, before, value, v, row, column
 ):
-    """before[row, column : column + width] <- scale (matrix now) + sign before + value v, of vector registers.
+    """before[row, column : column + width] <- scale (matrix now) + sign before + value v, of vector
+    registers.
 
     `v` without rows counts as zero.
     """
@@ -34,7 +37,9 @@ def _update(  # type: ignore[no-untyped-def]
         )
         vectors = VectorRegisters(context, builder, width.literal_value, signature.args[6].dtype)
         total = cgutils.alloca_once_value(builder, vectors.zero)
-        with cgutils.for_range_slice(builder, start, stop, ir.Constant(start.type, 1), start.type) as (entry, _):
+        with cgutils.for_range_slice(
+            builder, start, stop, ir.Constant(start.type, 1), start.type
+        ) as (entry, _):
             j, weight = vectors.entry(indices, data, entry)
             product = builder.fmul(weight, vectors.load(vectors.place(now, j, column)))
             builder.store(builder.fadd(builder.load(total), product), total)
@@ -44,12 +49,16 @@ def _update(  # type: ignore[no-untyped-def]
         builder.store(result, total)
         n_rows = builder.extract_value(v.shape, 0)
         with builder.if_then(builder.icmp_signed(">", n_rows, ir.Constant(n_rows.type, 0))):
-            added = builder.fmul(vectors.broadcast(value), vectors.load(vectors.place(v, row, column)))
+            added = builder.fmul(
+                vectors.broadcast(value), vectors.load(vectors.place(v, row, column))
+            )
             builder.store(builder.fadd(result, added), total)
         vectors.store(builder.load(total), place)
         return context.get_dummy_value()
 
-    return types.void(width, indices, data, start, stop, scale, now, sign, before, value, v, row, column), generate
+    return types.void(
+        width, indices, data, start, stop, scale, now, sign, before, value, v, row, column
+    ), generate
 
 
 @njit(nogil=True)
@@ -102,16 +111,26 @@ def _step_block(  # type: ignore[no-untyped-def]
 def step_rows(  # type: ignore[no-untyped-def]
     first, last, indptr, indices, data, scale, now, sign, before, value, v, units
 ):
-    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v, for the matrix by rows
-    (CSR).
+    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v, for the matrix
+    by rows (CSR).
 
-    `v` has no rows where the columns are unit vectors, of the nodes in `units`, or none are added. Every number
-    is a sum in the order of its row, so its bits depend neither on the rows and columns beside it nor on the
-    threads.
+    `v` has no rows where the columns are unit vectors, of the nodes in `units`, or none are added.
+    Every number is a sum in the order of its row, so its bits depend neither on the rows and
+    columns beside it nor on the threads.
     """
     if now.shape[1] == 1:
         _step_column(
-            first, last, indptr, indices, data, scale, now.ravel(), sign, before.ravel(), value, v.ravel()
+            first,
+            last,
+            indptr,
+            indices,
+            data,
+            scale,
+            now.ravel(),
+            sign,
+            before.ravel(),
+            value,
+            v.ravel(),
         )
     else:
         _step_block(first, last, indptr, indices, data, scale, now, sign, before, value, v)
@@ -124,12 +143,13 @@ def step_rows(  # type: ignore[no-untyped-def]
 def sum_polynomials(  # type: ignore[no-untyped-def]
     first, last, low, high, indptr, indices, data, coefficients, now, before, v, units
 ):
-    """sum_k c_k T_k(M) v by Clenshaw's recurrence, with the matrix 2 M; the result ends in `now` or `before`.
+    """sum_k c_k T_k(M) v by Clenshaw's recurrence, with the matrix 2 M; the result ends in `now` or
+    `before`.
 
-    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is c_0 v + M b_1 - b_2: unlike
-    T_k v, the partial sums need no third block. At entry `now` holds c_degree v and `before` zeros. `low` and
-    `high` delimit the rows that a product reaches (see `ChebyshevSum`); if they are empty, all rows are
-    computed. Returns the rows that may differ from zero.
+    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is c_0 v + M b_1 -
+    b_2: unlike T_k v, the partial sums need no third block. At entry `now` holds c_degree v and
+    `before` zeros. `low` and `high` delimit the rows that a product reaches (see `ChebyshevSum`);
+    if they are empty, all rows are computed. Returns the rows that may differ from zero.
     """
     for k in range(coefficients.size - 2, -1, -1):
         if low.size > 0:
@@ -144,7 +164,9 @@ def sum_polynomials(  # type: ignore[no-untyped-def]
 
 @intrinsic(prefer_literal=True)
 def _multiply(typingctx, width, first, last, a, b, cross, own, column):  # type: ignore[no-untyped-def]
-    """Adds a b to cross[column : column + width] and a a to own, over rows first .. last - 1, in their order."""
+    """Adds a b to cross[column : column + width] and a a to own, over rows first .. last - 1, in
+    their order.
+    """
     if not isinstance(width, types.IntegerLiteral):
         return None
 
@@ -154,9 +176,13 @@ def _multiply(typingctx, width, first, last, a, b, cross, own, column):  # type:
         row = ir.Constant(column.type, 0)
         places = [vectors.place(out, row, column) for out in (cross, own)]
         totals = [cgutils.alloca_once_value(builder, vectors.load(place)) for place in places]
-        with cgutils.for_range_slice(builder, first, last, ir.Constant(first.type, 1), first.type) as (i, _):
+        with cgutils.for_range_slice(
+            builder, first, last, ir.Constant(first.type, 1), first.type
+        ) as (i, _):
             left = vectors.load(vectors.place(a, i, column))
-            for total, right in zip(totals, (vectors.load(vectors.place(b, i, column)), left), strict=True):
+            for total, right in zip(
+                totals, (vectors.load(vectors.place(b, i, column)), left), strict=True
+            ):
                 builder.store(builder.fadd(builder.load(total), builder.fmul(left, right)), total)
         for total, place in zip(totals, places, strict=True):
             vectors.store(builder.load(total), place)
@@ -167,7 +193,9 @@ def _multiply(typingctx, width, first, last, a, b, cross, own, column):  # type:
 
 @njit(nogil=True, cache=True)
 def column_products(first, last, a, b, cross, own):  # type: ignore[no-untyped-def]
-    """cross += <a_j, b_j>, own += <a_j, a_j> over rows first .. last - 1, in their order; shape (1, p) each."""
+    """cross += <a_j, b_j>, own += <a_j, a_j> over rows first .. last - 1, in their order; shape (1,
+    p) each.
+    """
     p = uint64(a.shape[1])
     low, high = uint64(first), uint64(last)
     c = uint64(0)
@@ -184,10 +212,11 @@ def column_products(first, last, a, b, cross, own):  # type: ignore[no-untyped-d
 
 @njit(nogil=True, cache=True)
 def half_moments(first, last, low, high, indptr, indices, data, now, before, moments):  # type: ignore[no-untyped-def]
-    """moments[2 k], [2 k - 1] <- <T_k v, T_k v>, <T_k v, T_{k-1} v> for the columns v of `now`, T_k = T_k(M).
+    """moments[2 k], [2 k - 1] <- <T_k v, T_k v>, <T_k v, T_{k-1} v> for the columns v of `now`, T_k
+    = T_k(M).
 
-    There is one more than can be asked for where their number is odd. The other arguments are those of
-    `sum_polynomials`; a product gives two moments. Both blocks are overwritten.
+    There is one more than can be asked for where their number is odd. The other arguments are those
+    of `sum_polynomials`; a product gives two moments. Both blocks are overwritten.
     """
     none, no_units = now[:0], np.empty(0, dtype=np.int64)
     for k in range(moments.shape[0]):
@@ -203,6 +232,8 @@ def half_moments(first, last, low, high, indptr, indices, data, now, before, mom
         cross, own = moments[2 * k - 1 : 2 * k], moments[2 * k : 2 * k + 1]
         for start in range(first, last, _ROWS):  # rows that stay in the cache
             stop = min(start + _ROWS, last)
-            step_rows(start, stop, indptr, indices, data, scale, now, -1.0, before, 0.0, none, no_units)
+            step_rows(
+                start, stop, indptr, indices, data, scale, now, -1.0, before, 0.0, none, no_units
+            )
             column_products(start, stop, before, now, cross, own)
         now, before = before, now

@@ -33,14 +33,14 @@ class SeriesFactor(FactorBase):
 
     Notes
     -----
-    `apply` and `apply_t` evaluate the polynomial in the Chebyshev basis, which never takes more products than
-    its powers: coefficients below rounding are dropped, and the degree that remains is of the order of the
-    square root of the powers needed (normalized Laplacian, powers to a tail of 1e-10: `Diffusion`
-    of lengthscale 10, 43 products for 63 powers, and 374 for 2,825 at 100; `RegularizedLaplacian` of lengthscale
-    10, 224 for 2,314).
+    `apply` and `apply_t` evaluate the polynomial in the Chebyshev basis, which never takes more
+    products than its powers: coefficients below rounding are dropped, and the degree that remains
+    is of the order of the square root of the powers needed (normalized Laplacian, powers to a tail
+    of 1e-10: `Diffusion` of lengthscale 10, 43 products for 63 powers, and 374 for 2,825 at 100;
+    `RegularizedLaplacian` of lengthscale 10, 224 for 2,314).
 
-    Time of a product: that many sparse products; the graph is walked whole, however few the rows. Memory
-    as `apply_kernel`.
+    Time of a product: that many sparse products; the graph is walked whole, however few the rows.
+    Memory as `apply_kernel`.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class SeriesFactor(FactorBase):
 
     @property
     def width(self) -> float:
-        """Width of the interval up to 1 that holds the walk matrix's eigenvalues, and becomes [-1, 1]."""
+        """Width of the interval up to 1 that holds the walk matrix's eigenvalues, and becomes [-1,
+        1].
+        """
         return self._width
 
     @property
@@ -97,11 +99,16 @@ class SeriesFactor(FactorBase):
         return self._max_length
 
     def know(self, f: np.ndarray, coefficients: np.ndarray) -> None:
-        """Take F of the modulation f from these Chebyshev coefficients, not from the sum of its series.
+        """Take F of the modulation f from these Chebyshev coefficients, not from the sum of its
+        series.
 
-        That is better where the series is cut, or its terms cancel. Rows that are taken after this know them too.
+        That is better where the series is cut, or its terms cancel. Rows that are taken after this
+        know them too.
         """
-        self._known = self._modulation(f).tobytes(), ChebyshevSum(self._doubled, coefficients, self._threads)
+        self._known = (
+            self._modulation(f).tobytes(),
+            ChebyshevSum(self._doubled, coefficients, self._threads),
+        )
 
     def rough(self, f: np.ndarray, tol: float) -> ChebyshevSum:
         """F among all nodes of the graph, with an error of `tol` at most in operator norm."""
@@ -120,11 +127,15 @@ class SeriesFactor(FactorBase):
         return self._expansion(f)(self._spread(self._operand("y", y, self.shape[0])))
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """<y, P_k x> for k = 0 .. max_length: one pass of max_length products, two blocks in memory."""
+        """<y, P_k x> for k = 0 .. max_length: one pass of max_length products, two blocks in
+        memory.
+        """
         x = self._operand("x", x, self.shape[1])
         y = self._operand("y", y, self.shape[0])
         if x.shape[1:] != y.shape[1:]:
-            raise checks.value_error("x", f"and `y` must have as many columns, got {x.shape} and {y.shape}")
+            raise checks.value_error(
+                "x", f"and `y` must have as many columns, got {x.shape} and {y.shape}"
+            )
         half = 0.5 * self._width
         middle = 1.0 - half
         power = x.reshape(self.shape[1], x[:1].size).copy()
@@ -140,7 +151,9 @@ class SeriesFactor(FactorBase):
         return gradient
 
     def diagonal(self, f: np.ndarray) -> np.ndarray:
-        """The diagonal of F F^T, exact, shape (n,); one vector for every node, as in `kernel_block`."""
+        """The diagonal of F F^T, exact, shape (n,); one vector for every node, as in
+        `kernel_block`.
+        """
         distinct, position = np.unique(self._nodes, return_inverse=True)
         expansion, place = self._expansion(f).renumbered(distinct.size)
         order = np.argsort(place[distinct], kind="stable")
@@ -152,10 +165,11 @@ class SeriesFactor(FactorBase):
         return squares[position]
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F G^T for the rows G of another factor of distinct nodes, shape (n, q), and the diagonal of G G^T, (q,).
+        """F G^T for the rows G of another factor of distinct nodes, shape (n, q), and the diagonal
+        of G G^T, (q,).
 
-        One vector for every node, with the Chebyshev series of F F^T itself: of a Gaussian kernel it takes 1.4
-        times the products of F, where F^T and then F would take twice them.
+        One vector for every node, with the Chebyshev series of F F^T itself: of a Gaussian kernel
+        it takes 1.4 times the products of F, where F^T and then F would take twice them.
         """
         if not isinstance(other, SeriesFactor):
             return super().columns(f, other)
@@ -174,7 +188,9 @@ class SeriesFactor(FactorBase):
         c = self._expansion(f).coefficients
         square = np.polynomial.chebyshev.chebmul(c, c)
         kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
-        return ChebyshevSum(self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads)
+        return ChebyshevSum(
+            self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads
+        )
 
     def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """The columns of F F^T, dense, that belong to distinct positions among the rows."""
@@ -195,7 +211,9 @@ class SeriesFactor(FactorBase):
     def _modulation(self, f: np.ndarray) -> np.ndarray:
         f = checks.array("f", f, np.float64)
         if f.ndim != 1 or f.size == 0:
-            raise checks.value_error("f", f"must be a vector of coefficients, got {checks.describe(f)}")
+            raise checks.value_error(
+                "f", f"must be a vector of coefficients, got {checks.describe(f)}"
+            )
         return f[: self._max_length + 1]
 
     def _operand(self, name: str, array: np.ndarray, n: int) -> np.ndarray:

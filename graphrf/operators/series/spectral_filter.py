@@ -17,9 +17,10 @@ from graphrf.operators.series.walk_operator import doubled_matrix
 class SpectralFilter:
     """h(L) v for a function h of the Laplacian's eigenvalues, by a Chebyshev series; internal.
 
-    For preconditioners such as h = 1 / (s + rho g) that are applied many times: the coefficients and the matrix
-    are made once. `function` maps eigenvalues of L, float64 of shape (m,), in [0, 2] or [0, 2 max degree], to
-    finite values of that shape; `tol`, `max_degree` and `n_threads` as in `apply_kernel`.
+    For preconditioners such as h = 1 / (s + rho g) that are applied many times: the coefficients
+    and the matrix are made once. `function` maps eigenvalues of L, float64 of shape (m,), in [0, 2]
+    or [0, 2 max degree], to finite values of that shape; `tol`, `max_degree` and `n_threads` as in
+    `apply_kernel`.
 
     Examples
     --------
@@ -49,16 +50,19 @@ class SpectralFilter:
             values = np.asarray(function(scale * gap), dtype=np.float64)
             if values.shape != gap.shape:
                 raise checks.value_error(
-                    "function", f"must give values of shape {gap.shape}, got {checks.describe(values)}"
+                    "function",
+                    f"must give values of shape {gap.shape}, got {checks.describe(values)}",
                 )
             return checks.finite("function", values)
 
-        coefficients, reached = chebyshev_coefficients(of_gap, width, tol=tol, max_degree=max_degree)
+        coefficients, reached = chebyshev_coefficients(
+            of_gap, width, tol=tol, max_degree=max_degree
+        )
         if coefficients is None:
             raise checks.value_error(
                 "tol",
-                f"= {tol:g} needs more than max_degree = {max_degree} products, which reach {reached:.1g}: "
-                "raise `tol` or `max_degree`",
+                f"= {tol:g} needs more than max_degree = {max_degree} products, which reach "
+                f"{reached:.1g}: raise `tol` or `max_degree`",
             )
         self._expansion = ChebyshevSum(doubled, coefficients, n_threads)
         self._graph = graph
@@ -72,7 +76,9 @@ class SpectralFilter:
         return self._expansion(v)
 
     def single(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The same in single precision: from blocks of shape (N, p) to such blocks, both float32."""
+        """The same in single precision: from blocks of shape (N, p) to such blocks,
+        both float32.
+        """
         return self._expansion.single()
 
     @property
@@ -81,5 +87,7 @@ class SpectralFilter:
         return single_rounding(self._expansion.coefficients)
 
     def block(self, rows: Any = None, cols: Any = None) -> np.ndarray:
-        """The entries h(L)[rows, cols], dense, for nodes by position or name (default all), as `kernel_block`."""
+        """The entries h(L)[rows, cols], dense, for nodes by position or name (default all), as
+        `kernel_block`.
+        """
         return self._expansion.block(self._graph.positions(rows), self._graph.positions(cols))

@@ -1,4 +1,6 @@
-"""The walk matrix as Chebyshev recurrences read it: scaled to [-2, 2], and renumbered where that is worth it."""
+"""The walk matrix as Chebyshev recurrences read it: scaled to [-2, 2], and renumbered where that is
+worth it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from graphrf.kernels.chebyshev import WIDTHS
 # The spread of edges, over that in the given order, from which on another one is worth it.
 _NARROWER = 0.8
 
-# The matrices that somebody holds: several kernels of one graph need the same one at the same time, as in an
-# average over hyperparameters.
+# The matrices that somebody holds: several kernels of one graph need the same one at the same time,
+# as in an average over hyperparameters.
 _in_use: weakref.WeakKeyDictionary[Graph, dict[str, tuple[weakref.ref[sp.csr_array], float]]]
 _in_use = weakref.WeakKeyDictionary()
 
@@ -37,10 +39,11 @@ def kept_matrices() -> Iterator[None]:
 
 
 def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
-    """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 that holds W's eigenvalues.
+    """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 that holds W's
+    eigenvalues.
 
-    As long as one caller holds the matrix, or it was made within `kept_matrices`, all others are given the same
-    one, so none of them may change it.
+    As long as one caller holds the matrix, or it was made within `kept_matrices`, all others are
+    given the same one, so none of them may change it.
     """
     of_graph = _in_use.setdefault(graph, {})
     if laplacian in of_graph:
@@ -57,9 +60,10 @@ def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
 def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
     """Compute the matrix and width that `doubled_matrix` returns.
 
-    M has its eigenvalues in [-1, 1]. Self-loops are no part of L = D - A, but of its scale c = 2 max(D), and with
-    heavy ones all eigenvalues of W = I - L / c lie near 1. On a wider interval functions of L may be huge where
-    there is no eigenvalue, and their values at eigenvalues drown; the width is that of the graph without loops.
+    M has its eigenvalues in [-1, 1]. Self-loops are no part of L = D - A, but of its scale c = 2
+    max(D), and with heavy ones all eigenvalues of W = I - L / c lie near 1. On a wider interval
+    functions of L may be huge where there is no eigenvalue, and their values at eigenvalues drown;
+    the width is that of the graph without loops.
     """
     width = WIDTHS[laplacian]
     middle = 1.0 - 0.5 * width
@@ -69,7 +73,10 @@ def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
         walk = walk - middle * sp.eye_array(walk.shape[0], format="csr")
     doubled = sp.csr_array(walk * (4.0 / width))
     if doubled.nnz <= np.iinfo(np.int32).max:
-        indices = doubled.indices.astype(np.int32, copy=False), doubled.indptr.astype(np.int32, copy=False)
+        indices = (
+            doubled.indices.astype(np.int32, copy=False),
+            doubled.indptr.astype(np.int32, copy=False),
+        )
         doubled = sp.csr_array((doubled.data, *indices), shape=doubled.shape)
     if plain is not graph:
         ratio = plain.laplacian_scale(laplacian) / graph.laplacian_scale(laplacian)
@@ -78,10 +85,11 @@ def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
 
 
 def renumbered_matrix(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
-    """A symmetric matrix with neighbours near each other in the order of its nodes, and the place of each node.
+    """A symmetric matrix with neighbours near each other in the order of its nodes, and the place
+    of each node.
 
-    The order is the reverse one of Cuthill and McKee, found in O(nnz); the matrix itself where neighbours are near
-    already.
+    The order is the reverse one of Cuthill and McKee, found in O(nnz); the matrix itself where
+    neighbours are near already.
     """
     as_given = np.arange(matrix.shape[0])
     if _spread(matrix) <= np.sqrt(matrix.shape[0]):
@@ -90,7 +98,9 @@ def renumbered_matrix(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=order.dtype)
     rows = matrix[order]
-    moved = sp.csr_array((rows.data, place[rows.indices].astype(matrix.indices.dtype), rows.indptr), rows.shape)
+    moved = sp.csr_array(
+        (rows.data, place[rows.indices].astype(matrix.indices.dtype), rows.indptr), rows.shape
+    )
     if _spread(moved) > _NARROWER * _spread(matrix):
         return matrix, as_given
     moved.sort_indices()

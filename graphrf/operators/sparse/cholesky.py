@@ -1,4 +1,6 @@
-"""The Cholesky factorisation of a sparse symmetric matrix: solves, determinants and selected inversion."""
+"""The Cholesky factorisation of a sparse symmetric matrix: solves, determinants and selected
+inversion.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,26 @@ from graphrf.operators.sparse.ordering import Elimination
 class SparseCholesky:
     """A = P^T L L^T P of a sparse, symmetric, positive definite matrix, with dense blocks.
 
-    `elimination` is that of a pattern that holds that of the matrix; it is made if it is not given. Raises
-    `numpy.linalg.LinAlgError` if A is not positive definite to rounding, FactorTooLargeError if there is no
-    room.
+    `elimination` is that of a pattern that holds that of the matrix; it is made if it is not given.
+    Raises `numpy.linalg.LinAlgError` if A is not positive definite to rounding, FactorTooLargeError
+    if there is no room.
 
-    `elimination.operations` multiply-adds, and `elimination.n_entries` numbers. BLAS takes one thread: most
-    blocks are small, and the bits do not depend on the cores. Sources: Duff and Reid 1983 (multifrontal); Davis
-    2006, "Direct Methods for Sparse Linear Systems".
+    `elimination.operations` multiply-adds, and `elimination.n_entries` numbers. BLAS takes one
+    thread: most blocks are small, and the bits do not depend on the cores. Sources: Duff and Reid
+    1983 (multifrontal); Davis 2006, "Direct Methods for Sparse Linear Systems".
 
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> from graphrf.operators.sparse.cholesky import SparseCholesky
-    >>> factor = SparseCholesky(sp.csr_array([[2.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 2.0]]))
-    >>> factor.solve(np.ones(3)).round(6), round(factor.log_determinant, 6), factor.inverse_diagonal.round(6)
+    >>> factor = SparseCholesky(
+    ...     sp.csr_array([[2.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 2.0]])
+    ... )
+    >>> (
+    ...     factor.solve(np.ones(3)).round(6),
+    ...     round(factor.log_determinant, 6),
+    ...     factor.inverse_diagonal.round(6),
+    ... )
     (array([1.5, 2. , 1.5]), 1.386294, array([0.75, 1.  , 0.75]))
     """
 
@@ -53,9 +61,13 @@ class SparseCholesky:
         self._pattern = self._lower.indptr.astype(np.int64), self._lower.indices.astype(np.int64)
         self._values = np.empty(self.elimination.n_entries)
         with blas_threads(1):
-            failed = multifrontal.factor(*self._pattern, self._lower.data, *self._blocks, self._values)
+            failed = multifrontal.factor(
+                *self._pattern, self._lower.data, *self._blocks, self._values
+            )
         if failed == -2:
-            raise ValueError("the matrix has entries outside of the pattern of its order of elimination")
+            raise ValueError(
+                "the matrix has entries outside of the pattern of its order of elimination"
+            )
         if failed >= 0:
             raise np.linalg.LinAlgError("the sparse matrix is not positive definite to rounding")
         self._inverse: np.ndarray | None = None
@@ -68,7 +80,9 @@ class SparseCholesky:
     @property
     def log_determinant(self) -> float:
         """log |A|."""
-        return -2 * multifrontal.log_diagonal(self.elimination.start, self.elimination.offsets, self._values)
+        return -2 * multifrontal.log_diagonal(
+            self.elimination.start, self.elimination.offsets, self._values
+        )
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         """A^-1 b for b of shape (n,) or (n, p)."""
@@ -93,7 +107,9 @@ class SparseCholesky:
         return x.reshape(b.shape)
 
     def inverse_between(self, nodes: np.ndarray) -> np.ndarray:
-        """A^-1 between distinct coordinates, shape (m, m), in far less time than a solve for each of a few."""
+        """A^-1 between distinct coordinates, shape (m, m), in far less time than a solve for each
+        of a few.
+        """
         place = np.empty(self.shape[0], dtype=np.int64)
         place[self.elimination.order] = np.arange(place.size)
         own = place[nodes]
@@ -106,7 +122,9 @@ class SparseCholesky:
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
-        """The diagonal of A^-1, shape (n,), by selected inversion: twice the cost of the factor, once."""
+        """The diagonal of A^-1, shape (n,), by selected inversion: twice the cost of the factor,
+        once.
+        """
         result = np.empty(self.shape[0])
         result[self.elimination.order] = self.selected_inverse()[self._lower.indptr[:-1]]
         return result
@@ -122,10 +140,14 @@ class SparseCholesky:
         return float(2 * both.sum() - both.diagonal().sum())
 
     def selected_inverse(self) -> np.ndarray:
-        """A^-1 where the lower triangle of A has entries, by columns, in the order of elimination."""
+        """A^-1 where the lower triangle of A has entries, by columns, in the order of
+        elimination.
+        """
         if self._inverse is None:
             with blas_threads(1):
-                self._inverse = multifrontal.selected_inverse(*self._pattern, *self._blocks, self._values)
+                self._inverse = multifrontal.selected_inverse(
+                    *self._pattern, *self._blocks, self._values
+                )
         return self._inverse
 
     @property

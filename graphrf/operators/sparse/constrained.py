@@ -11,21 +11,28 @@ from graphrf.operators.sparse.ordering import Elimination
 
 
 class ConstrainedCholesky(SparseCholesky):
-    r"""A on the vectors x with C x = 0, whose constraints are sums of some coordinates of each component.
+    r"""A on the vectors x with C x = 0, whose constraints are sums of some coordinates of each
+    component.
 
-    .. math:: S = A^{-1} - A^{-1} C^\top (C A^{-1} C^\top)^{-1} C A^{-1} = R (I - V V^\top) R^\top, \quad
+    .. math:: S = A^{-1} - A^{-1} C^\top (C A^{-1} C^\top)^{-1} C A^{-1} = R (I - V V^\top) R^\top,
+        \quad
               \log |Z^\top A Z| = \log |A| + \log |C A^{-1} C^\top| - \log |C C^\top|,
 
     with A^-1 = R R^T and an orthonormal basis Z of the subspace. The base class's A^-1 and log |A|
     stand here for S = Z (Z^T A Z)^-1 Z^T and log |Z^T A Z|.
 
-    `matrix`, A, is positive definite and joins no two components. `component` is that of every coordinate, from
-    0; those in `summed` sum to 0 over each component. The constraints cost one solve and two vectors, however
-    many there are. Source: Rue and Held 2005, "Gaussian Markov Random Fields", Sec. 2.3.3.
+    `matrix`, A, is positive definite and joins no two components. `component` is that of every
+    coordinate, from 0; those in `summed` sum to 0 over each component. The constraints cost one
+    solve and two vectors, however many there are. Source: Rue and Held 2005, "Gaussian Markov
+    Random Fields", Sec. 2.3.3.
     """
 
     def __init__(
-        self, matrix: sp.csr_array, elimination: Elimination, component: np.ndarray, summed: np.ndarray
+        self,
+        matrix: sp.csr_array,
+        elimination: Elimination,
+        component: np.ndarray,
+        summed: np.ndarray,
     ) -> None:
         super().__init__(matrix, elimination)
         self._component, self._summed = component, summed.astype(np.float64)
@@ -58,7 +65,9 @@ class ConstrainedCholesky(SparseCholesky):
     def inverse_between(self, nodes: np.ndarray) -> np.ndarray:
         """S between distinct coordinates, shape (m, m)."""
         own, component = self._inner[nodes], self._component[nodes]
-        return super().inverse_between(nodes) - np.outer(own, own) * (component[:, None] == component)
+        return super().inverse_between(nodes) - np.outer(own, own) * (
+            component[:, None] == component
+        )
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:
@@ -78,7 +87,9 @@ class ConstrainedCholesky(SparseCholesky):
 def _by_component(component: np.ndarray) -> sp.csr_array:
     """The matrix that sums coordinates over components."""
     places = component, np.arange(component.size)
-    return sp.csr_array((np.ones(component.size), places), shape=(int(component.max()) + 1, component.size))
+    return sp.csr_array(
+        (np.ones(component.size), places), shape=(int(component.max()) + 1, component.size)
+    )
 
 
 def _times(vector: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -1,10 +1,10 @@
 r"""Cholesky factor and selected inverse of a sparse matrix by dense blocks: compiled loops.
 
-The columns J of a block and the rows R below them make a dense front. Children add what is left of theirs to it,
-its columns are factored, and what is left is passed to the block of the first row (Duff and Reid 1983, "The
-multifrontal solution of indefinite sparse symmetric linear equations"). Of each block the factor holds
-X = L_JJ^-1 and L_RJ. The inverse Z comes back from the last block to the first, on the same entries
-(Takahashi, Fagan and Chin 1973; Erisman and Tinney 1975):
+The columns J of a block and the rows R below them make a dense front. Children add what is left of
+theirs to it, its columns are factored, and what is left is passed to the block of the first row
+(Duff and Reid 1983, "The multifrontal solution of indefinite sparse symmetric linear equations").
+Of each block the factor holds X = L_JJ^-1 and L_RJ. The inverse Z comes back from the last block to
+the first, on the same entries (Takahashi, Fagan and Chin 1973; Erisman and Tinney 1975):
 
 .. math:: G = L_{RJ} X, \quad Z_{RJ} = -Z_{RR} G, \quad Z_{JJ} = X^\top X - G^\top Z_{RJ}.
 """
@@ -19,7 +19,8 @@ from graphrf.operators.sparse.symbolic import block_of
 
 @njit(nogil=True, cache=True)
 def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type: ignore[no-untyped-def]
-    """Fill `values` with X and L_RJ of each block, from its offset on; -1, or the block that is not positive.
+    """Fill `values` with X and L_RJ of each block, from its offset on; -1, or the block that is not
+    positive.
 
     -2 if the matrix has an entry outside of the pattern that the blocks are made for.
 
@@ -49,7 +50,9 @@ def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type
                 i = indices[entry]
                 if i >= low + j:
                     place = local[i]
-                    if not (0 <= place < k + r and i == (low + place if place < k else below[place - k])):
+                    if not (
+                        0 <= place < k + r and i == (low + place if place < k else below[place - k])
+                    ):
                         return -2
                     columns[place, j] += data[entry]
         child = first[b]
@@ -118,7 +121,9 @@ def _subtract(x, y):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _small_inverse(columns, k, inverse):  # type: ignore[no-untyped-def]
-    """The inverse of the Cholesky factor of the first k rows, whose lower triangle is overwritten; if positive."""
+    """The inverse of the Cholesky factor of the first k rows, whose lower triangle is overwritten;
+    if positive.
+    """
     for j in range(k):
         for i in range(j, k):
             total = columns[i, j]
@@ -148,7 +153,9 @@ def _invert_lower(lower, k, inverse):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _lower_inverse(lower):  # type: ignore[no-untyped-def]
-    """The inverse of a lower triangle: of both halves, and what stands between them, by dense products."""
+    """The inverse of a lower triangle: of both halves, and what stands between them, by dense
+    products.
+    """
     k = lower.shape[0]
     inverse = np.zeros((k, k))
     if k <= 32:
@@ -243,10 +250,11 @@ def backward(start, begins, rows, offsets, values, x):  # type: ignore[no-untype
 
 @njit(nogil=True, cache=True)
 def inverse_between(start, begins, rows, offsets, values, places):  # type: ignore[no-untyped-def]
-    """A^-1 between some places, sorted and distinct: Y^T Y with Y = L^-1 E and their unit columns E.
+    """A^-1 between some places, sorted and distinct: Y^T Y with Y = L^-1 E and their unit columns
+    E.
 
-    Y has rows of the blocks of these places and of the blocks above them only, and in each of these, columns
-    between the first and the last place below it only.
+    Y has rows of the blocks of these places and of the blocks above them only, and in each of
+    these, columns between the first and the last place below it only.
     """
     n_blocks, m = start.size - 1, places.size
     block = block_of(start)
@@ -279,7 +287,9 @@ def inverse_between(start, begins, rows, offsets, values, places):  # type: igno
         below = rows[begins[b] : begins[b + 1]]
         if not below.size:
             continue
-        change = np.dot(values[offset + k * k : offset + k * k + below.size * k].reshape(below.size, k), own)
+        change = np.dot(
+            values[offset + k * k : offset + k * k + below.size * k].reshape(below.size, k), own
+        )
         for i in range(below.size):
             a = block[below[i]]
             if not waiting[a].size:

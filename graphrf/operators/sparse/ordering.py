@@ -1,4 +1,6 @@
-"""The order of elimination: nested dissection, and what the factor in that order will hold and cost."""
+"""The order of elimination: nested dissection, and what the factor in that order will hold and
+cost.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,13 @@ def numbers_there() -> float:
 
 
 class Elimination(NamedTuple):
-    """The order of elimination of all symmetric matrices with one pattern, and where their factors have
-    entries.
+    """The order of elimination of all symmetric matrices with one pattern, and where their factors
+    have entries.
 
-    `order` holds the rows of the matrix in the order of elimination, `start` the first column of each block of
-    columns that are factored together; the rows below block b are rows[begins[b] : begins[b + 1]], and `offsets`
-    the place of each block's first number in the factor. `operations` are the multiply-adds of a factorisation.
+    `order` holds the rows of the matrix in the order of elimination, `start` the first column of
+    each block of columns that are factored together; the rows below block b are rows[begins[b] :
+    begins[b + 1]], and `offsets` the place of each block's first number in the factor. `operations`
+    are the multiply-adds of a factorisation.
     """
 
     order: np.ndarray
@@ -55,9 +58,15 @@ class Elimination(NamedTuple):
         return self.layered_seconds(1.0, 1)
 
     def layered_seconds(self, width: float, layers: int) -> float:
-        """Estimated seconds for the given number of layers, with separators `width` times as wide."""
+        """Estimated seconds for the given number of layers, with separators `width`
+        times as wide.
+        """
         rows = self.order.size * layers
-        return self.operations * width**3 / _OPERATIONS + self.n_entries * width**2 / _NUMBERS + rows / _ROWS
+        return (
+            self.operations * width**3 / _OPERATIONS
+            + self.n_entries * width**2 / _NUMBERS
+            + rows / _ROWS
+        )
 
     def require_room(self) -> None:
         """Raise FactorTooLargeError if there is less memory by now than the factor takes."""
@@ -75,10 +84,10 @@ class Elimination(NamedTuple):
         """Nested dissection by METIS, in an order in which every subtree is in one piece.
 
         `most` is how many numbers the factor may hold, by default half of the available memory:
-        FactorTooLargeError as soon as it is known to hold more. `last` are rows to eliminate after all others,
-        those with too many entries for a dissection; `order` is taken in place of a dissection. ImportError
-        without pymetis. Source: Karypis and Kumar 1998, "A fast and high quality multilevel scheme for
-        partitioning irregular graphs".
+        FactorTooLargeError as soon as it is known to hold more. `last` are rows to eliminate after
+        all others, those with too many entries for a dissection; `order` is taken in place of a
+        dissection. ImportError without pymetis. Source: Karypis and Kumar 1998, "A fast and high
+        quality multilevel scheme for partitioning irregular graphs".
         """
         n = pattern.shape[0]
         most = numbers_there() if most is None else most
@@ -93,20 +102,25 @@ class Elimination(NamedTuple):
             raise _too_large(n, most)
         start = symbolic.supernodes(parent, count)
         begins, rows = symbolic.front_rows(indptr, indices, start)
-        # scipy sorts each part of them: a sort that is compiled with the loop takes seconds to compile
-        fronts = sp.csr_array((np.empty(rows.size, np.int8), rows, begins), shape=(start.size - 1, n))
+        # scipy sorts each part of them: a sort that is compiled with the loop takes seconds to
+        # compile
+        fronts = sp.csr_array(
+            (np.empty(rows.size, np.int8), rows, begins), shape=(start.size - 1, n)
+        )
         fronts.sort_indices()
         rows = fronts.indices.astype(np.int64)
         wide, below = np.diff(start), np.diff(begins)
         offsets = np.concatenate([[0], np.cumsum(wide * (wide + below))])
         k, r = wide.astype(np.float64), below.astype(np.float64)
-        return cls(order, start, begins, rows, offsets, float((k * (k * (k / 2 + r) + r * r)).sum()))
+        return cls(
+            order, start, begins, rows, offsets, float((k * (k * (k / 2 + r) + r * r)).sum())
+        )
 
 
 def _too_large(n: int, most: float) -> FactorTooLargeError:
     return FactorTooLargeError(
-        f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} numbers; free some "
-        "memory, or use a method without a factor, such as the series"
+        f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} "
+        "numbers; free some memory, or use a method without a factor, such as the series"
     )
 
 

@@ -1,7 +1,8 @@
-"""Symbolic Cholesky factorisation: the entries of a sparse matrix's factor, before their values are computed.
+"""Symbolic Cholesky factorisation: the entries of a sparse matrix's factor, before their values are
+computed.
 
-The matrix comes with its rows and columns in the order of elimination. Source: Davis 2006, "Direct Methods for
-Sparse Linear Systems", Ch. 4.
+The matrix comes with its rows and columns in the order of elimination. Source: Davis 2006, "Direct
+Methods for Sparse Linear Systems", Ch. 4.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from graphrf._base.compiled import njit
 
 @njit(nogil=True, cache=True)
 def elimination_tree(indptr, indices):  # type: ignore[no-untyped-def]
-    """The parent of each column, -1 for roots, from the entries j < i of the matrix by rows or columns."""
+    """The parent of each column, -1 for roots, from the entries j < i of the matrix by rows or
+    columns.
+    """
     n = indptr.size - 1
     parent = np.full(n, -1, np.int64)
     ancestor = np.full(n, -1, np.int64)
@@ -33,7 +36,9 @@ def elimination_tree(indptr, indices):  # type: ignore[no-untyped-def]
 def postorder(parent):  # type: ignore[no-untyped-def]
     """The columns with every subtree in one piece, children before parents."""
     n = parent.size
-    first = np.full(n + 1, -1, np.int64)  # the children of each column, and of n, the root of all roots
+    first = np.full(
+        n + 1, -1, np.int64
+    )  # the children of each column, and of n, the root of all roots
     following = np.full(n, -1, np.int64)
     for j in range(n - 1, -1, -1):
         p = parent[j] if parent[j] >= 0 else n
@@ -60,7 +65,8 @@ def postorder(parent):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def column_counts(indptr, indices, parent, most):  # type: ignore[no-untyped-def]
-    """Entries of each column of the factor, the diagonal with them; none where there are more than `most` in all.
+    """Entries of each column of the factor, the diagonal with them; none where there are more than
+    `most` in all.
 
     One step for each entry of the factor.
     """
@@ -86,8 +92,9 @@ def column_counts(indptr, indices, parent, most):  # type: ignore[no-untyped-def
 def supernodes(parent, count):  # type: ignore[no-untyped-def]
     """The first column of each block of columns that are factored together, and n at the end.
 
-    Columns are together where each has the entries of the one before it, and where few zeros are taken as entries
-    to join a block with its parent: the narrower the block, the larger the share (as CHOLMOD has it).
+    Columns are together where each has the entries of the one before it, and where few zeros are
+    taken as entries to join a block with its parent: the narrower the block, the larger the share
+    (as CHOLMOD has it).
     """
     n = parent.size
     start = np.empty(n + 1, np.int64)
@@ -110,7 +117,10 @@ def supernodes(parent, count):  # type: ignore[no-untyped-def]
             entries = both * (both + 1) / 2 + both * rows[top]
             fraction = (zeros[top - 1] + zeros[top] + more) / entries
             if more > 0 and not (
-                both <= 4 or (both <= 16 and fraction < 0.8) or (both <= 48 and fraction < 0.1) or fraction < 0.05
+                both <= 4
+                or (both <= 16 and fraction < 0.8)
+                or (both <= 48 and fraction < 0.1)
+                or fraction < 0.05
             ):
                 break
             zeros[top - 1] += zeros[top] + more

@@ -17,7 +17,8 @@ _U32 = np.uint64(32)
 
 @njit(cache=True)
 def batch_key(seed, batch, vector):  # type: ignore[no-untyped-def]
-    """Key of the random bits of one batch, and a uniform in [0, 1). Counters: (batch, vector, 0, BATCH).
+    """Key of the random bits of one batch, and a uniform in [0, 1). Counters: (batch, vector, 0,
+    BATCH).
 
     `vector` is the number of the personalisation vector among several.
     """
@@ -31,10 +32,11 @@ def split(total: int, parts: int) -> list[int]:
 
 
 def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> np.ndarray:
-    """Number of walks from each source, shape (n_sources,): multiples of `group`, `groups` a source on average.
+    """Number of walks from each source, shape (n_sources,): multiples of `group`, `groups` a source
+    on average.
 
-    They are proportional to the personalisation vector, rounded to whole groups by systematic sampling with
-    `offset`, uniform in [0, 1), without bias. Equal shares need no rounding.
+    They are proportional to the personalisation vector, rounded to whole groups by systematic
+    sampling with `offset`, uniform in [0, 1), without bias. Equal shares need no rounding.
     """
     n_sources = problem.sources.size
     if problem.evenly_started:
@@ -46,16 +48,18 @@ def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> n
 
 
 class BatchMean:
-    r"""The total of independent measures, normalised, with its standard error; one pass, O(N) memory.
+    r"""The total of independent measures, normalised, with its standard error; one pass, O(N)
+    memory.
 
-    A batch adds z_b, its part of the measure, with E z_b = w_b x for its share w_b of the walks. The scores are
-    z / s with z the total and s = sum(z). Their errors are the residuals z_b - (z / s) s_b, which have
-    mean zero up to the bias of the ratio, and
+    A batch adds z_b, its part of the measure, with E z_b = w_b x for its share w_b of the walks.
+    The scores are z / s with z the total and s = sum(z). Their errors are the residuals z_b - (z /
+    s) s_b, which have mean zero up to the bias of the ratio, and
 
-    .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2 / (\sum_b w_b)^2)}
+    .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2 /
+        (\sum_b w_b)^2)}
 
-    is unbiased for batches whose variance is proportional to their size. Squares are accumulated about the first
-    batch's scores, to avoid cancellation.
+    is unbiased for batches whose variance is proportional to their size. Squares are accumulated
+    about the first batch's scores, to avoid cancellation.
     """
 
     def __init__(self, n_nodes: int) -> None:
@@ -88,13 +92,15 @@ class BatchMean:
         if not size > 0:
             raise checks.value_error(
                 "n_walks",
-                "must be larger: every walk was lost at a node without an edge to follow, so there are "
-                "no end points; or use estimator='visits'",
+                "must be larger: every walk was lost at a node without an edge to follow, so there "
+                "are no end points; or use estimator='visits'",
             )
         scores = self._total / size
         if self._n < 2 or self._reference is None:
             return scores, None
         shift = scores - self._reference
         residual = self._square - 2 * shift * self._cross + shift**2 * self._sum_square
-        variance = np.maximum(residual, 0.0) / (size**2 * (1.0 - self._weight_square / self._weight**2))
+        variance = np.maximum(residual, 0.0) / (
+            size**2 * (1.0 - self._weight_square / self._weight**2)
+        )
         return scores, np.sqrt(variance)

@@ -1,8 +1,10 @@
-"""Pooled walkers: the walkers on one node are a population, which stops and splits in whole numbers.
+"""Pooled walkers: the walkers on one node are a population, which stops and splits in whole
+numbers.
 
-Stops and shares of neighbours are rounded at random without bias ([theory](../theory/pagerank.md#pooled-walks)).
-While most nodes are populated, a round sweeps over all of them, in blocks that threads share; few walkers are
-stored as a list of their nodes. Blocks and the choice between sweep and list do not depend on the threads.
+Stops and shares of neighbours are rounded at random without bias
+([theory](../theory/pagerank.md#pooled-walks)). While most nodes are populated, a round sweeps over
+all of them, in blocks that threads share; few walkers are stored as a list of their nodes. Blocks
+and the choice between sweep and list do not depend on the threads.
 """
 
 from __future__ import annotations
@@ -34,12 +36,18 @@ ONE = 1 << FRACTION_BITS
 
 
 def count_pool(
-    walk_arrays: Transitions, starts: np.ndarray, p_halt: float, key: np.uint64, counts: np.ndarray, n_threads: int
+    walk_arrays: Transitions,
+    starts: np.ndarray,
+    p_halt: float,
+    key: np.uint64,
+    counts: np.ndarray,
+    n_threads: int,
 ) -> int:
     """Run one pool to its end; returns the number of steps taken by its walkers.
 
-    `starts`, int64, shape (N,), are the walkers that start on each node; the populations after every step are
-    added to `counts` (not the start's). Walkers that continue from an empty row of the walk arrays are lost.
+    `starts`, int64, shape (N,), are the walkers that start on each node; the populations after
+    every step are added to `counts` (not the start's). Walkers that continue from an empty row of
+    the walk arrays are lost.
     """
     total = int(starts.sum())
     n_nodes = starts.size
@@ -78,7 +86,8 @@ def count_pool(
 
 
 class _Workspace(NamedTuple):
-    """Buffers of a round: nodes, their remaining walkers, and the random bits of stops and divisions.
+    """Buffers of a round: nodes, their remaining walkers, and the random bits of stops and
+    divisions.
 
     They are allocated once for many blocks, since threads wait for each other when they allocate.
     """
@@ -101,7 +110,9 @@ def _new_workspace(size):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _run(indptr, indices, cumulative, population, following, p_halt, k, key, counts):  # type: ignore[no-untyped-def]
-    """Run a pool to its end from the populations after round k, on one thread; returns the number of steps."""
+    """Run a pool to its end from the populations after round k, on one thread; returns the number
+    of steps.
+    """
     n_nodes = population.size
     total = np.int64(population.sum())
     n_steps = 0
@@ -121,7 +132,9 @@ def _run(indptr, indices, cumulative, population, following, p_halt, k, key, cou
                 n += 1
     while n > 0:
         k += 1
-        n = _round(indptr, indices, cumulative, population, p_halt, k, key, n, work, following, reached)
+        n = _round(
+            indptr, indices, cumulative, population, p_halt, k, key, n, work, following, reached
+        )
         for i in range(n):
             v = reached[i]
             work.nodes[i] = v
@@ -135,7 +148,9 @@ def _run(indptr, indices, cumulative, population, following, p_halt, k, key, cou
 def _sweep(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, population, p_halt, k, key, first, stride, following
 ):
-    """One round of every `stride`-th block of nodes, from block `first` on; leaves their populations empty."""
+    """One round of every `stride`-th block of nodes, from block `first` on; leaves their
+    populations empty.
+    """
     work = _new_workspace(BLOCK)
     for low in range(first * BLOCK, population.size, stride * BLOCK):
         n = 0
@@ -169,9 +184,10 @@ def _round(  # type: ignore[no-untyped-def]
 ):
     """One round of the first n nodes in the workspace; empties their populations.
 
-    Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled without it);
-    returns their number. One kind of work in each loop, so that the generator is vectorised. Counters: (node,
-    round, 0, POOL) for a node's stops and division, (first node, round, 1, POOL) for the last carry of the stops.
+    Nodes that get walkers are listed in `reached` unless it is None (then the loop is compiled
+    without it); returns their number. One kind of work in each loop, so that the generator is
+    vectorised. Counters: (node, round, 0, POOL) for a node's stops and division, (first node,
+    round, 1, POOL) for the last carry of the stops.
     """
     if n == 0:
         return 0
@@ -188,24 +204,30 @@ def _round(  # type: ignore[no-untyped-def]
     listed = 0
     for i in range(n):
         if left[i] > 0:
-            listed = _deal(nodes[i], left[i], deal[i], indptr, indices, cumulative, following, reached, listed)
+            listed = _deal(
+                nodes[i], left[i], deal[i], indptr, indices, cumulative, following, reached, listed
+            )
     return listed
 
 
 @njit(nogil=True)
 def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
-    """Remove the walkers that stop from each population c: c p_halt, rounded up or down without bias.
+    """Remove the walkers that stop from each population c: c p_halt, rounded up or down without
+    bias.
 
-    Fractions are rounded by the pivotal method in order: one place at a time (`owner`) holds the carry, so the
-    total number of stops is within one of its expectation, and stops of nearby nodes are negatively correlated.
-    `left` has one place more than `uniforms`, for the owner before the first; `last` rounds the carry at the end.
-    There are no branches, half of which would be mispredicted.
+    Fractions are rounded by the pivotal method in order: one place at a time (`owner`) holds the
+    carry, so the total number of stops is within one of its expectation, and stops of nearby nodes
+    are negatively correlated. `left` has one place more than `uniforms`, for the owner before the
+    first; `last` rounds the carry at the end. There are no branches, half of which would be
+    mispredicted.
 
-    Fractions are multiples of 2^-52, rounded down, so that their sums are exact in any order and other engines
-    have the same carries: a node's expected number of stops is too small by less than 2^-52.
+    Fractions are multiples of 2^-52, rounded down, so that their sums are exact in any order and
+    other engines have the same carries: a node's expected number of stops is too small by less than
+    2^-52.
 
-    Source: Deville and Tillé, "Unequal probability sampling without replacement through a splitting method",
-    Biometrika 1998; Chauvet, "On a characterization of ordered pivotal sampling", Bernoulli 2012.
+    Source: Deville and Tillé, "Unequal probability sampling without replacement through a splitting
+    method", Biometrika 1998; Chauvet, "On a characterization of ordered pivotal sampling",
+    Bernoulli 2012.
     """
     size = uniforms.size
     left[size] = 0
@@ -217,8 +239,8 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
         fraction = np.int64((expected - whole) * float(ONE))
         left[i] -= whole
         both = carry + fraction
-        # Below 1, one of the two takes the sum of their fractions, the other nothing; else one of them takes a
-        # walker, the other the rest. `change` makes i the owner.
+        # Below 1, one of the two takes the sum of their fractions, the other nothing; else one of
+        # them takes a walker, the other the rest. `change` makes i the owner.
         grant = both >> FRACTION_BITS
         if grant == 1:
             change = uniforms[i] * float(2 * ONE - both) >= float(ONE - carry)
@@ -232,7 +254,8 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # type: ignore[no-untyped-def]
-    """Divide c > 0 walkers of u among its neighbours by systematic sampling: shares are rounded up or down.
+    """Divide c > 0 walkers of u among its neighbours by systematic sampling: shares are rounded up
+    or down.
 
     Walkers of a dangling node are lost. `n` nodes are listed in `reached`; returns the new number.
     """
@@ -248,8 +271,8 @@ def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # ty
     if cumulative.size == 0:
         if degree == 0:
             return n
-        # Neighbour j gets the number of multiples of `degree` in the j-th step of `c` from a random start. There
-        # are no branches, and the division in floating point is exact below 2^53.
+        # Neighbour j gets the number of multiples of `degree` in the j-th step of `c` from a random
+        # start. There are no branches, and the division in floating point is exact below 2^53.
         each = np.int64(float(c) / float(degree))
         rest = c - each * degree
         place = np.int64(((bits >> _U32) * uint64(degree)) >> _U32)

@@ -1,9 +1,10 @@
-"""Pooled walkers as torch operations on any device: the counts of `graphrf.pagerank.walks.pooled`, bit for bit.
+"""Pooled walkers as torch operations on any device: the counts of `graphrf.pagerank.walks.pooled`,
+bit for bit.
 
-What the compiled loop carries from node to node becomes a running sum: the carry of the stops is one modulo a
-whole walker, exact in integers; its owner is the last node before that took it over. Decisions are made in
-float64 from the same numbers by the same operations, each rounded for itself: to fuse a product with a sum would
-change bits.
+What the compiled loop carries from node to node becomes a running sum: the carry of the stops is
+one modulo a whole walker, exact in integers; its owner is the last node before that took it over.
+Decisions are made in float64 from the same numbers by the same operations, each rounded for itself:
+to fuse a product with a sum would change bits.
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ _FAR = 2**63 - 1
 
 
 def count_pool_on(
-    walk: DeviceTransitions, starts: Tensor, p_halt: float, key: int, counts: Tensor, *, chunk: int = _CHUNK
+    walk: DeviceTransitions,
+    starts: Tensor,
+    p_halt: float,
+    key: int,
+    counts: Tensor,
+    *,
+    chunk: int = _CHUNK,
 ) -> int:
     """Run one pool to its end and count, as `graphrf.pagerank.walks.pooled.count_pool`.
 
-    Only sizes come back from the device: the walkers after every round, and the nodes and edges that they take.
-    `chunk` nodes and edges are worked on together; the counts do not depend on it.
+    Only sizes come back from the device: the walkers after every round, and the nodes and edges
+    that they take. `chunk` nodes and edges are worked on together; the counts do not depend on it.
     """
     n_nodes = walk.n_nodes
     stretch = max(chunk // BLOCK, 1) * BLOCK
@@ -44,7 +51,9 @@ def count_pool_on(
             nodes = population[low : low + stretch].nonzero().squeeze(1) + low
             block = nodes // BLOCK
             heads = torch.diff(block, prepend=block.new_full((1,), -1)).nonzero().squeeze(1)
-            for targets, walkers in _round(walk, nodes, population[nodes], heads, p_halt, k, key, chunk):
+            for targets, walkers in _round(
+                walk, nodes, population[nodes], heads, p_halt, k, key, chunk
+            ):
                 following.index_add_(0, targets, walkers)
         counts += following
         total = int(following.sum())
@@ -66,7 +75,8 @@ def count_pool_on(
             break
         targets = torch.cat([targets for targets, _ in dealt])
         population.index_add_(0, targets, torch.cat([walkers for _, walkers in dealt]))
-        # The list is in the order in which the nodes are reached, which decides how their fractions are rounded.
+        # The list is in the order in which the nodes are reached, which decides how their fractions
+        # are rounded.
         place = torch.arange(targets.numel(), device=walk.device)
         first.scatter_reduce_(0, targets, place, "amin")
         nodes = targets[first[targets] == place]
@@ -80,9 +90,13 @@ def count_pool_on(
 def pool_counts(
     walk: DeviceTransitions, starts: np.ndarray, p_halt: float, key: np.uint64, counts: np.ndarray
 ) -> int:
-    """`count_pool_on` for arrays, as `graphrf.pagerank.walks.pooled.count_pool`; the counts are read back once."""
+    """`count_pool_on` for arrays, as `graphrf.pagerank.walks.pooled.count_pool`; the counts are
+    read back once.
+    """
     on_device = torch.zeros(counts.size, dtype=torch.int64, device=walk.device)
-    n_steps = count_pool_on(walk, torch.from_numpy(starts).to(walk.device), p_halt, int(key), on_device)
+    n_steps = count_pool_on(
+        walk, torch.from_numpy(starts).to(walk.device), p_halt, int(key), on_device
+    )
     counts += on_device.cpu().numpy()
     return n_steps
 
@@ -97,12 +111,12 @@ def _round(
     key: int,
     chunk: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """One round of the walkers on `nodes`: neighbours and how many walkers they get, in the loop's order.
+    """One round of the walkers on `nodes`: neighbours and how many walkers they get, in the loop's
+    order.
 
-    A neighbour may come several times, and may get none. `heads` are the places in `nodes` where those begin
-    whose stops are rounded together.
-    Counters: (node, round, 0, POOL) for a node's stops and its dealing, (first node, round, 1, POOL) for what the
-    stops leave.
+    A neighbour may come several times, and may get none. `heads` are the places in `nodes` where
+    those begin whose stops are rounded together. Counters: (node, round, 0, POOL) for a node's
+    stops and its dealing, (first node, round, 1, POOL) for what the stops leave.
     """
     n = nodes.numel()
     if n == 0:
@@ -117,7 +131,9 @@ def _round(
     degree = walk.indptr[nodes + 1].long() - low
     going = ((left > 0) & (degree > 0)).nonzero().squeeze(1)
     if going.numel():
-        yield from _deal(walk, nodes[going], left[going], bits[going], low[going], degree[going], chunk)
+        yield from _deal(
+            walk, nodes[going], left[going], bits[going], low[going], degree[going], chunk
+        )
 
 
 def _stop(walkers: Tensor, p_halt: float, uniforms: Tensor, heads: Tensor, lasts: Tensor) -> Tensor:
@@ -140,8 +156,9 @@ def _stop(walkers: Tensor, p_halt: float, uniforms: Tensor, heads: Tensor, lasts
         uniforms * (2 * ONE - both).double() >= (ONE - carry).double(),
         uniforms * both.double() < fraction.double(),
     )
-    # The owner after a node is the last that changed, found by how many have (on GPUs a running maximum of one
-    # row is slow). Before the first change of a part there is nothing to take and so no need of an owner.
+    # The owner after a node is the last that changed, found by how many have (on GPUs a running
+    # maximum of one row is slow). Before the first change of a part there is nothing to take and so
+    # no need of an owner.
     place = torch.arange(n, device=walkers.device)
     changes = change.cumsum(0)
     changed = place.new_zeros(n + 1).index_copy_(0, changes * change, place * change)
@@ -164,9 +181,11 @@ def _deal(
     degree: Tensor,
     chunk: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Deal walkers (> 0) of nodes with edges, as `walks.pooled._deal`: neighbours, and their walkers.
+    """Deal walkers (> 0) of nodes with edges, as `walks.pooled._deal`: neighbours, and their
+    walkers.
 
-    A node has a slot for every edge, or for every walker where these are few; `chunk` slots are filled together.
+    A node has a slot for every edge, or for every walker where these are few; `chunk` slots are
+    filled together.
     """
     few = 4 * walkers < degree
     slots = torch.where(few, walkers, degree)
@@ -195,7 +214,9 @@ def _deal(
         if walk.cumulative.numel():
             c = walkers[row]
             upto = torch.where(j == degree[row] - 1, c, _upto(walk, edge, c, offset[row]))
-            dealt = upto - torch.where(j == 0, 0, _upto(walk, (edge - 1).clamp(min=0), c, offset[row]))
+            dealt = upto - torch.where(
+                j == 0, 0, _upto(walk, (edge - 1).clamp(min=0), c, offset[row])
+            )
         else:
             # The multiples of the degree in the j-th step of `rest` from the random start.
             from_start = offset[row] + j * rest[row]
@@ -209,11 +230,17 @@ def _deal(
 
 
 def _upto(walk: DeviceTransitions, edge: Tensor, walkers: Tensor, offset: Tensor) -> Tensor:
-    """Number of points (offset + i) / walkers below the cumulative share of an edge; at most all walkers."""
-    return torch.minimum(walkers, torch.ceil(walk.cumulative[edge] * walkers.double() - offset).long())
+    """Number of points (offset + i) / walkers below the cumulative share of an edge; at most all
+    walkers.
+    """
+    return torch.minimum(
+        walkers, torch.ceil(walk.cumulative[edge] * walkers.double() - offset).long()
+    )
 
 
 def _quotient_of_all(divisor: Tensor) -> Tensor:
-    """(2^64 - 1) // divisor as 64 bits, for divisors in [1, 2^62]; torch divides signed integers only."""
+    """(2^64 - 1) // divisor as 64 bits, for divisors in [1, 2^62]; torch divides signed integers
+    only.
+    """
     half, rest = _FAR // divisor, _FAR % divisor
     return 2 * half + (2 * rest + 1) // divisor

@@ -18,13 +18,16 @@ _FEWEST = 4
 _MOST = 16
 # Maximum growth of the batches from one stage to the next.
 _MOST_GROWTH = 64
-# A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against 16).
+# A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against
+# 16).
 FEWEST_STRATIFIED = 4
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores and standard errors, shape (N,), of `n_batches` batches; estimated L1 error; total cost."""
+    """Scores and standard errors, shape (N,), of `n_batches` batches; estimated L1 error; total
+    cost.
+    """
 
     scores: np.ndarray
     stderr: np.ndarray | None
@@ -37,10 +40,10 @@ class Estimate:
 def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Iterator[Estimate]:
     """Estimates with decreasing error, with at most `max_walks` walks a source.
 
-    Scores and errors are those of one stage of 4 to 16 batches of equal size, since weights of batches of
-    different size would depend on the convergence of pools. The next stage has batches sized to reach `tol` with
-    4 of them if the error decreases like the inverse root of the walks (for pools, like the inverse), at most 64
-    times as large; 4 times if `tol` is 0.
+    Scores and errors are those of one stage of 4 to 16 batches of equal size, since weights of
+    batches of different size would depend on the convergence of pools. The next stage has batches
+    sized to reach `tol` with 4 of them if the error decreases like the inverse root of the walks
+    (for pools, like the inverse), at most 64 times as large; 4 times if `tol` is 0.
     """
     law = walks.law
     group = FEWEST_STRATIFIED if isinstance(law, Stratified) else walks.group
@@ -54,7 +57,9 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
             used += size
             if used > max_walks:
                 return
-            [(measure, weight, steps)] = walks.measures(size // walks.group, 1, first_batch=first_batch)
+            [(measure, weight, steps)] = walks.measures(
+                size // walks.group, 1, first_batch=first_batch
+            )
             mean.add(measure, weight)
             n_batches += 1
             first_batch += 1
@@ -74,7 +79,9 @@ def refinements(walks: Walks, n_walks: int, tol: float, max_walks: int) -> Itera
         if tol > 0:
             # The error of pools is nearly inversely proportional to their size.
             ratio = error / tol
-            growth = min(math.ceil(ratio if law is None else ratio**2 * n_batches / _FEWEST), _MOST_GROWTH)
+            growth = min(
+                math.ceil(ratio if law is None else ratio**2 * n_batches / _FEWEST), _MOST_GROWTH
+            )
         else:
             growth = 4
         size *= max(growth, 2)

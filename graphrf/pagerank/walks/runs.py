@@ -33,8 +33,9 @@ _TASK_WALKS = 100_000
 class Walks:
     """Walks of a problem, and the measures of their counts, after some exact steps.
 
-    `law` None stands for pooled walkers, `vector` is the number of the personalisation vector among several, and
-    `on` holds the graph's transitions on a device if torch runs the pools, one after the other.
+    `law` None stands for pooled walkers, `vector` is the number of the personalisation vector among
+    several, and `on` holds the graph's transitions on a device if torch runs the pools, one after
+    the other.
     """
 
     problem: RankingProblem
@@ -53,12 +54,13 @@ class Walks:
 
     @cached_property
     def _exact_part(self) -> tuple[np.ndarray, RankingProblem | None, float]:
-        r"""The part of x from the exact steps, shape (N,); the problem of the walks after them, its mass |y_n|.
+        r"""The part of x from the exact steps, shape (N,); the problem of the walks after them, its
+        mass |y_n|.
 
         .. math:: x = p \sum_{k < n} y_k + |y_n| \, x', \qquad y_k = ((1 - p) P^T)^k v,
 
-        where x' is the measure of walks that start from y_n / |y_n| (`RankingProblem`). The problem is None if all
-        walks were lost at dangling nodes.
+        where x' is the measure of walks that start from y_n / |y_n| (`RankingProblem`). The problem
+        is None if all walks were lost at dangling nodes.
         """
         measure = np.zeros(self.problem.graph.n_nodes)
         if self.exact_steps == 0:
@@ -87,7 +89,8 @@ class Walks:
         return np.asarray(exact + mass * problem.p_halt * problem.start)
 
     def l1_error(self, scores: np.ndarray, stderr: np.ndarray, n_batches: int, steps: int) -> float:
-        """The expected L1 error of scores with standard errors from batches of walks that took `steps` steps.
+        """The expected L1 error of scores with standard errors from batches of walks that took
+        `steps` steps.
 
         Without any step, the error comes from one exact step and twice the mass of further ones.
         """
@@ -110,8 +113,9 @@ class Walks:
     ) -> Iterator[tuple[np.ndarray, float, int]]:
         """The measures of independent batches: arrays (N,), weights, steps taken.
 
-        `groups` groups of coupled walks start from every source, on average. A measure has the mean weight * x for
-        the measure x of `RankingProblem`, and the weights sum to 1. `counted` batches are not run again.
+        `groups` groups of coupled walks start from every source, on average. A measure has the mean
+        weight * x for the measure x of `RankingProblem`, and the weights sum to 1. `counted`
+        batches are not run again.
         """
         exact, problem, mass = self._exact_part
         if problem is None:
@@ -140,18 +144,20 @@ class Walks:
         only: np.ndarray | None = None,
         trails: list[np.ndarray] | None = None,
     ) -> Iterator[Counted]:
-        """The counts of the batches of `measures`, with the random bits of batch `first_batch` and the following.
+        """The counts of the batches of `measures`, with the random bits of batch `first_batch` and
+        the following.
 
-        `only` is a mask of the sources whose walks are counted. If `trails` is given, arrays uint32, shape (2, n),
-        are appended to it: every node that a step led to, and the source of its walk.
+        `only` is a mask of the sources whose walks are counted. If `trails` is given, arrays
+        uint32, shape (2, n), are appended to it: every node that a step led to, and the source of
+        its walk.
         """
         _, problem, _ = self._exact_part
         assert problem is not None
         n_nodes = problem.graph.n_nodes
         walk_arrays = graph_transitions(problem.graph)
         chosen = slice(None) if only is None else only
-        # A pool is one task, whose rounds are shared by the threads that have no pool; walks are divided so that
-        # every thread gets a few tasks, of one batch or of several.
+        # A pool is one task, whose rounds are shared by the threads that have no pool; walks are
+        # divided so that every thread gets a few tasks, of one batch or of several.
         pool_threads = max(1, self.n_threads // n_batches)
         blocks = 1 if self.law is None else -(-4 * self.n_threads // n_batches)
         tasks: list[_Task] = []
@@ -163,12 +169,20 @@ class Walks:
         def run(task: _Task) -> tuple[np.ndarray, int]:
             counts = np.zeros(n_nodes, dtype=np.int64)
             if self.law is None:
-                return counts, _run_pool(task, walk_arrays, problem.p_halt, counts, pool_threads, self.on)
-            return counts, _run_walks(task, walk_arrays, self.law, self.estimator == "visits", counts, trails)
+                return counts, _run_pool(
+                    task, walk_arrays, problem.p_halt, counts, pool_threads, self.on
+                )
+            return counts, _run_walks(
+                task, walk_arrays, self.law, self.estimator == "visits", counts, trails
+            )
 
         total = sum(int(task.walks.sum()) for task in tasks)
         with progress_bar("PageRank", progress, total=total, unit="walks") as bar:
-            results = zip(tasks, ordered_map(run, tasks, self.n_threads if self.on is None else 1), strict=True)
+            results = zip(
+                tasks,
+                ordered_map(run, tasks, self.n_threads if self.on is None else 1),
+                strict=True,
+            )
             for _, parts in itertools.groupby(results, key=lambda pair: pair[0].batch):
                 counts = np.zeros(n_nodes, dtype=np.int64)
                 started = steps = 0
@@ -181,7 +195,9 @@ class Walks:
 
 
 class Counted(NamedTuple):
-    """A batch of walks: visits, or ends, at every node, int64, shape (N,); walks started, and steps taken."""
+    """A batch of walks: visits, or ends, at every node, int64, shape (N,); walks started, and steps
+    taken.
+    """
 
     counts: np.ndarray
     started: int
@@ -198,8 +214,12 @@ class _Task:
     walks: np.ndarray
 
 
-def _blocks(batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, most: int) -> Iterator[_Task]:
-    """One batch as at most `most` tasks of consecutive sources; integer counts do not depend on the division."""
+def _blocks(
+    batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, most: int
+) -> Iterator[_Task]:
+    """One batch as at most `most` tasks of consecutive sources; integer counts do not depend on the
+    division.
+    """
     n_blocks = min(most, 1 + int(walks.sum()) // _TASK_WALKS, max(sources.size, 1))
     for block_sources, block_walks in zip(
         np.array_split(sources, n_blocks), np.array_split(walks, n_blocks), strict=True
@@ -237,9 +257,17 @@ def _run_walks(
     for n_walks in np.unique(task.walks[task.walks > 0]).tolist():
         sources = task.sources[task.walks == n_walks].astype(np.int64)
         taken, trail = count_walks(
-            *walk_arrays, sources, n_walks, int(law.rule), law.survival.table, law.permutations(n_walks),
-            task.key, visits, counts, trails is not None,
-        )  # fmt: skip
+            *walk_arrays,
+            sources,
+            n_walks,
+            int(law.rule),
+            law.survival.table,
+            law.permutations(n_walks),
+            task.key,
+            visits,
+            counts,
+            trails is not None,
+        )
         steps += taken
         if trails is not None:
             trails.append(trail)

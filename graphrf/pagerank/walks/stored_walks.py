@@ -1,4 +1,6 @@
-"""Counts of walks, and the sources whose walks met each node, stored for updates after an edit of the graph."""
+"""Counts of walks, and the sources whose walks met each node, stored for updates after an edit of
+the graph.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from graphrf.sampling.walks.transitions import graph_transitions
 
 @dataclass(frozen=True, eq=False)
 class Visitors:
-    """Sources whose walks met each node, or did before an edit; unneeded ones cost time, but have no effect.
+    """Sources whose walks met each node, or did before an edit; unneeded ones cost time, but have
+    no effect.
 
-    The sources of node v are `sources[pointer[v] : pointer[v + 1]]`, and those of `later[1]` where `later[0]` is
-    v; uint32.
+    The sources of node v are `sources[pointer[v] : pointer[v + 1]]`, and those of `later[1]` where
+    `later[0]` is v; uint32.
     """
 
     pointer: np.ndarray
@@ -85,14 +88,20 @@ class KeptWalks:
         problem = self.walks.problem
         require_same_nodes(problem.graph, graph)
         if graph.directed != problem.graph.directed:
-            raise ValueError("`graph` must be directed if, and only if, the one before the edit was")
+            raise ValueError(
+                "`graph` must be directed if, and only if, the one before the edit was"
+            )
         after = replace(self.walks, problem=replace(problem, graph=graph), n_threads=n_threads)
         changed = changed_rows(graph_transitions(problem.graph), graph_transitions(graph))
         only = self.visitors.met(changed)[problem.sources]
         trails: list[np.ndarray] = []
         n = len(self.batches)
         batches = [
-            Counted(kept.counts - old.counts + new.counts, kept.started, kept.steps - old.steps + new.steps)
+            Counted(
+                kept.counts - old.counts + new.counts,
+                kept.started,
+                kept.steps - old.steps + new.steps,
+            )
             for kept, old, new in zip(
                 self.batches,
                 replace(self.walks, n_threads=n_threads).counts(self.groups, n, only=only),

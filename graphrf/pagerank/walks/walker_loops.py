@@ -1,8 +1,8 @@
 """The compiled loop of independent walkers: counts of visits, or of end points, at every node.
 
-Many walkers advance together, one step at a time, so that their reads overlap in the memory system; no walk is
-stored. All random bits are functions of (seed, source, walk, step), and counts are integers, so blocks of sources
-can be counted separately, in any order, and added.
+Many walkers advance together, one step at a time, so that their reads overlap in the memory system;
+no walk is stored. All random bits are functions of (seed, source, walk, step), and counts are
+integers, so blocks of sources can be counted separately, in any order, and added.
 """
 
 from __future__ import annotations
@@ -17,20 +17,33 @@ from graphrf.sampling.walks.transitions import neighbour
 
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
 _U32 = np.uint64(32)
-# Walkers that advance together: enough to hide the latency of memory, few enough to stay in the first cache.
+# Walkers that advance together: enough to hide the latency of memory, few enough to stay in the
+# first cache.
 _LANES = 128
 
 
 @njit(nogil=True, cache=True)
 def count_walks(  # type: ignore[no-untyped-def]
-    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, key, visits, counts, traced
+    indptr,
+    indices,
+    cumulative,
+    sources,
+    n_walks,
+    rule,
+    survival,
+    permutations,
+    key,
+    visits,
+    counts,
+    traced,
 ):
-    """Walk `n_walks` times from every source and count; returns the number of steps, and their trail.
+    """Walk `n_walks` times from every source and count; returns the number of steps, and their
+    trail.
 
-    `visits` counts every node that a step leads to (not the start), else the nodes where walks end. If `traced`,
-    the trail holds the node that each step led to and the source of its walk, in any order, uint32, shape (2,
-    steps). A walk that continues from a dangling node, an empty row, is lost: it has no end point and no further
-    visits.
+    `visits` counts every node that a step leads to (not the start), else the nodes where walks end.
+    If `traced`, the trail holds the node that each step led to and the source of its walk, in any
+    order, uint32, shape (2, steps). A walk that continues from a dangling node, an empty row, is
+    lost: it has no end point and no further visits.
     """
     lengths = np.empty(n_walks, np.int64)
     source = np.empty(_LANES, np.uint64)
@@ -62,16 +75,42 @@ def count_walks(  # type: ignore[no-untyped-def]
                 if traced:
                     trail = _with_room(trail, n_steps, length)
                 n_steps += _advance(
-                    used, source, walk, length, position, words, alive,
-                    indptr, indices, cumulative, key, visits, counts, trail, n_steps,
-                )  # fmt: skip
+                    used,
+                    source,
+                    walk,
+                    length,
+                    position,
+                    words,
+                    alive,
+                    indptr,
+                    indices,
+                    cumulative,
+                    key,
+                    visits,
+                    counts,
+                    trail,
+                    n_steps,
+                )
                 used = 0
     if traced:
         trail = _with_room(trail, n_steps, length[:used])
     n_steps += _advance(
-        used, source, walk, length, position, words, alive,
-        indptr, indices, cumulative, key, visits, counts, trail, n_steps,
-    )  # fmt: skip
+        used,
+        source,
+        walk,
+        length,
+        position,
+        words,
+        alive,
+        indptr,
+        indices,
+        cumulative,
+        key,
+        visits,
+        counts,
+        trail,
+        n_steps,
+    )
     return n_steps, trail[:, : n_steps if traced else 0].copy()
 
 
@@ -90,14 +129,27 @@ def _with_room(trail, filled, lengths):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _advance(  # type: ignore[no-untyped-def]
-    used, source, walk, length, position, words, alive, indptr, indices, cumulative, key, visits, counts, trail,
+    used,
+    source,
+    walk,
+    length,
+    position,
+    words,
+    alive,
+    indptr,
+    indices,
+    cumulative,
+    key,
+    visits,
+    counts,
+    trail,
     filled,
-):  # fmt: skip
+):
     """Walk the first `used` lanes to their ends.
 
-    Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones two words.
-    Steps are written to the trail from `filled` on, unless it is empty.
-    Counters: (source, walk, block of steps, DIRECTION).
+    Unweighted graphs use one word per step, so four steps a call of the generator; weighted ones
+    two words. Steps are written to the trail from `filled` on, unless it is empty. Counters:
+    (source, walk, block of steps, DIRECTION).
     """
     per_call = 4 if cumulative.size == 0 else 2
     n_steps = 0

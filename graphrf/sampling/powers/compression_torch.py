@@ -1,8 +1,10 @@
-"""One compressed step of many rows at once in torch, with the results of `compression.py`, entry for entry.
+"""One compressed step of many rows at once in torch, with the results of `compression.py`, entry
+for entry.
 
-Vectors keep the order of the loops, since systematic sampling depends on it, and sums are over segments in that
-order, so values have the same bits. The running sums of systematic sampling go along the rows of a padded matrix:
-devices other than the CPU may add them in another order, so that a pick may differ by rounding.
+Vectors keep the order of the loops, since systematic sampling depends on it, and sums are over
+segments in that order, so values have the same bits. The running sums of systematic sampling go
+along the rows of a padded matrix: devices other than the CPU may add them in another order, so that
+a pick may differ by rounding.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ _NO_PLACE = -1
 
 
 class DeviceMatrix(NamedTuple):
-    """`graphrf.sampling.powers.prepared.Matrix` on a device; `halvings` complete a search in the longest row."""
+    """`graphrf.sampling.powers.prepared.Matrix` on a device; `halvings` complete a search in the
+    longest row.
+    """
 
     indptr: Tensor
     indices: Tensor
@@ -43,11 +47,15 @@ def matrix_on_device(matrix: Matrix, device: torch.device) -> DeviceMatrix:
         name: torch.from_numpy(np.array(array, integers.get(name, np.float64))).to(device)
         for name, array in matrix._asdict().items()
     }
-    return DeviceMatrix(**tensors, halvings=int(np.diff(matrix.indptr).max(initial=1) - 1).bit_length())
+    return DeviceMatrix(
+        **tensors, halvings=int(np.diff(matrix.indptr).max(initial=1) - 1).bit_length()
+    )
 
 
 class Vectors(NamedTuple):
-    """A sparse vector for each row: nodes (int64) with values (float64), row by row, and the size of each row."""
+    """A sparse vector for each row: nodes (int64) with values (float64), row by row, and the size
+    of each row.
+    """
 
     nodes: Tensor
     values: Tensor
@@ -59,7 +67,8 @@ class Vectors(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Nodes that a product reaches, ascending in each row, which begins at `starts`, with their row and value.
+    """Nodes that a product reaches, ascending in each row, which begins at `starts`, with their row
+    and value.
 
     `places` is the rank of each in the order of being reached.
     """
@@ -100,13 +109,17 @@ def _per_row(integers: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _running(padded: Tensor) -> Tensor:
-    """Running sums along rows of non-negative numbers: they never decrease in any order of addition."""
+    """Running sums along rows of non-negative numbers: they never decrease in any order of
+    addition.
+    """
     return padded.cumsum(1).cummax(1).values
 
 
 def _totals(padded: Tensor) -> Tensor:
     """The sum of each row."""
-    return segment_sums(padded.reshape(-1), torch.full_like(padded[:, 0], padded.shape[1], dtype=torch.int64))
+    return segment_sums(
+        padded.reshape(-1), torch.full_like(padded[:, 0], padded.shape[1], dtype=torch.int64)
+    )
 
 
 def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
@@ -116,11 +129,13 @@ def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
     return _running(points)
 
 
-# -- the product ------------------------------------------------------------------------------------------------
+# -- the product -----------------------------------------------------------------------------------
 
 
 class _Plan(NamedTuple):
-    """Edges that a product reads of each entry (all or none), and those picked in each row, with their nodes."""
+    """Edges that a product reads of each entry (all or none), and those picked in each row, with
+    their nodes.
+    """
 
     reads: Tensor
     picks: Tensor
@@ -131,9 +146,11 @@ class _Plan(NamedTuple):
 def product(
     x: Vectors, matrix: DeviceMatrix, n_picks: int, u: Tensor | None, packing: Packing
 ) -> tuple[Reached, Tensor]:
-    """The products of the rows with the walk matrix, and the number of edges that each reads or picks.
+    """The products of the rows with the walk matrix, and the number of edges that each reads or
+    picks.
 
-    With a uniform u of each row, rows with more than 2 `n_picks` edges are sampled, as by `product_within`.
+    With a uniform u of each row, rows with more than 2 `n_picks` edges are sampled, as by
+    `product_within`.
     """
     n_rows = x.sizes.numel()
     reads, work = edges_of(x, matrix)
@@ -146,7 +163,9 @@ def product(
     ends = reads.cumsum(0)
     n_reads = int(ends[-1])
     entry = _numbers(reads, n_reads)
-    edge = torch.arange(n_reads, device=ends.device) + at(at(matrix.indptr, x.nodes) - ends + reads, entry)
+    edge = torch.arange(n_reads, device=ends.device) + at(
+        at(matrix.indptr, x.nodes) - ends + reads, entry
+    )
     shares = at(x.values, entry) * at(matrix.weights, edge)
     keys = packing.pairs(at(x.rows(), entry), at(matrix.indices, edge).long())
     del entry, edge
@@ -159,7 +178,9 @@ def product(
     return _gathered(keys, shares, n_rows, packing), work
 
 
-def _planned(x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor) -> _Plan:
+def _planned(
+    x: Vectors, matrix: DeviceMatrix, degrees: Tensor, sampled: Tensor, n_picks: int, u: Tensor
+) -> _Plan:
     """Plan of a product; `sampled` marks the rows whose light entries have their edges sampled."""
     rows = x.rows()
     masses = x.values * at(matrix.cumulative, at(matrix.indptr, x.nodes + 1) - 1)
@@ -211,7 +232,9 @@ def _with_picks(
     row = _numbers(whole, n_keys)
     read = torch.arange(n_keys, device=row.device) + at(starts - starts_of(whole)[:-1], row)
     row = _numbers(plan.picks, n_picks)
-    picked = torch.arange(n_picks, device=row.device) + at(starts + whole - starts_of(plan.picks)[:-1], row)
+    picked = torch.arange(n_picks, device=row.device) + at(
+        starts + whole - starts_of(plan.picks)[:-1], row
+    )
     all_keys, all_shares = keys.new_empty(n_keys + n_picks), shares.new_empty(n_keys + n_picks)
     all_keys.scatter_(0, read, keys).scatter_(0, picked, packing.pairs(row, plan.nodes))
     all_shares.scatter_(0, read, shares).scatter_(0, picked, plan.values)
@@ -219,7 +242,9 @@ def _with_picks(
 
 
 def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Reached:
-    """Sums of the shares that reach the same node of the same row, in the order given; rows come in order."""
+    """Sums of the shares that reach the same node of the same row, in the order given; rows come in
+    order.
+    """
     n_keys = keys.numel()
     keys, order = torch.sort(keys, stable=True)
     is_first = keys < (n_rows << packing.node_bits)
@@ -241,11 +266,13 @@ def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Re
     return Reached(rows, packing.nodes(pairs), values, places - at(starts, rows), starts)
 
 
-# -- compression ------------------------------------------------------------------------------------------------
+# -- compression -----------------------------------------------------------------------------------
 
 
 def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
-    """Each row reduced to at most `budget` entries without bias; without uniforms u, none has more."""
+    """Each row reduced to at most `budget` entries without bias; without uniforms u,
+    none has more.
+    """
     nodes, values, places, rows, sizes = y.nodes, y.values, y.places, y.rows, y.starts.diff()
     chosen = (sizes > budget).nonzero().view(-1) if u is not None else sizes[:0]
     if u is not None and chosen.numel():
@@ -259,7 +286,9 @@ def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
         places = places.scatter(0, entries, found[there])
         values = values.scatter(0, entries, padded[there])
         stays = (places >= 0).nonzero().view(-1)
-        nodes, values, places, rows = (at(tensor, stays) for tensor in (nodes, values, places, rows))
+        nodes, values, places, rows = (
+            at(tensor, stays) for tensor in (nodes, values, places, rows)
+        )
         sizes = sizes.clamp_max(budget)
     places = places + at(starts_of(sizes), rows)
     return Vectors(
@@ -269,11 +298,14 @@ def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
     )
 
 
-def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Reduce each row of y, which has sizes[i] > `budget` values and then zeros, to `budget` without bias.
+def compress(
+    y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Reduce each row of y, which has sizes[i] > `budget` values and then zeros, to `budget`
+    without bias.
 
-    Columns are in the order of systematic sampling; `found` is the rank of each in the order of the loops. Returns
-    the ranks of the values afterwards, -1 for dropped ones, and the values.
+    Columns are in the order of systematic sampling; `found` is the rank of each in the order of the
+    loops. Returns the ranks of the values afterwards, -1 for dropped ones, and the values.
     """
     places, total, left = keep_largest(y, found, sizes, budget)
     is_rest = (places < 0) & (y > 0.0)
@@ -283,10 +315,14 @@ def compress(y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor) ->
     return places, torch.where(picked, gap[:, None], y)
 
 
-def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Select the entries that compression keeps exactly, in all rows at once, until no row keeps more.
+def keep_largest(
+    y: Tensor, found: Tensor, sizes: Tensor, budget: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Select the entries that compression keeps exactly, in all rows at once, until no row keeps
+    more.
 
-    Returns the rank of each among the kept ones, -1 for others; the sum of the rest; and the places left.
+    Returns the rank of each among the kept ones, -1 for others; the sum of the rest; and the places
+    left.
     """
     n_rows, width = y.shape
     positions = torch.arange(width, device=y.device)
@@ -303,7 +339,9 @@ def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[
         again = ((y.amax(1) * left >= total) & (left > 0)).nonzero().view(-1)
         if again.numel() == 0:
             return places, totals, lefts
-        active, left, total, y, column = (tensor[again] for tensor in (active, left, total, y, column))
+        active, left, total, y, column = (
+            tensor[again] for tensor in (active, left, total, y, column)
+        )
         before = positions < (budget - left)[:, None]
         if kept is not None:
             order = after_swaps(kept[again], sizes[active])
@@ -319,13 +357,14 @@ def keep_largest(y: Tensor, found: Tensor, sizes: Tensor, budget: int) -> tuple[
 
 
 def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
-    """Original position of each entry of the rest, after the loops have moved kept entries to the front.
+    """Original position of each entry of the rest, after the loops have moved kept entries to the
+    front.
 
-    Going through a row, the loops swap every entry with the one at the front of the rest, and the front advances
-    when the entry is kept. So position i receives entry i - 1 if that was not kept; else the entry then at the new
-    front, which position c_i, the number kept before i, had received in the same way, or entry i if c_i = i. The
-    front itself ends with the entry that a position past the end would receive. Results for kept positions are
-    undefined.
+    Going through a row, the loops swap every entry with the one at the front of the rest, and the
+    front advances when the entry is kept. So position i receives entry i - 1 if that was not kept;
+    else the entry then at the new front, which position c_i, the number kept before i, had received
+    in the same way, or entry i if c_i = i. The front itself ends with the entry that a position
+    past the end would receive. Results for kept positions are undefined.
     """
     width = kept.shape[1]
     end = torch.arange(width + 1, device=kept.device)
@@ -344,12 +383,14 @@ def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
     return torch.where(positions < sizes[:, None], source, positions)
 
 
-def pick(rest: Tensor, is_rest: Tensor, total: Tensor, n_picks: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+def pick(
+    rest: Tensor, is_rest: Tensor, total: Tensor, n_picks: Tensor, u: Tensor
+) -> tuple[Tensor, Tensor]:
     """Systematic sampling of n_picks[i] entries of every row, and the value of each pick.
 
-    Entry i is picked when a point not yet taken, (u + j) total / n_picks, is below the running sum (at most one),
-    and when all remaining entries are needed. With d_i the larger of the number of points below and the number of
-    picks that must be made by then, the number of picks up to i is
+    Entry i is picked when a point not yet taken, (u + j) total / n_picks, is below the running sum
+    (at most one), and when all remaining entries are needed. With d_i the larger of the number of
+    points below and the number of picks that must be made by then, the number of picks up to i is
 
         n_i = min(n_{i-1} + 1, d_i) = min(i + 1, min_{k <= i} d_k + i - k).
     """

@@ -1,6 +1,8 @@
-"""The compiled loops of the power samplers on CPUs: the powers of a source, and their record by node and step.
+"""The compiled loops of the power samplers on CPUs: the powers of a source, and their record by
+node and step.
 
-Powers are computed in another order of the nodes (see `relabelled`); the record has their own numbers.
+Powers are computed in another order of the nodes (see `relabelled`); the record has their own
+numbers.
 """
 
 from __future__ import annotations
@@ -29,10 +31,15 @@ def powers_of(  # type: ignore[no-untyped-def]
 ):
     """The powers x_k of e_start, compressed to budgets[k] entries after every product.
 
-    x_k is nodes[ends[k] : ends[k + 1]] with their values. Returns the buffers, which may have been enlarged, and
-    the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
+    x_k is nodes[ends[k] : ends[k + 1]] with their values. Returns the buffers, which may have been
+    enlarged, and the number of multiply-adds. Counters: (source, step, 0, COMPRESS).
     """
-    indptr, indices, weights, cumulative = matrix.indptr, matrix.indices, matrix.weights, matrix.cumulative
+    indptr, indices, weights, cumulative = (
+        matrix.indptr,
+        matrix.indices,
+        matrix.weights,
+        matrix.cumulative,
+    )
     dense, _, low, middle, top = scratch
     nodes[0] = start
     values[0] = 1.0
@@ -61,7 +68,9 @@ def powers_of(  # type: ignore[no-untyped-def]
             end = product(indptr, indices, weights, nodes, values, first, last, dense)
             work += edges
         else:
-            end, reads = product_within(matrix, nodes, values, first, last, picks * budget, unit(w2, w3), dense)
+            end, reads = product_within(
+                matrix, nodes, values, first, last, picks * budget, unit(w2, w3), dense
+            )
             work += reads
         if end - last <= budget:
             for i in range(uint64(last), uint64(end)):
@@ -77,12 +86,14 @@ def powers_of(  # type: ignore[no-untyped-def]
     return nodes, values, work
 
 
-# -- the record ----------------------------------------------------------------------------------------------
+# -- the record ------------------------------------------------------------------------------------
 
 
 @njit(nogil=True)
 def _drop_smallest(found, keep, nodes, values, own, level, dense, tally):  # type: ignore[no-untyped-def]
-    """Mark by -1 in `tally` all of `found` but the `keep` nodes of largest sum; the lower one wins a tie."""
+    """Mark by -1 in `tally` all of `found` but the `keep` nodes of largest sum; the lower one wins
+    a tie.
+    """
     n = found.size
     for i in range(nodes.size):
         dense[nodes[i]] += values[i] * (own / level[nodes[i]])
@@ -106,7 +117,9 @@ def _drop_smallest(found, keep, nodes, values, own, level, dense, tally):  # typ
 
 @njit(nogil=True)
 def _assign_places(found, per_entry, tally, first, last, place):  # type: ignore[no-untyped-def]
-    """Move the kept ones of found[first:last] to the front, and give their values places from `place` on."""
+    """Move the kept ones of found[first:last] to the front, and give their values places from
+    `place` on.
+    """
     entry = first
     for i in range(uint64(first), uint64(last)):
         node = found[i]
@@ -124,13 +137,14 @@ def _assign_places(found, per_entry, tally, first, last, place):  # type: ignore
 def power_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keep, key, capacity
 ):
-    """The powers W^k e_i of every source, as a record by (node, step), with probabilities of walks as values.
+    """The powers W^k e_i of every source, as a record by (node, step), with probabilities of walks
+    as values.
 
-    Each x_k is compressed to budgets[k] entries, and a product reads `picks` edges for each of them, 0 for all.
-    `keep` nodes of a finished row are kept: those with the largest sum_k (W^k)_iv. `scratch` is all zeros, as at
-    the end; `capacity` is the initial room for values, which grows. Returns sizes of rows, multiply-adds, norms of
-    the dropped part of each x_k (no rows if none is dropped), the buffers of the record, and the used sizes of
-    these.
+    Each x_k is compressed to budgets[k] entries, and a product reads `picks` edges for each of
+    them, 0 for all. `keep` nodes of a finished row are kept: those with the largest sum_k (W^k)_iv.
+    `scratch` is all zeros, as at the end; `capacity` is the initial room for values, which grows.
+    Returns sizes of rows, multiply-adds, norms of the dropped part of each x_k (no rows if none is
+    dropped), the buffers of the record, and the used sizes of these.
     """
     level, load, order, rank = matrix.level, matrix.load, matrix.order, matrix.rank
     dense, tally, low, middle, top = scratch
@@ -152,7 +166,16 @@ def power_block(  # type: ignore[no-untyped-def]
     n_values = 0
     for row in range(n_rows):
         nodes, values, work[row] = powers_of(
-            matrix, rank[sources[row]], uint64(sources[row]), budgets, picks, key, scratch, ends, nodes, values
+            matrix,
+            rank[sources[row]],
+            uint64(sources[row]),
+            budgets,
+            picks,
+            key,
+            scratch,
+            ends,
+            nodes,
+            values,
         )
         own = level[sources[row]]
         n = ends[max_length + 1]
@@ -160,7 +183,8 @@ def power_block(  # type: ignore[no-untyped-def]
         counts = with_room(counts, n_values, n_values + n)
         found = with_room(found, n_entries, n_entries + n)
         per_entry = with_room(per_entry, n_entries, n_entries + n)
-        # Values of each node are counted, then moved to their places in the order of nodes and steps.
+        # Values of each node are counted, then moved to their places in the order of nodes and
+        # steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]
             nodes[i] = node
@@ -168,7 +192,9 @@ def power_block(  # type: ignore[no-untyped-def]
             tally[node] += 1
         last_entry = drain(low, middle, top, found, n_entries)
         if last_entry - n_entries > keep:
-            _drop_smallest(found[n_entries:last_entry], keep, nodes[:n], values, own, level, dense, tally)
+            _drop_smallest(
+                found[n_entries:last_entry], keep, nodes[:n], values, own, level, dense, tally
+            )
         entry, place = _assign_places(found, per_entry, tally, n_entries, last_entry, n_values)
         for k in range(max_length + 1):
             lost = 0.0
@@ -189,12 +215,25 @@ def power_block(  # type: ignore[no-untyped-def]
         values_per_row[row] = place - n_values
         n_entries = entry
         n_values = place
-    return entries_per_row, values_per_row, work, dropped, found, per_entry, steps, counts, n_entries, n_values
+    return (
+        entries_per_row,
+        values_per_row,
+        work,
+        dropped,
+        found,
+        per_entry,
+        steps,
+        counts,
+        n_entries,
+        n_values,
+    )
 
 
 @njit(nogil=True, cache=True)
 def exact_size(indptr, indices, start, max_length):  # type: ignore[no-untyped-def]
-    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without the values."""
+    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without
+    the values.
+    """
     n_nodes = indptr.size - 1
     last_step = np.full(n_nodes, -1, np.int32)
     here = np.empty(n_nodes, np.int64)

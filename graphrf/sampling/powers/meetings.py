@@ -1,4 +1,6 @@
-"""The compiled loop that multiplies two independent samples of the powers of a source without storing them."""
+"""The compiled loop that multiplies two independent samples of the powers of a source without
+storing them.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from graphrf.sampling.powers.node_sets import drain, insert
 def meeting_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keys, degrees, products
 ):
-    """Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at most 1.
+    """Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at
+    most 1.
 
-    p_iva and p'_ivb are the records of the powers of the two `keys`. Pairs (a, b) and (b, a) are averaged; sums
-    run over nodes ascending, then over a and b.
+    p_iva and p'_ivb are the records of the powers of the two `keys`. Pairs (a, b) and (b, a) are
+    averaged; sums run over nodes ascending, then over a and b.
     """
     load, order, rank = matrix.load, matrix.order, matrix.rank
     dense, _, low, middle, top = scratch
@@ -37,12 +40,22 @@ def meeting_block(  # type: ignore[no-untyped-def]
             matrix, start, uint64(source), budgets, picks, keys[0], scratch, ends, nodes, values
         )
         other_nodes, other_values, _ = powers_of(
-            matrix, start, uint64(source), budgets, picks, keys[1], scratch, other_ends, other_nodes, other_values
+            matrix,
+            start,
+            uint64(source),
+            budgets,
+            picks,
+            keys[1],
+            scratch,
+            other_ends,
+            other_nodes,
+            other_values,
         )
         n = ends[n_powers]
         other_n = other_ends[n_powers]
         common = with_room(common, 0, n)
-        # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in both.
+        # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in
+        # both.
         for i in range(uint64(n)):
             dense[nodes[i]] = 1.0
         for i in range(uint64(other_n)):
@@ -53,7 +66,9 @@ def meeting_block(  # type: ignore[no-untyped-def]
         for i in range(uint64(n_common)):
             dense[rank[common[i]]] = 2.0 + i
         starts, steps, shares = _by_node(nodes, values, ends, n_common, dense)
-        other_starts, other_steps, other_shares = _by_node(other_nodes, other_values, other_ends, n_common, dense)
+        other_starts, other_steps, other_shares = _by_node(
+            other_nodes, other_values, other_ends, n_common, dense
+        )
         for c in range(uint64(n_common)):
             node = common[c]
             ratio = load[node] / load[source]

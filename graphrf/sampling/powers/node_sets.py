@@ -1,6 +1,7 @@
 """Ordered sets of nodes for compiled loops: a bitmap under two levels of summaries.
 
-`low` has a bit for every node, `middle` one for every 64 nodes, `top` one for every 4,096; all zeros when empty.
+`low` has a bit for every node, `middle` one for every 64 nodes, `top` one for every 4,096; all
+zeros when empty.
 """
 
 from __future__ import annotations

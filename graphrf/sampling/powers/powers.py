@@ -42,15 +42,15 @@ class ExactPowers(_Fixed):
 
     .. math:: x_0 = e_i, \quad x_k = W x_{k-1}, \quad \phi(i) = \sum_{k \le L} f_k x_k.
 
-    For short kernels on graphs of low degree (roads, meshes), where it costs no more than good walks; the number
-    of non-zeros grows fast on graphs with hubs. Time: a multiply-add for each edge at each node of the support of
-    each x_k.
+    For short kernels on graphs of low degree (roads, meshes), where it costs no more than good
+    walks; the number of non-zeros grows fast on graphs with hubs. Time: a multiply-add for each
+    edge at each node of the support of each x_k.
 
     Parameters
     ----------
     max_length : int
-        L, the highest power, 0 to 65,534. `kernel.truncation_length(tol)` gives a sufficient one, and
-        `Features.truncation_error(kernel)` the remaining error.
+        L, the highest power, 0 to 65,534. `kernel.truncation_length(tol)` gives a sufficient one,
+        and `Features.truncation_error(kernel)` the remaining error.
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
 
@@ -79,12 +79,13 @@ class ExactPowers(_Fixed):
 
 @dataclass(frozen=True)
 class CutPowers(_Fixed):
-    """Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a bounded bias.
+    """Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a
+    bounded bias.
 
-    The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, for any kernel. The norm of
-    the dropped part is recorded for each row and step, for the bounds `Features.row_errors(kernel)` and
-    `Features.truncation_error(kernel)`. Time: as `ExactPowers`. Memory: rows of at most `budget` nodes, and
-    4 (L + 1) bytes a row for the bound.
+    The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, for any kernel. The
+    norm of the dropped part is recorded for each row and step, for the bounds
+    `Features.row_errors(kernel)` and `Features.truncation_error(kernel)`. Time: as `ExactPowers`.
+    Memory: rows of at most `budget` nodes, and 4 (L + 1) bytes a row for the bound.
 
     Parameters
     ----------
@@ -123,14 +124,17 @@ class CutPowers(_Fixed):
 class CompressedPowers:
     r"""Powers of the walk matrix, compressed without bias to `budget` entries after every product.
 
-    .. math:: x_0 = e_i, \quad x_k = C(W x_{k-1}), \quad E[C(y)] = y, \quad \phi(i) = \sum_{k \le L} f_k x_k,
+    .. math:: x_0 = e_i, \quad x_k = C(W x_{k-1}), \quad E[C(y)] = y, \quad \phi(i) = \sum_{k \le
+        L} f_k x_k,
 
-    so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with walks, since rows of
-    different nodes are independent. Large entries are kept exactly (`docs/theory/samplers.md` has the rule):
-    nothing is random as long as x_{k-1} has at most 2 `budget` edges, and these lead to at most `budget` nodes.
+    so that E[phi(i)] is row i of F cut at L, and E[phi(i) . phi(j)] = K_ij for i != j as with
+    walks, since rows of different nodes are independent. Large entries are kept exactly
+    (`docs/theory/samplers.md` has the rule): nothing is random as long as x_{k-1} has at most 2
+    `budget` edges, and these lead to at most `budget` nodes.
 
-    Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the threshold computed
-    after every entry kept; the sampled products, the measure of size and the order are our own.
+    Source: Lim and Weare, "Fast randomized iteration", SIAM Review 59 (2017), Sec. 4, with the
+    threshold computed after every entry kept; the sampled products, the measure of size and the
+    order are our own.
 
     Parameters
     ----------
@@ -139,21 +143,23 @@ class CompressedPowers:
     max_length : int, optional
         L, the highest power, 0 to 65,534, all with the same budget. This or `lengths`, or neither.
     lengths : Survival or AdaptiveLengths, optional
-        Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, at least 1, and L is the end of the
-        table. Default: Survival.geometric(0.1).cut(48), which suits many kernels. `AutoLengths(kernel)` makes one
-        for each graph, with the lowest error for its operations and non-zeros (`benchmarks/efficiency.py`).
+        Budgets that fall with the step: x_k keeps ceil(budget S(k)) entries, at least 1, and L is
+        the end of the table. Default: Survival.geometric(0.1).cut(48), which suits many kernels.
+        `AutoLengths(kernel)` makes one for each graph, with the lowest error for its operations and
+        non-zeros (`benchmarks/efficiency.py`).
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used.
 
     Notes
     -----
-    Time a node: at most 2 `budget` + 1 edges for each power, and a linear-time sort of the nodes they reach.
-    Memory: 6 bytes for each distinct (source, node, step), at most the sum of the budgets, and 6 for each distinct
-    (source, node).
+    Time a node: at most 2 `budget` + 1 edges for each power, and a linear-time sort of the nodes
+    they reach. Memory: 6 bytes for each distinct (source, node, step), at most the sum of the
+    budgets, and 6 for each distinct (source, node).
 
-    *When walks are better:* for kernels that reach far more nodes than the budget. With `AutoLengths`, as many
-    operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a social graph and 0.9 on a citation graph
-    and a mesh; for shorter kernels, and on roads, 1.3 to 67 times the error (`benchmarks/compression.py`).
+    *When walks are better:* for kernels that reach far more nodes than the budget. With
+    `AutoLengths`, as many operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a
+    social graph and 0.9 on a citation graph and a mesh; for shorter kernels, and on roads, 1.3 to
+    67 times the error (`benchmarks/compression.py`).
 
     Examples
     --------
@@ -178,17 +184,20 @@ class CompressedPowers:
             object.__setattr__(self, "max_length", _checked_length(self.max_length))
             if self.lengths is not None:
                 raise checks.value_error(
-                    "max_length", "and `lengths` must not both be given: the table of `lengths` has an end"
+                    "max_length",
+                    "and `lengths` must not both be given: the table of `lengths` has an end",
                 )
         if isinstance(self.lengths, AdaptiveLengths):
             if self.lengths.laplacian != self.laplacian:
                 raise checks.value_error(
                     "lengths",
-                    f"must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; pass "
-                    f"laplacian={self.lengths.laplacian!r}",
+                    f"must be chosen for the {self.laplacian} Laplacian, got {self.lengths!r}; "
+                    f"pass laplacian={self.lengths.laplacian!r}",
                 )
         elif not isinstance(self.lengths, Survival | None):
-            way_out = "; pass its table, law.survival" if isinstance(self.lengths, LengthLaw) else ""
+            way_out = (
+                "; pass its table, law.survival" if isinstance(self.lengths, LengthLaw) else ""
+            )
             raise checks.type_error(
                 "lengths",
                 "must be a Survival table or a choice of one such as AutoLengths(kernel), got "
@@ -196,8 +205,16 @@ class CompressedPowers:
             )
 
     def __repr__(self) -> str:
-        given = {"max_length": self.max_length, "lengths": self.lengths, "laplacian": self.laplacian}
-        words = [f"{name}={value!r}" for name, value in given.items() if value not in (None, "normalized")]
+        given = {
+            "max_length": self.max_length,
+            "lengths": self.lengths,
+            "laplacian": self.laplacian,
+        }
+        words = [
+            f"{name}={value!r}"
+            for name, value in given.items()
+            if value not in (None, "normalized")
+        ]
         return f"CompressedPowers({', '.join([f'budget={self.budget}', *words])})"
 
     @property
@@ -217,7 +234,9 @@ class CompressedPowers:
         return np.maximum(np.ceil(self.budget * lengths.table - 1e-9), 1.0).astype(np.int64)
 
     def resolved(self, graph: Graph) -> CompressedPowers:
-        """This sampler with the table of `AdaptiveLengths` for the graph, or with the default one."""
+        """This sampler with the table of `AdaptiveLengths` for the graph, or with the
+        default one.
+        """
         if self.lengths is None and self.max_length is None:
             return replace(self, lengths=_BUDGETS)
         if not isinstance(self.lengths, AdaptiveLengths):
@@ -232,7 +251,9 @@ class CompressedPowers:
         """The sampler bound to a graph and a seed."""
         sampler = self.resolved(graph)
         remedy = "lower budget or max_length" if self.lengths is None else "lower budget"
-        return PreparedPowers(sampler, graph, seed, budgets=sampler.budgets, picks=PICKS, remedy=remedy)
+        return PreparedPowers(
+            sampler, graph, seed, budgets=sampler.budgets, picks=PICKS, remedy=remedy
+        )
 
 
 # Integers of numpy become Python's, which JSON supports.

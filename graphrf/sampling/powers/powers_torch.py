@@ -1,4 +1,6 @@
-"""The power samplers in torch: the powers of all sources of a block advance together, as in `loops.py`."""
+"""The power samplers in torch: the powers of all sources of a block advance together, as in
+`loops.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ import torch
 from torch import Tensor
 
 from graphrf.features.device_record import starts_of
-from graphrf.sampling.device_blocks import DeviceBlock, Packing, in_parts, merged, run_lengths, run_starts
+from graphrf.sampling.device_blocks import (
+    DeviceBlock,
+    Packing,
+    in_parts,
+    merged,
+    run_lengths,
+    run_starts,
+)
 from graphrf.sampling.powers.compression_torch import (
     Vectors,
     at,
@@ -32,7 +41,8 @@ _UP = 1.0 + 2.0**-23
 
 
 class _Values(NamedTuple):
-    """Values of all rows, by power and row, with keys (row, original node, step) and counts in float32.
+    """Values of all rows, by power and row, with keys (row, original node, step) and counts in
+    float32.
 
     `entries` are those of W^k if rows are cut; `sizes` the number of values of each power and row.
     """
@@ -44,7 +54,9 @@ class _Values(NamedTuple):
 
 
 class DevicePowers:
-    """`PreparedPowers` on a device: a pure function from source nodes to their powers, as tensors."""
+    """`PreparedPowers` on a device: a pure function from source nodes to their powers,
+    as tensors.
+    """
 
     def __init__(self, prepared: PreparedPowers, device: torch.device) -> None:
         self._prepared = prepared
@@ -58,7 +70,9 @@ class DevicePowers:
         self._packing = Packing(self._n_nodes, len(self._budgets) - 1)
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory of `sample` for a block: its values (twice for exact powers, known from a few rows) and edges."""
+        """Memory of `sample` for a block: its values (twice for exact powers, known from a few
+        rows) and edges.
+        """
         values = self._prepared.visits_per_row
         most_edges = self._matrix.indices.numel()
         if self._picks:
@@ -72,7 +86,9 @@ class DevicePowers:
         return int(_EDGE_BYTES * edges + (value_bytes * values + row_bytes) * n_rows)
 
     def sample(self, sources: Tensor) -> DeviceBlock:
-        """The powers of `sources`, int64 on the device, in the record of `graphrf.sampling.powers.loops`."""
+        """The powers of `sources`, int64 on the device, in the record of
+        `graphrf.sampling.powers.loops`.
+        """
         return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
@@ -93,7 +109,9 @@ class DevicePowers:
         powers = [self._values(x, 0, sources)]
         for k in range(1, len(self._budgets)):
             parts = [self._power(part, k, some) for part, some in self._parts(x, k, sources)]
-            x = Vectors(*(torch.cat(arrays) for arrays in zip(*(part for part, _ in parts), strict=True)))
+            x = Vectors(
+                *(torch.cat(arrays) for arrays in zip(*(part for part, _ in parts), strict=True))
+            )
             work += torch.cat([reads for _, reads in parts])
             powers.append(self._values(x, k, sources))
         return _Values(*(torch.cat(arrays) for arrays in zip(*powers, strict=True))), work
@@ -113,7 +131,10 @@ class DevicePowers:
         while first < n_rows:
             last = max(int(torch.searchsorted(ends, before + _EDGES, right=True)), first + 1)
             before, low, high = torch.stack([ends[last - 1], starts[first], starts[last]]).tolist()
-            yield Vectors(x.nodes[low:high], x.values[low:high], x.sizes[first:last]), sources[first:last]
+            yield (
+                Vectors(x.nodes[low:high], x.values[low:high], x.sizes[first:last]),
+                sources[first:last],
+            )
             first = last
 
     def _power(self, x: Vectors, k: int, sources: Tensor) -> tuple[Vectors, Tensor]:
@@ -134,11 +155,15 @@ class DevicePowers:
         counts = load.mul_(x.values).float()
         entries = x.values[:0]
         if self._cuts:
-            entries = at(at(matrix.level, sources), rows).div_(at(matrix.level, nodes)).mul_(x.values)
+            entries = (
+                at(at(matrix.level, sources), rows).div_(at(matrix.level, nodes)).mul_(x.values)
+            )
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Marks the values of nodes that a row keeps (the lower one wins a tie); norms of the others by step."""
+        """Marks the values of nodes that a row keeps (the lower one wins a tie); norms of the
+        others by step.
+        """
         # Sums by (row, node), over the steps in turn.
         keys, order = torch.sort(values.keys)
         pairs = keys >> self._packing.step_bits

@@ -1,4 +1,6 @@
-"""Power samplers bound to a graph: the walk matrix for the loops, sizes of rows, and the call of the loops."""
+"""Power samplers bound to a graph: the walk matrix for the loops, sizes of rows, and the call of
+the loops.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ from graphrf.sampling.powers.meetings import meeting_block
 from graphrf.sampling.protocol import PreparedSampler, Sampler
 from graphrf.sampling.walks.transitions import row_cumsum
 
-# Compression measures an entry of W^k times (d_v / d_i)^LEVEL. The variance is least with 0 for short kernels, and
-# with 1/2 (probabilities) for long ones on graphs of uneven degrees (benchmarks/compression.py).
+# Compression measures an entry of W^k times (d_v / d_i)^LEVEL. The variance is least with 0 for
+# short kernels, and with 1/2 (probabilities) for long ones on graphs of uneven degrees
+# (benchmarks/compression.py).
 LEVEL = 0.25
 
 # Rows from which the sizes of exact rows are estimated, fewer if they take so many multiply-adds.
@@ -27,11 +30,12 @@ _PILOT_ROWS, _PILOT_WORK = 24, 20_000_000
 
 
 class Matrix(NamedTuple):
-    """The walk matrix for the loops, in another order: `order` has the node at each place, `rank` the inverse.
+    """The walk matrix for the loops, in another order: `order` has the node at each place, `rank`
+    the inverse.
 
-    CSR arrays (indices unsigned) with weights W_uv level_v / level_u and their running sums in each row; the
-    levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL), both 1 for the combinatorial Laplacian: values
-    times load_v / load_i are probabilities.
+    CSR arrays (indices unsigned) with weights W_uv level_v / level_u and their running sums in each
+    row; the levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL), both 1 for the
+    combinatorial Laplacian: values times load_v / load_i are probabilities.
     """
 
     indptr: np.ndarray
@@ -45,7 +49,9 @@ class Matrix(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """An accumulator and a counter for every node, and an ordered set of nodes; untouched memory costs nothing."""
+    """An accumulator and a counter for every node, and an ordered set of nodes; untouched memory
+    costs nothing.
+    """
 
     dense: np.ndarray
     tally: np.ndarray
@@ -59,7 +65,9 @@ _relabelled: weakref.WeakKeyDictionary[Graph, dict[str, Matrix]] = weakref.WeakK
 
 
 def relabelled(graph: Graph, laplacian: str) -> Matrix:
-    """The walk matrix in reverse Cuthill-McKee order, kept as long as the graph lives; O(nnz) the first time."""
+    """The walk matrix in reverse Cuthill-McKee order, kept as long as the graph lives; O(nnz) the
+    first time.
+    """
     of_graph = _relabelled.setdefault(graph, {})
     if laplacian not in of_graph:
         entries = graph.adjacency.nnz
@@ -70,7 +78,9 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
         )
         degrees = graph.walk_degrees
         flat = laplacian == "combinatorial"
-        level, load = (np.ones_like(degrees) if flat else degrees**power for power in (LEVEL, 0.5 - LEVEL))
+        level, load = (
+            np.ones_like(degrees) if flat else degrees**power for power in (LEVEL, 0.5 - LEVEL)
+        )
         walk = graph.walk_matrix(laplacian)
         order = reverse_cuthill_mckee(sp.csr_matrix(walk), symmetric_mode=True).astype(np.uint32)
         rank = np.empty_like(order)
@@ -78,11 +88,15 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
         walk = sp.csr_array(walk)[order]
         walk.data *= np.repeat(1.0 / level[order], np.diff(walk.indptr))
         walk.data *= level[walk.indices]
-        walk = sp.csr_array((walk.data, rank[walk.indices].astype(walk.indices.dtype), walk.indptr), walk.shape)
+        walk = sp.csr_array(
+            (walk.data, rank[walk.indices].astype(walk.indices.dtype), walk.indptr), walk.shape
+        )
         walk.sort_indices()
         indptr = walk.indptr.astype(np.int64)
         cumulative = row_cumsum(walk.data, indptr)
-        matrix = Matrix(indptr, walk.indices.astype(np.uint32), walk.data, cumulative, level, load, order, rank)
+        matrix = Matrix(
+            indptr, walk.indices.astype(np.uint32), walk.data, cumulative, level, load, order, rank
+        )
         for array in matrix:
             array.setflags(write=False)
         of_graph[laplacian] = matrix
@@ -90,10 +104,11 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
 
 
 class PreparedPowers(PreparedSampler):
-    """A power sampler bound to a graph and a seed: a pure function from source nodes to their powers.
+    """A power sampler bound to a graph and a seed: a pure function from source nodes to their
+    powers.
 
-    Each is compressed to `budgets` entries (None: not at all), for each of which a product reads `picks` edges (0:
-    all); `keep` nodes of a finished row are kept (None: all).
+    Each is compressed to `budgets` entries (None: not at all), for each of which a product reads
+    `picks` edges (0: all); `keep` nodes of a finished row are kept (None: all).
     """
 
     counts_dtype: np.dtype[Any] = np.dtype(np.float32)
@@ -130,7 +145,9 @@ class PreparedPowers(PreparedSampler):
 
     @property
     def merged_per_row(self) -> tuple[float, float]:
-        """Nodes and values of a row: a bound for compressed powers, the mean over a few rows for exact ones."""
+        """Nodes and values of a row: a bound for compressed powers, the mean over a few rows for
+        exact ones.
+        """
         return self._row_size[:2]
 
     @cached_property
@@ -153,7 +170,9 @@ class PreparedPowers(PreparedSampler):
         return kept, min(values, kept * n_powers), values
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory that `sample` takes for a block: scratch, the powers of one row, and the block's record."""
+        """Memory that `sample` takes for a block: scratch, the powers of one row, and the block's
+        record.
+        """
         indptr, order = self._matrix.indptr, self._matrix.order
         scratch = sum(array.nbytes for array in self._scratch())
         # A product may reach as many nodes as it reads edges; the buffers of a row double in size.
@@ -173,17 +192,21 @@ class PreparedPowers(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The powers of `sources`; runs without the interpreter lock."""
-        if not (sources.flags.writeable and sources.flags.c_contiguous):  # avoids compilation for other arrays
+        if not (
+            sources.flags.writeable and sources.flags.c_contiguous
+        ):  # avoids compilation for other arrays
             sources = sources.copy()
-        rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = power_block(
-            self._matrix,
-            self._scratch(),
-            sources,
-            self._budgets,
-            self._picks,
-            self._keep,
-            self._key,
-            self._capacity(sources.size),
+        rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = (
+            power_block(
+                self._matrix,
+                self._scratch(),
+                sources,
+                self._budgets,
+                self._picks,
+                self._keep,
+                self._key,
+                self._capacity(sources.size),
+            )
         )
         return Block(
             rows,
@@ -196,16 +219,29 @@ class PreparedPowers(PreparedSampler):
             dropped if dropped.size else None,
         )
 
-    def meetings(self, other: PreparedPowers, sources: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-        r"""Products of these powers with those of another seed, shape (n, 2 max_length + 1), float64.
+    def meetings(
+        self, other: PreparedPowers, sources: np.ndarray, degrees: np.ndarray
+    ) -> np.ndarray:
+        r"""Products of these powers with those of another seed, shape (n, 2 max_length + 1),
+        float64.
 
         .. math:: \sum_v (P^a)_{iv} (P^b)_{iv} \frac{d_i}{d_v}, \qquad |a - b| \le 1,
 
-        at [i, a + b], averaged over (a, b) and (b, a); see `meeting_block`. All nodes of a row are kept.
+        at [i, a + b], averaged over (a, b) and (b, a); see `meeting_block`. All nodes of a row are
+        kept.
         """
         products = np.zeros((sources.size, 2 * self._budgets.size - 1))
         keys = np.array([self._key, other._key])
-        meeting_block(self._matrix, self._scratch(), sources, self._budgets, self._picks, keys, degrees, products)
+        meeting_block(
+            self._matrix,
+            self._scratch(),
+            sources,
+            self._budgets,
+            self._picks,
+            keys,
+            degrees,
+            products,
+        )
         return products
 
     def meeting_bytes(self, n_rows: int) -> int:

@@ -1,4 +1,6 @@
-r"""The distribution of lengths with the least variance times cost for a kernel on a graph, from a pilot."""
+r"""The distribution of lengths with the least variance times cost for a kernel on a graph, from a
+pilot.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Stratified, Survival, Truncated
 from graphrf.sampling.walks.random_walks import AdaptiveLengths, RandomWalks
 
-# Maximum and minimum sources of a pilot, and their approximate visits. The error of S is a few per cent, which
-# affects the objective, at its minimum, in second order only.
+# Maximum and minimum sources of a pilot, and their approximate visits. The error of S is a few per
+# cent, which affects the objective, at its minimum, in second order only.
 _SOURCES, _FEWEST_SOURCES, _VISITS = 512, 16, 1_000_000
 # Streams above the seeds of users, so that lengths do not depend on the walks that use them.
 _PILOT_SEEDS = (2**63, 2**63 + 1)
@@ -26,52 +28,58 @@ _COUPLINGS = ("stratified", "independent")
 
 @dataclass(frozen=True, repr=False)
 class AutoLengths(AdaptiveLengths):
-    r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times cost.
+    r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times
+    cost.
 
-    `RandomWalks` compute the table when they are prepared, from a pilot with the same number of walks and
-    directions. It is a deterministic function of the graph, the kernel and the sampler, independent of every seed,
-    so that features stay unbiased.
+    `RandomWalks` compute the table when they are prepared, from a pilot with the same number of
+    walks and directions. It is a deterministic function of the graph, the kernel and the sampler,
+    independent of every seed, so that features stay unbiased.
 
-    .. math:: \min_S \Big(V_1 + \sum_{k \ge 1} n_k \big(\tfrac{1}{S(k)} - 1\big)\Big) \sum_{k \ge 0} S(k),
+    .. math:: \min_S \Big(V_1 + \sum_{k \ge 1} n_k \big(\tfrac{1}{S(k)} - 1\big)\Big) \sum_{k \ge
+        0} S(k),
               \qquad 1 = S(0) \ge S(1) \ge \dots > 0.
 
-    The first factor is the variance of the features, V_1 without termination; the second the mean number of visits
-    of a walk. At the optimum S(k) is min(1, sqrt(n_k C / V)) with the cost C and the variance V at S itself
-    (`docs/theory/samplers.md`).
+    The first factor is the variance of the features, V_1 without termination; the second the mean
+    number of visits of a walk. At the optimum S(k) is min(1, sqrt(n_k C / V)) with the cost C and
+    the variance V at S itself (`docs/theory/samplers.md`).
 
-    Walks become shorter, so compare at equal `Features.n_steps`, not at equal n_walks: on four graphs with four
-    kernels (`benchmarks/auto_lengths.py`) 0.17 to 0.70 of the Gram error of Stratified(0.1), and 0.6 to 0.8 of
-    that of Truncated(kernel.truncation_length(1e-3)), except on a mesh with nearly all degrees 3 and the shortest
-    kernel, where numbers of walks that 3 divides are often much better than others.
+    Walks become shorter, so compare at equal `Features.n_steps`, not at equal n_walks: on four
+    graphs with four kernels (`benchmarks/auto_lengths.py`) 0.17 to 0.70 of the Gram error of
+    Stratified(0.1), and 0.6 to 0.8 of that of Truncated(kernel.truncation_length(1e-3)), except on
+    a mesh with nearly all degrees 3 and the shortest kernel, where numbers of walks that 3 divides
+    are often much better than others.
 
-    Source: Rhee and Glynn, "Unbiased estimation with square root convergence for SDE models", Operations Research
-    63 (2015), for S without the bound 1 and V without the constant.
+    Source: Rhee and Glynn, "Unbiased estimation with square root convergence for SDE models",
+    Operations Research 63 (2015), for S without the bound 1 and V without the constant.
 
     Parameters
     ----------
     kernel : Kernel
-        Others of its Laplacian are served without bias too, with more variance (`HeavyTailWarning`).
+        Others of its Laplacian are served without bias too, with more variance
+        (`HeavyTailWarning`).
     tol : float in (0, 1)
-        The table ends after `kernel.truncation_length(tol)` steps: F is off by at most tol sum |f_k| in operator
-        norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`).
+        The table ends after `kernel.truncation_length(tol)` steps: F is off by at most tol sum
+        |f_k| in operator norm, and K by at most 2 tol (sum |f_k|)^2 (`Features.truncation_error`).
     max_length : int
-        Maximum length of walks for any `tol`: for kernels whose modulation decays slowly. ValueError, when walks
-        are prepared, if so much of the kernel is above it that its Gram matrix might be off by a tenth of its
-        bound.
+        Maximum length of walks for any `tol`: for kernels whose modulation decays slowly.
+        ValueError, when walks are prepared, if so much of the kernel is above it that its Gram
+        matrix might be off by a tenth of its bound.
 
     Notes
     -----
-    For independent lengths n_k is nu_k / m (`docs/theory/features.md`). For stratified ones the number of walks
-    that reach step k is m S(k) up to rounding, so only their nodes vary. With X_k the mean over the m walks of i,
-    without termination, of the unit vectors of their nodes after k steps times sqrt(d_i / d_v),
+    For independent lengths n_k is nu_k / m (`docs/theory/features.md`). For stratified ones the
+    number of walks that reach step k is m S(k) up to rounding, so only their nodes vary. With X_k
+    the mean over the m walks of i, without termination, of the unit vectors of their nodes after k
+    steps times sqrt(d_i / d_v),
 
     .. math:: n_k = f_k^2 C_{kk} + 2 f_k \sum_{l > k} f_l C_{kl}, \qquad
               C_{kl} = \operatorname{mean}_i \operatorname{tr} \operatorname{Cov}(X_k, X_l), \qquad
               V_1 = \sum_k n_k,
 
-    estimated from pairs of independent samples. For stratified directions a second pilot with this table corrects
-    n_k. Cost: two pilots of two samples of 512 sources or about a million visits, whichever is less (but at least
-    16 sources), O(edges) to prepare each, and a few matrices of (L + 1)^2 floats, L the last step.
+    estimated from pairs of independent samples. For stratified directions a second pilot with this
+    table corrects n_k. Cost: two pilots of two samples of 512 sources or about a million visits,
+    whichever is less (but at least 16 sources), O(edges) to prepare each, and a few matrices of (L
+    + 1)^2 floats, L the last step.
 
     Examples
     --------
@@ -103,12 +111,20 @@ class AutoLengths(AdaptiveLengths):
 
     def law(self, graph: Graph, sampler: RandomWalks) -> Stratified:
         """The distribution of lengths for a sampler on a graph."""
-        return Stratified(self.survival(graph, n_walks=sampler.n_walks, directions=sampler.directions))
+        return Stratified(
+            self.survival(graph, n_walks=sampler.n_walks, directions=sampler.directions)
+        )
 
     def survival(
-        self, graph: Graph, *, n_walks: int = 32, directions: str = "stratified", coupling: str = "stratified"
+        self,
+        graph: Graph,
+        *,
+        n_walks: int = 32,
+        directions: str = "stratified",
+        coupling: str = "stratified",
     ) -> Survival:
-        """The survival table for a graph; all distributions of lengths accept one in place of `p_halt`.
+        """The survival table for a graph; all distributions of lengths accept one in place of
+        `p_halt`.
 
         Parameters
         ----------
@@ -117,8 +133,9 @@ class AutoLengths(AdaptiveLengths):
         n_walks, directions
             Settings of the `RandomWalks` that will use the table.
         coupling : {"stratified", "independent"}
-            Coupling of the lengths: "stratified" for `Stratified`; "independent" for `IID`, and also for
-            `Antithetic` and `SigmaCoupled`, in which the number of walks that continue fluctuates too.
+            Coupling of the lengths: "stratified" for `Stratified`; "independent" for `IID`, and
+            also for `Antithetic` and `SigmaCoupled`, in which the number of walks that continue
+            fluctuates too.
 
         Examples
         --------
@@ -133,7 +150,9 @@ class AutoLengths(AdaptiveLengths):
         f = self.kernel.modulation(length + 1, scale)
 
         def pilot(law: LengthLaw) -> _Moments:
-            return _pilot(graph, RandomWalks(n_walks, law, directions=directions, laplacian=self.laplacian))
+            return _pilot(
+                graph, RandomWalks(n_walks, law, directions=directions, laplacian=self.laplacian)
+            )
 
         def table(gain: np.ndarray, variance: float) -> Survival:
             return Survival(np.maximum(optimal_survival(gain, variance), floor))
@@ -168,12 +187,14 @@ class AutoLengths(AdaptiveLengths):
 
 
 def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
-    r"""The S that minimises (variance + sum_{k>=1} gain_k (1/S_k - 1)) sum_k S_k, 1 = S_0 >= S_1 >= ... >= 0.
+    r"""The S that minimises (variance + sum_{k>=1} gain_k (1/S_k - 1)) sum_k S_k, 1 = S_0 >= S_1 >=
+    ... >= 0.
 
-    `variance` is that at S = 1; gain_0 is not used. For any price of the cost, the best S is min(1, x sqrt(q)),
-    where q is `gain` averaged over blocks where it increases (isotonic regression) and x the price to the power
-    -1/2. While `capped` steps have S = 1, the objective is (a + r / x) (capped + 1 + r x), whose minimum in x is
-    known; the best of these candidates is taken. If q <= 0, termination costs nothing, and S = 0.
+    `variance` is that at S = 1; gain_0 is not used. For any price of the cost, the best S is min(1,
+    x sqrt(q)), where q is `gain` averaged over blocks where it increases (isotonic regression) and
+    x the price to the power -1/2. While `capped` steps have S = 1, the objective is (a + r / x)
+    (capped + 1 + r x), whose minimum in x is known; the best of these candidates is taken. If q <=
+    0, termination costs nothing, and S = 0.
     """
     table = np.ones(gain.size)
     if variance <= 0 or gain.size == 1:
@@ -213,7 +234,9 @@ def _pilot(graph: Graph, walks: RandomWalks) -> _Moments:
     for sign, seed in zip((1.0, -1.0), _PILOT_SEEDS, strict=True):
         prepared = walks.prepare(graph, seed)
         block = prepared.sample(sources)
-        row = np.repeat(np.repeat(np.arange(n_sources), block.entries_per_row), block.visits_per_entry)
+        row = np.repeat(
+            np.repeat(np.arange(n_sources), block.entries_per_row), block.visits_per_entry
+        )
         node = np.repeat(block.indices.astype(np.int64), block.visits_per_entry)
         weight = block.counts / (walks.n_walks * survival.table[block.steps])
         home = node == sources[row]
@@ -225,7 +248,8 @@ def _pilot(graph: Graph, walks: RandomWalks) -> _Moments:
         values.append(sign * weight)
     distinct, place = np.unique(np.concatenate(places), return_inverse=True)
     difference = sp.csr_array(
-        (np.concatenate(values), (place, np.concatenate(steps))), shape=(distinct.size, returns.size)
+        (np.concatenate(values), (place, np.concatenate(steps))),
+        shape=(distinct.size, returns.size),
     )
     covariance = (difference.T @ difference).toarray() / (2 * n_sources)
     return _Moments(covariance, returns / (2 * n_sources))

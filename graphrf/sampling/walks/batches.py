@@ -1,8 +1,10 @@
-"""The compiled steps of the walks of several sources that advance together, and the visits that they record.
+"""The compiled steps of the walks of several sources that advance together, and the visits that
+they record.
 
-The walks of a batch of sources advance one step at a time, so that their reads of memory overlap, by loops that do
-not branch on data, since a mispredicted branch would stop the reads. A visit is a word of 64 bits: number of the
-source in the batch | node | step | count (`WordLayout`), so that sorting words sorts the record.
+The walks of a batch of sources advance one step at a time, so that their reads of memory overlap,
+by loops that do not branch on data, since a mispredicted branch would stop the reads. A visit is a
+word of 64 bits: number of the source in the batch | node | step | count (`WordLayout`), so that
+sorting words sorts the record.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from graphrf._base.intrinsics import prefetch
 from graphrf.sampling.walks.philox import Use, philox
 from graphrf.sampling.walks.word_sort import DIGIT_BITS, sort_words
 
-# Enough to hide the latency of memory, few enough for the second cache (benchmarks/walks.py). Nodes have 32 bits
-# and steps 16, and so many walks take 12 bits for count and source together.
+# Enough to hide the latency of memory, few enough for the second cache (benchmarks/walks.py). Nodes
+# have 32 bits and steps 16, and so many walks take 12 bits for count and source together.
 MOST_TOGETHER = 2_048
 
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
@@ -32,7 +34,9 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class WordLayout(NamedTuple):
-    """Bit layout of a visit (uint64): the count at bit 0, then step, node and source; first bits and widths."""
+    """Bit layout of a visit (uint64): the count at bit 0, then step, node and source; first bits
+    and widths.
+    """
 
     step_bit: np.uint64
     node_bit: np.uint64
@@ -44,8 +48,8 @@ class WordLayout(NamedTuple):
 class Desk(NamedTuple):
     """Buffers for the walks of a batch, an element for each walk, allocated once for many batches.
 
-    `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none without weights,
-    `gaps` one for each number of walks, `places` those of `sort_words`.
+    `by_length` has one for each length, `words` four for each walk, `n_edges` and `share` none
+    without weights, `gaps` one for each number of walks, `places` those of `sort_words`.
     """
 
     lengths: np.ndarray
@@ -90,10 +94,12 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
 
 
 def gaps(n_walks: int) -> np.ndarray:
-    """Spacing of c even points in the range of 64-bit numbers, c = 1 .. n_walks, uint64; element 0 is not used.
+    """Spacing of c even points in the range of 64-bit numbers, c = 1 .. n_walks, uint64; element 0
+    is not used.
 
-    The j-th of c walkers that leave a node together takes the neighbour at share (o + j / c) mod 1 of the node's
-    weights, with one uniform o for all (systematic sampling): in 64-bit numbers, bits + j gaps[c].
+    The j-th of c walkers that leave a node together takes the neighbour at share (o + j / c) mod 1
+    of the node's weights, with one uniform o for all (systematic sampling): in 64-bit numbers, bits
+    + j gaps[c].
     """
     return np.uint64(_ALL) // np.maximum(np.arange(n_walks + 1, dtype=np.uint64), _U1)
 
@@ -126,11 +132,13 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
 def choose_edges(  # type: ignore[no-untyped-def]
     n, position, high_bits, low_bits, indptr, cumulative, edge, n_edges, share
 ):
-    """The edges by which n walkers leave their nodes, as `graphrf.sampling.walks.transitions.neighbour` chooses.
+    """The edges by which n walkers leave their nodes, as
+    `graphrf.sampling.walks.transitions.neighbour` chooses.
 
-    The low 32 of 64 random bits are used only with weights. Searches in rows of weights run side by side, each
-    halving its part of a row in every round. Non-negative floats are ordered like their bits as integers, so they
-    are compared by the sign of a difference: a comparison would compile to a branch, mispredicted half the time.
+    The low 32 of 64 random bits are used only with weights. Searches in rows of weights run side by
+    side, each halving its part of a row in every round. Non-negative floats are ordered like their
+    bits as integers, so they are compared by the sign of a difference: a comparison would compile
+    to a branch, mispredicted half the time.
     """
     if cumulative.size == 0:
         for i in range(n):
@@ -156,8 +164,11 @@ def choose_edges(  # type: ignore[no-untyped-def]
     while widest > _U0:
         for i in range(n):
             half = n_edges[i] >> _U1
-            last = edge[i] + half - uint64(half > _U0)  # of the lower half; a row of one edge has none
-            # All ones if the sum there is at most the share: both are below 2^62, so the shift keeps the sign.
+            last = (
+                edge[i] + half - uint64(half > _U0)
+            )  # of the lower half; a row of one edge has none
+            # All ones if the sum there is at most the share: both are below 2^62, so the shift
+            # keeps the sign.
             above = uint64((sums[last] - bits[i] - 1) >> _I62)
             edge[i] += half & above
             n_edges[i] -= half
@@ -170,11 +181,18 @@ def walk_independent(  # type: ignore[no-untyped-def]
 ):
     """Walks with independent directions; returns the number of words of `visits`.
 
-    Walkers are sorted by falling length, so that those that still walk are the first ones. Counters: (source,
-    walk, block of steps, DIRECTION), of four steps, or of two with weights, which take two words a step.
+    Walkers are sorted by falling length, so that those that still walk are the first ones.
+    Counters: (source, walk, block of steps, DIRECTION), of four steps, or of two with weights,
+    which take two words a step.
     """
     lengths, by_length, words = desk.lengths, desk.by_length, desk.words
-    origin, source, number, position, edge = desk.walkers, desk.source, desk.number, desk.position, desk.edge
+    origin, source, number, position, edge = (
+        desk.walkers,
+        desk.source,
+        desk.number,
+        desk.position,
+        desk.edge,
+    )
     n_walkers = sources.size * n_walks
     longest = 0
     for j in range(n_walkers):
@@ -191,7 +209,9 @@ def walk_independent(  # type: ignore[no-untyped-def]
     j = 0
     for s in range(sources.size):
         first = (uint64(s) << (layout.source_bit - _U1)) << _U1  # shifts by 64 are not defined
-        visits[s] = first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)  # all start there, at step 0
+        visits[s] = (
+            first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)
+        )  # all start there, at step 0
         for walk in range(n_walks):
             place = by_length[lengths[j]]
             by_length[lengths[j]] += 1
@@ -208,7 +228,9 @@ def walk_independent(  # type: ignore[no-untyped-def]
         if phase == 0:
             block = uint64((k - 1) // per_call)
             for i in range(walking):
-                w0, w1, w2, w3 = philox(uint64(source[i]), uint64(number[i]), block, _USE_DIRECTION, key)
+                w0, w1, w2, w3 = philox(
+                    uint64(source[i]), uint64(number[i]), block, _USE_DIRECTION, key
+                )
                 words[0, i] = uint32(w0)
                 words[1, i] = uint32(w1)
                 words[2, i] = uint32(w2)
@@ -216,7 +238,15 @@ def walk_independent(  # type: ignore[no-untyped-def]
         high = phase * (4 // per_call)
         low = high + 1 if per_call == 2 else high
         choose_edges(
-            walking, position, words[high], words[low], indptr, cumulative, edge, desk.n_edges, desk.share
+            walking,
+            position,
+            words[high],
+            words[low],
+            indptr,
+            cumulative,
+            edge,
+            desk.n_edges,
+            desk.share,
         )
         step = (uint64(k) << layout.step_bit) | _U1
         for i in range(walking):
@@ -229,7 +259,8 @@ def walk_independent(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _group_walkers(now, standing, k, node_bit, layout, desk, visits):  # type: ignore[no-untyped-def]
-    """Write one visit for each group of walkers on one node, and move those that continue to the front.
+    """Write one visit for each group of walkers on one node, and move those that continue to the
+    front.
 
     Returns the numbers of groups, and of walkers that continue.
     """
@@ -266,12 +297,25 @@ def walk_stratified(  # type: ignore[no-untyped-def]
 ):
     """Walks with stratified directions; returns the number of words of `visits`.
 
-    The walks on one node at one step leave it together (`gaps`), in the order in which they arrived, with a
-    uniform for each (source, node, step). Walkers are words: number of the source in the batch | node | number of
-    the walk in the batch. Counters: (source, node, step, SHARED_DIRECTION).
+    The walks on one node at one step leave it together (`gaps`), in the order in which they
+    arrived, with a uniform for each (source, node, step). Walkers are words: number of the source
+    in the batch | node | number of the walk in the batch. Counters: (source, node, step,
+    SHARED_DIRECTION).
     """
-    words, group_bits, group, rank, leaving = desk.words, desk.bits, desk.number, desk.rank, desk.leaving
-    now, then, source, position, edge = desk.walkers, desk.others, desk.source, desk.position, desk.edge
+    words, group_bits, group, rank, leaving = (
+        desk.words,
+        desk.bits,
+        desk.number,
+        desk.rank,
+        desk.leaving,
+    )
+    now, then, source, position, edge = (
+        desk.walkers,
+        desk.others,
+        desk.source,
+        desk.position,
+        desk.edge,
+    )
     standing = sources.size * n_walks
     node_bit = uint64(bit_length(standing - 1))
     source_bit = node_bit + uint64(layout.node_bits)
@@ -280,7 +324,9 @@ def walk_stratified(  # type: ignore[no-untyped-def]
     for s in range(sources.size):
         for walk in range(n_walks):
             number = s * n_walks + walk
-            now[number] = (uint64(s) << source_bit) | (uint64(sources[s]) << node_bit) | uint64(number)
+            now[number] = (
+                (uint64(s) << source_bit) | (uint64(sources[s]) << node_bit) | uint64(number)
+            )
     n = 0
     k = 0
     while standing > 0:
@@ -294,7 +340,9 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             source[i] = uint32(sources[np.int64(place >> uint64(layout.node_bits))])
             position[i] = uint32(place & node_mask)
         for i in range(n_groups):
-            w0, w1, _, _ = philox(uint64(source[i]), uint64(position[i]), uint64(k), _USE_SHARED, key)
+            w0, w1, _, _ = philox(
+                uint64(source[i]), uint64(position[i]), uint64(k), _USE_SHARED, key
+            )
             group_bits[i] = (w0 << _U32) | w1
         for i in range(kept):
             own = uint64(group[i])
@@ -302,11 +350,15 @@ def walk_stratified(  # type: ignore[no-untyped-def]
             words[0, i] = uint32(bits >> _U32)
             words[1, i] = uint32(bits)
             position[i] = uint32((now[i] >> node_bit) & node_mask)
-        choose_edges(kept, position, words[0], words[1], indptr, cumulative, edge, desk.n_edges, desk.share)
+        choose_edges(
+            kept, position, words[0], words[1], indptr, cumulative, edge, desk.n_edges, desk.share
+        )
         for i in range(kept):
             word = now[i]
             node = uint64(indices[edge[i]])
-            now[i] = ((word >> source_bit) << source_bit) | (node << node_bit) | (word & number_mask)
+            now[i] = (
+                ((word >> source_bit) << source_bit) | (node << node_bit) | (word & number_mask)
+            )
         n += n_groups
         standing = kept
         k += 1

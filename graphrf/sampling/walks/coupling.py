@@ -1,4 +1,6 @@
-"""Couplings of walk lengths: permutations of quantiles, with the record of how they were learned."""
+"""Couplings of walk lengths: permutations of quantiles, with the record of how they
+were learned.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,20 @@ _MOST_BYTES = 2**26
 class Coupling:
     """Permutations that couple the lengths of walks, with the record of how they were learned.
 
-    With n = `order`, walker 1 draws its uniform from tile q of n equal ones, q uniform, and walker j + 1
-    from tile `permutations[j - 1][q]`, each uniformly within its tile and independently. Marginals are
-    exact for any permutation. Source: the paper (Reid et al. 2024), Sec. 4.1 and Def. 4.2.
+    With n = `order`, walker 1 draws its uniform from tile q of n equal ones, q uniform, and walker
+    j + 1 from tile `permutations[j - 1][q]`, each uniformly within its tile and independently.
+    Marginals are exact for any permutation. Source: the paper (Reid et al. 2024), Sec. 4.1 and Def.
+    4.2.
 
     Attributes
     ----------
     permutations : ndarray of int, shape (n_walkers - 1, order), 0-based
     p_halt : float or None
-        The p_halt of the lengths that it was learned for; it may be used with any distribution of lengths.
+        The p_halt of the lengths that it was learned for; it may be used with any distribution of
+        lengths.
     cost_before, cost_after : float
-        Objective (see `graphrf.couplings.learn_coupling`) for independent tiles and for these permutations.
+        Objective (see `graphrf.couplings.learn_coupling`) for independent tiles and for these
+        permutations.
     law : str
         The distribution of lengths if it was given by a survival table and `p_halt` is None.
     objective, solver, kernel, graph, pairs, projections, seed
@@ -48,7 +53,8 @@ class Coupling:
     Raises
     ------
     TypeError, ValueError
-        If `permutations` are no permutations, another field has a wrong type, or `p_halt` is outside (0, 1).
+        If `permutations` are no permutations, another field has a wrong type, or `p_halt` is
+        outside (0, 1).
     """
 
     permutations: np.ndarray
@@ -69,9 +75,13 @@ class Coupling:
         try:
             permutations = np.atleast_2d(np.array(self.permutations))
         except ValueError as error:  # rows of different lengths
-            raise checks.value_error("permutations", f"must have shape (n_walkers - 1, order): {error}") from None
+            raise checks.value_error(
+                "permutations", f"must have shape (n_walkers - 1, order): {error}"
+            ) from None
         if permutations.dtype.kind not in "iu":
-            raise checks.type_error("permutations", f"must be integers, got {checks.describe(permutations)}")
+            raise checks.type_error(
+                "permutations", f"must be integers, got {checks.describe(permutations)}"
+            )
         if permutations.ndim != 2 or permutations.size == 0:
             raise checks.value_error(
                 "permutations", f"must have shape (n_walkers - 1, order), got {permutations.shape}"
@@ -84,7 +94,9 @@ class Coupling:
                     f"must hold each of 0 .. {expected[-1]} once in every row, got "
                     f"{np.array2string(row, threshold=20)}",
                 )
-        permutations = permutations.astype(np.int64, order="C")  # the loop is compiled for one order
+        permutations = permutations.astype(
+            np.int64, order="C"
+        )  # the loop is compiled for one order
         permutations.setflags(write=False)
         object.__setattr__(self, "permutations", permutations)
         self._check_facts()
@@ -92,11 +104,15 @@ class Coupling:
     def _check_facts(self) -> None:
         """Raise an error if a field beside the permutations is invalid."""
         if self.p_halt is not None:
-            p_halt = checks.number("p_halt", self.p_halt, low=0, high=1, include_low=False, include_high=False)
+            p_halt = checks.number(
+                "p_halt", self.p_halt, low=0, high=1, include_low=False, include_high=False
+            )
             object.__setattr__(self, "p_halt", p_halt)
         for name in ("objective", "solver", "kernel", "graph", "law"):
             if not isinstance(getattr(self, name), str):
-                raise checks.type_error(name, f"must be text, got {checks.describe(getattr(self, name))}")
+                raise checks.type_error(
+                    name, f"must be text, got {checks.describe(getattr(self, name))}"
+                )
         for name in ("cost_before", "cost_after"):
             cost = getattr(self, name)
             unknown = isinstance(cost, float | np.floating) and math.isnan(cost)
@@ -144,28 +160,36 @@ class Coupling:
 
     @classmethod
     def from_json(cls, text: str) -> Coupling:
-        """The coupling of a text from `to_json`; TypeError if it is no text, ValueError if it is no coupling."""
+        """The coupling of a text from `to_json`; TypeError if it is no text, ValueError if it is no
+        coupling.
+        """
         if not isinstance(text, str):
-            raise checks.type_error("text", f"must be a coupling as JSON, got {checks.describe(text)}")
+            raise checks.type_error(
+                "text", f"must be a coupling as JSON, got {checks.describe(text)}"
+            )
         try:
             return cls(**_arguments(parsed(text)))
         except (TypeError, ValueError) as error:
             raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file atomically; ValueError above 64 MiB, the limit of `load`."""
+        """Write the record as a JSON file atomically; ValueError above 64 MiB, the
+        limit of `load`.
+        """
         text = self.to_json().encode()
         if len(text) > _MOST_BYTES:
             raise ValueError(
-                f"a coupling that is saved must have at most {_MOST_BYTES:,} bytes as JSON, got {len(text):,}; "
-                "lower its order or number of walkers"
+                f"a coupling that is saved must have at most {_MOST_BYTES:,} bytes as JSON, got "
+                f"{len(text):,}; lower its order or number of walkers"
             )
         with atomic_write(path) as file:
             file.write(text)
 
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
-        """Read a file that `save` wrote; FileNotFoundError or ValueError if it is missing or invalid."""
+        """Read a file that `save` wrote; FileNotFoundError or ValueError if it is missing or
+        invalid.
+        """
         path = checks.path("path", path)
         with complete_file(path, "Coupling.save"):
             with opened(path) as file:
@@ -202,7 +226,9 @@ def _arguments(record: Any) -> dict[str, Any]:
     known = {field.name for field in fields(Coupling)}
     arguments = {name: value for name, value in record.items() if name != "format"}
     if set(arguments) - known or "permutations" not in arguments:
-        raise ValueError(f"a coupling must have the keys {sorted(known)}, got {str(sorted(arguments))[:200]}")
+        raise ValueError(
+            f"a coupling must have the keys {sorted(known)}, got {str(sorted(arguments))[:200]}"
+        )
     if not _are_integer_lists(arguments["permutations"]):
         raise checks.value_error("permutations", "must be a list of lists of integers")
     for name in ("cost_before", "cost_after"):
@@ -244,25 +270,27 @@ def nearest_shipped(p_halt: float, objective: str = "gram") -> float | None:
 def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     """The coupling of two walks that is shipped for the nearest of p_halt = 0.05, 0.10, ..., 0.90.
 
-    It was learned as in the paper (Reid et al. 2024, Sec. 4.2 and App. E.3), on an Erdos-Renyi graph of 100 nodes
-    with edge probability 0.1, averaged over all its nodes: for "gram" Eq. 56 with order 30 and the 2-regularised
-    Laplacian kernel of lengthscale 1, for "pagerank" Eq. 82 with order 10 (`examples/learn_permutations.py`). Its
-    `p_halt` is the one for which it was learned.
+    It was learned as in the paper (Reid et al. 2024, Sec. 4.2 and App. E.3), on an Erdos-Renyi
+    graph of 100 nodes with edge probability 0.1, averaged over all its nodes: for "gram" Eq. 56
+    with order 30 and the 2-regularised Laplacian kernel of lengthscale 1, for "pagerank" Eq. 82
+    with order 10 (`examples/learn_permutations.py`). Its `p_halt` is the one for which it was
+    learned.
 
     Parameters
     ----------
     p_halt : float
         In [0.025, 0.925].
     objective : {"gram", "pagerank"}
-        Quantity with the least variance: Gram matrices of features, or PageRank scores from end points. For
-        PageRank from visits take "gram": at p_halt 0.1 to 0.7 its variance is within 0.05 % of the least that a
-        permutation reaches, and that of "pagerank" is up to 5 % above it (`docs/reproduction.md`).
+        Quantity with the least variance: Gram matrices of features, or PageRank scores from end
+        points. For PageRank from visits take "gram": at p_halt 0.1 to 0.7 its variance is within
+        0.05 % of the least that a permutation reaches, and that of "pagerank" is up to 5 % above it
+        (`docs/reproduction.md`).
 
     Raises
     ------
     TypeError, ValueError
-        If no permutation is shipped near `p_halt`; then `graphrf.couplings.learn_coupling` makes one in about a
-        second.
+        If no permutation is shipped near `p_halt`; then `graphrf.couplings.learn_coupling` makes
+        one in about a second.
 
     Examples
     --------
@@ -272,14 +300,16 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
     """
     p_halt = checks.number("p_halt", p_halt)
     shipped = {
-        coupling.p_halt: coupling for coupling in _shipped(checks.choice("objective", objective, _OBJECTIVES))
+        coupling.p_halt: coupling
+        for coupling in _shipped(checks.choice("objective", objective, _OBJECTIVES))
     }
     nearest = nearest_shipped(p_halt, objective)
     if nearest is None:
         low, *_, high = (value for value in shipped if value is not None)
         raise checks.value_error(
             "p_halt",
-            f"must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got {p_halt:g}; "
-            f"learn one with graphrf.couplings.learn_coupling(p_halt={p_halt:g}, objective={objective!r})",
+            f"must be in [{low - _NEAR:g}, {high + _NEAR:g}] for a shipped permutation, got "
+            f"{p_halt:g}; learn one with graphrf.couplings.learn_coupling(p_halt={p_halt:g}, "
+            f"objective={objective!r})",
         )
     return shipped[nearest]

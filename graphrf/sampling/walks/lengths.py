@@ -1,7 +1,8 @@
-"""Distributions of walk lengths: a survival table, and a joint rule for the uniforms of one source's walks.
+"""Distributions of walk lengths: a survival table, and a joint rule for the uniforms of one
+source's walks.
 
-Every distribution has the same marginal for every walk, S(k) = P(length >= k); they differ in how the m walks of
-one source depend on each other. No engine and no graph is known here.
+Every distribution has the same marginal for every walk, S(k) = P(length >= k); they differ in how
+the m walks of one source depend on each other. No engine and no graph is known here.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ class Rule(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    """A table of S(k) = P(length >= k), for any distribution of lengths; accepted wherever `p_halt` is.
+    """A table of S(k) = P(length >= k), for any distribution of lengths; accepted wherever `p_halt`
+    is.
 
-    Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with them,
-    so that a walk reaches step k with probability S(k) exactly as stored. Entries below that are cut off.
+    Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with
+    them, so that a walk reaches step k with probability S(k) exactly as stored. Entries below that
+    are cut off.
 
     Parameters
     ----------
@@ -77,19 +80,26 @@ class Survival:
             k = int(rises[0]) + 1 if rises.size else table.size - 1
             after = f" after {table[k - 1]:g}" if rises.size else ""
             raise checks.value_error(
-                "table", f"must not increase and must stay at least 0, got S({k}) = {table[k]:g}{after}"
+                "table",
+                f"must not increase and must stay at least 0, got S({k}) = {table[k]:g}{after}",
             )
         table = np.round(table / _RESOLUTION) * _RESOLUTION
         table = table[: int(np.count_nonzero(table))]
         if table.size - 1 > LONGEST_WALK:
-            raise checks.value_error("table", f"must allow at most {LONGEST_WALK} steps, got {table.size - 1}")
+            raise checks.value_error(
+                "table", f"must allow at most {LONGEST_WALK} steps, got {table.size - 1}"
+            )
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
 
     @classmethod
     def geometric(cls, p_halt: float) -> Survival:
-        r"""S(k) = (1 - p_halt)^k: a walk ends before each step with probability p_halt, in (0, 1)."""
-        p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
+        r"""S(k) = (1 - p_halt)^k: a walk ends before each step with probability p_halt,
+        in (0, 1).
+        """
+        p_halt = checks.number(
+            "p_halt", p_halt, low=0, high=1, include_low=False, include_high=False
+        )
         last = _last_step(p_halt)
         if last > LONGEST_WALK:
             raise checks.value_error(
@@ -120,7 +130,9 @@ class Survival:
 
     @property
     def is_complete(self) -> bool:
-        """True if the table ends below 1e-12, where hardly any walk arrives, and not at a fixed length."""
+        """True if the table ends below 1e-12, where hardly any walk arrives, and not at a fixed
+        length.
+        """
         return bool(self.table[-1] < 1e-12)
 
     @cached_property
@@ -149,7 +161,9 @@ class Survival:
 
 
 class LengthLaw(ABC):
-    """Interface of a distribution of lengths: `survival`, one of four rules, and the rule's `permutations`."""
+    """Interface of a distribution of lengths: `survival`, one of four rules, and the rule's
+    `permutations`.
+    """
 
     rule: ClassVar[Rule]
 
@@ -161,14 +175,16 @@ class LengthLaw(ABC):
     def permutations(self, n_walks: int) -> np.ndarray:
         """Integers for the rule, int64, 2-D, read-only, so that loops are compiled once.
 
-        PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk before
-        the random rotation, shape (1, n_walks). Else empty.
+        PERMUTATION: the coupling's, shape (group - 1, order). STRATIFIED: the stratum of every walk
+        before the random rotation, shape (1, n_walks). Else empty.
         """
         return _read_only(np.zeros((0, 1), np.int64))
 
     @property
     def group(self) -> int:
-        """Number of walks that are coupled with each other; the number of walks must be a multiple of it."""
+        """Number of walks that are coupled with each other; the number of walks must be a multiple
+        of it.
+        """
         return 1
 
     def check_walks(self, n_walks: int) -> None:
@@ -176,8 +192,8 @@ class LengthLaw(ABC):
         if n_walks % self.group:
             raise checks.value_error(
                 "n_walks",
-                f"must be a multiple of {self.group} for {self!r}, whose walks are coupled in groups "
-                f"of {self.group}, got {n_walks}",
+                f"must be a multiple of {self.group} for {self!r}, whose walks are coupled in "
+                f"groups of {self.group}, got {n_walks}",
             )
 
 
@@ -225,8 +241,8 @@ class IID(_Halting):
 class Antithetic(_Halting):
     """Antithetic termination: the walks of a pair avoid ending at the same step.
 
-    Before each step one uniform t1 is drawn, t2 = t1 + 1/2 mod 1, and walk i of the pair ends if t_i is below
-    the halting probability. For p < 1/2 the two never end together.
+    Before each step one uniform t1 is drawn, t2 = t1 + 1/2 mod 1, and walk i of the pair ends if
+    t_i is below the halting probability. For p < 1/2 the two never end together.
 
     Source: the paper (Reid et al. 2024), App. C.2; Reid et al., NeurIPS 2023.
 
@@ -250,13 +266,15 @@ class Antithetic(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class Stratified(_Halting):
-    """Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0 .. m - 1.
+    """Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0
+    .. m - 1.
 
-    The random rotation R leaves the distribution of each walk's length unchanged, and the m lengths of a source
-    fall into the m quantiles one by one, for any number of walks, without learning. pi is the van der Corput
-    order, in which every run of consecutive walks has well-spread lengths: stratified directions send such runs
-    along one edge (measured on a 30 x 30 grid with 64 walks: Gram error 3 to 9 % below a random order, no
-    difference on social graphs; `benchmarks/stratified_order.py`).
+    The random rotation R leaves the distribution of each walk's length unchanged, and the m lengths
+    of a source fall into the m quantiles one by one, for any number of walks, without learning. pi
+    is the van der Corput order, in which every run of consecutive walks has well-spread lengths:
+    stratified directions send such runs along one edge (measured on a 30 x 30 grid with 64 walks:
+    Gram error 3 to 9 % below a random order, no difference on social graphs;
+    `benchmarks/stratified_order.py`).
 
     Parameters
     ----------
@@ -278,8 +296,9 @@ class SigmaCoupled(_Halting):
     Parameters
     ----------
     p_halt : float in (0, 1), or Survival, or Coupling
-        A float takes the permutation shipped for the Gram matrix at the nearest of 0.05, 0.10, ..., 0.90
-        (`graphrf.couplings.shipped_coupling`); marginals are exact with any permutation. A Coupling has a p_halt.
+        A float takes the permutation shipped for the Gram matrix at the nearest of 0.05, 0.10, ...,
+        0.90 (`graphrf.couplings.shipped_coupling`); marginals are exact with any permutation. A
+        Coupling has a p_halt.
     coupling : Coupling, optional
         The permutations; required with a Survival. See `graphrf.couplings.learn_coupling`, and
         `graphrf.couplings.shipped_coupling(p_halt, "pagerank")` for end points.
@@ -295,24 +314,30 @@ class SigmaCoupled(_Halting):
     _coupling: Coupling | None = None
     rule = Rule.PERMUTATION
 
-    def __init__(self, p_halt: float | Survival | Coupling, coupling: Coupling | None = None) -> None:
+    def __init__(
+        self, p_halt: float | Survival | Coupling, coupling: Coupling | None = None
+    ) -> None:
         if isinstance(p_halt, Coupling):
             if coupling is not None:
                 raise checks.value_error("coupling", "was given twice")
             coupling = p_halt
             if coupling.p_halt is None:
                 raise checks.value_error(
-                    "coupling", "does not state its p_halt; pass SigmaCoupled(p_halt, coupling) with both"
+                    "coupling",
+                    "does not state its p_halt; pass SigmaCoupled(p_halt, coupling) with both",
                 )
             p_halt = coupling.p_halt
         if coupling is not None and not isinstance(coupling, Coupling):
-            raise checks.type_error("coupling", f"must be a Coupling, got {checks.describe(coupling)}")
+            raise checks.type_error(
+                "coupling", f"must be a Coupling, got {checks.describe(coupling)}"
+            )
         object.__setattr__(self, "p_halt", p_halt)
         super().__post_init__()
         if coupling is None:
             if isinstance(self.p_halt, Survival):
                 raise checks.value_error(
-                    "coupling", "is needed with a Survival table; see graphrf.couplings.learn_coupling"
+                    "coupling",
+                    "is needed with a Survival table; see graphrf.couplings.learn_coupling",
                 )
             coupling = shipped_coupling(self.p_halt)
         object.__setattr__(self, "_coupling", coupling)
@@ -337,7 +362,8 @@ class SigmaCoupled(_Halting):
 
 @dataclass(frozen=True)
 class Truncated(LengthLaw):
-    """No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0 above.
+    """No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0
+    above.
 
     Features then lack the tail of the modulation, a bias that `Features.truncation_error` bounds.
 
@@ -369,7 +395,9 @@ class Truncated(LengthLaw):
 
 def _last_step(p_halt: float) -> int:
     """The last k at which (1 - p_halt)^k is not below the resolution."""
-    return math.floor(min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15))  # the smallest floats overflow
+    return math.floor(
+        min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15)
+    )  # the smallest floats overflow
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -378,7 +406,9 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def van_der_corput_order(n: int) -> np.ndarray:
-    """Ranks of the first n points of the van der Corput sequence: any run of them is spread over 0 .. n - 1."""
+    """Ranks of the first n points of the van der Corput sequence: any run of them is spread over 0
+    .. n - 1.
+    """
     number = np.arange(n)
     points = np.zeros(n)
     for bit in range(max(1, int(n - 1).bit_length())):

@@ -1,4 +1,6 @@
-"""The lengths of walks as torch operations on any device: those of `graphrf.sampling.walks.loops.draw_lengths`."""
+"""The lengths of walks as torch operations on any device: those of
+`graphrf.sampling.walks.loops.draw_lengths`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ _CALLS = 4
 
 
 class DeviceLengths:
-    """A distribution of lengths for the walks of one source, bound to a seed; the bits of `draw_lengths`.
+    """A distribution of lengths for the walks of one source, bound to a seed; the bits of
+    `draw_lengths`.
 
     Divisors are tensors: GPUs multiply by the reciprocal of a number, which rounds differently.
     """
@@ -40,7 +43,9 @@ class DeviceLengths:
 
     @property
     def walk_bytes(self) -> int:
-        """Memory that `draw` takes for a walk: the words of one call of the generator, or of a stage of calls."""
+        """Memory that `draw` takes for a walk: the words of one call of the generator, or of a
+        stage of calls.
+        """
         return 52 * _CALLS if self._rule == Rule.ANTITHETIC else 72
 
     def draw(self, sources: Tensor) -> Tensor:
@@ -58,7 +63,9 @@ class DeviceLengths:
             shift = (w2[:, :1] * self._order) >> 32
             x = ((self._permutations[0] + shift) % self._order + x) / self._divisor
         # S does not increase: the steps k >= 1 with x < S(k) are all but those with S(k) <= x.
-        return self._survival.numel() - torch.searchsorted(self._survival, x, right=True, out_int32=True)
+        return self._survival.numel() - torch.searchsorted(
+            self._survival, x, right=True, out_int32=True
+        )
 
     def _antithetic(self, sources: Tensor) -> Tensor:
         """Lengths of pairs, in stages of some steps until every walk has ended."""
@@ -71,9 +78,15 @@ class DeviceLengths:
             halt = self._halt[first : first + 2 * _CALLS]
             calls = torch.arange(first // 2, (first + halt.numel() + 1) // 2, device=sources.device)
             w0, w1, w2, w3 = philox(
-                sources[alive // pairs][:, None], (alive % pairs)[:, None], calls, Use.LENGTH, self._key
+                sources[alive // pairs][:, None],
+                (alive % pairs)[:, None],
+                calls,
+                Use.LENGTH,
+                self._key,
             )
-            t = torch.stack([unit(w0, w1), unit(w2, w3)], 2).view(alive.numel(), -1)[:, : halt.numel()]
+            t = torch.stack([unit(w0, w1), unit(w2, w3)], 2).view(alive.numel(), -1)[
+                :, : halt.numel()
+            ]
             opposite = torch.where(t < 0.5, t + 0.5, t - 0.5)
             goes_on = torch.stack([t >= halt, opposite >= halt], 1)
             goes_on[:, :, 0] &= going

@@ -1,4 +1,5 @@
-"""The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of visits.
+"""The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of
+visits.
 
 The walks of several sources advance together (`batches.py`); no walk is stored.
 """
@@ -26,7 +27,7 @@ _U32 = np.uint64(32)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-# -- lengths -------------------------------------------------------------------------------------------------
+# -- lengths ---------------------------------------------------------------------------------------
 
 
 @njit(nogil=True)
@@ -81,7 +82,8 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
         w0, w1, w2, w3 = philox(source, uint64(j), _U0, _USE_LENGTH, key)
         x = unit(w0, w1)
         if rule == _RULE_PERMUTATION:
-            # Tiles count from short to long walks, as in the paper; x counts from long to short ones.
+            # Tiles count from short to long walks, as in the paper; x counts from long to short
+            # ones.
             member = j % group
             if member == 0:
                 tile = np.int64((w2 * uint64(order)) >> _U32)
@@ -96,18 +98,30 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
         lengths[j] = _length_of(x, survival)
 
 
-# -- the record ----------------------------------------------------------------------------------------------
+# -- the record ------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, cache=True)
 def walk_block(  # type: ignore[no-untyped-def]
-    indptr, indices, cumulative, sources, n_walks, rule, survival, permutations, stratified, key, desk, capacity
+    indptr,
+    indices,
+    cumulative,
+    sources,
+    n_walks,
+    rule,
+    survival,
+    permutations,
+    stratified,
+    key,
+    desk,
+    capacity,
 ):
     """The visits of all walks from each of `sources`, merged by (node, step).
 
-    `desk` is `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER` walks in all;
-    `capacity` the initial room for visits, which grows. Returns the arrays of a `Block`, whose entries and visits
-    are the first elements of buffers, and the used sizes of these.
+    `desk` is `new_desk` for the sources whose walks advance together: 1, or at most `MOST_TOGETHER`
+    walks in all; `capacity` the initial room for visits, which grows. Returns the arrays of a
+    `Block`, whose entries and visits are the first elements of buffers, and the used sizes of
+    these.
     """
     n_rows = sources.size
     n_nodes = indptr.size - 1
@@ -142,11 +156,17 @@ def walk_block(  # type: ignore[no-untyped-def]
             words = np.empty(most + most // 4, np.uint64)
             spare = np.empty(words.size, np.uint64)
         if stratified:
-            n = walk_stratified(members, n_walks, indptr, indices, cumulative, key, layout, desk, words)
+            n = walk_stratified(
+                members, n_walks, indptr, indices, cumulative, key, layout, desk, words
+            )
         else:
-            n = walk_independent(members, n_walks, indptr, indices, cumulative, key, layout, desk, words)
+            n = walk_independent(
+                members, n_walks, indptr, indices, cumulative, key, layout, desk, words
+            )
         # Both write in the order of steps, and the sort keeps it among the visits of one node.
-        in_place = sort_words(words, n, layout.node_bit, layout.node_bits + layout.source_bits, spare, desk.places)
+        in_place = sort_words(
+            words, n, layout.node_bit, layout.node_bits + layout.source_bits, spare, desk.places
+        )
         visits = words if in_place else spare
         steps = with_room(steps, n_visits, n_visits + n)
         counts = with_room(counts, n_visits, n_visits + n)
@@ -154,19 +174,46 @@ def walk_block(  # type: ignore[no-untyped-def]
         visits_per_entry = with_room(visits_per_entry, n_entries, n_entries + n)
         last = first + members.size
         n_entries, n_visits = _record(
-            visits[:n], layout, entries_per_row[first:last], visits_per_row[first:last],
-            nodes, visits_per_entry, steps, counts, n_entries, n_visits,
-        )  # fmt: skip
-    return entries_per_row, visits_per_row, nodes, visits_per_entry, steps, counts, n_entries, n_visits
+            visits[:n],
+            layout,
+            entries_per_row[first:last],
+            visits_per_row[first:last],
+            nodes,
+            visits_per_entry,
+            steps,
+            counts,
+            n_entries,
+            n_visits,
+        )
+    return (
+        entries_per_row,
+        visits_per_row,
+        nodes,
+        visits_per_entry,
+        steps,
+        counts,
+        n_entries,
+        n_visits,
+    )
 
 
 @njit(nogil=True)
 def _record(  # type: ignore[no-untyped-def]
-    visits, layout, entries_per_row, visits_per_row, nodes, visits_per_entry, steps, counts, n_entries, n_visits
+    visits,
+    layout,
+    entries_per_row,
+    visits_per_row,
+    nodes,
+    visits_per_entry,
+    steps,
+    counts,
+    n_entries,
+    n_visits,
 ):
     """Append the sorted visits of a batch to the record; returns its used sizes.
 
-    Every word writes its pair and its entry, at the place of the last one if they are equal, without branches.
+    Every word writes its pair and its entry, at the place of the last one if they are equal,
+    without branches.
     """
     count_mask = (_U1 << layout.step_bit) - _U1
     step_mask = (_U1 << (layout.node_bit - layout.step_bit)) - _U1

@@ -34,19 +34,21 @@ class AdaptiveLengths(ABC):
 
     @abstractmethod
     def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
-        """The distribution of lengths for a sampler on a graph: a deterministic function of both."""
+        """The distribution of lengths for a sampler on a graph: a deterministic
+        function of both.
+        """
 
 
 @dataclass(frozen=True)
 class RandomWalks:
     """Random walks from every node: the sampler of graph random features.
 
-    Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and whose length
-    follows `lengths`, for any coupling among the walks of one node, so features are unbiased. Walks of
-    different nodes are independent.
+    Each walk is a simple random walk whose steps go from u to v with probability A_uv / d_u, and
+    whose length follows `lengths`, for any coupling among the walks of one node, so features are
+    unbiased. Walks of different nodes are independent.
 
-    Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al., "Repelling random
-    walks", ICLR 2024, generalised to weighted graphs and any number of walks.
+    Source: the paper (Reid et al. 2024), Sec. 4; stratified directions after Reid et al.,
+    "Repelling random walks", ICLR 2024, generalised to weighted graphs and any number of walks.
 
     Parameters
     ----------
@@ -57,8 +59,8 @@ class RandomWalks:
         (`benchmarks/default_sampler.py`); `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or
         `AutoLengths(kernel)`, which chooses a distribution for each graph (`resolved`).
     directions : {"stratified", "independent"}
-        How the walks of one node that stand together choose neighbours: by systematic sampling (fewer walks repeat
-        each other) or independently (as in the paper).
+        How the walks of one node that stand together choose neighbours: by systematic sampling
+        (fewer walks repeat each other) or independently (as in the paper).
     laplacian : {"normalized", "combinatorial"}
         The Laplacian of the kernels for which the features will be used. On graphs with hubs,
         combinatorial walks mostly stay where they are: prefer the series there.
@@ -66,8 +68,9 @@ class RandomWalks:
     Examples
     --------
     >>> import graphrf as grf
-    >>> grf.RandomWalks(n_walks=16, lengths=grf.sampling.SigmaCoupled(0.1), directions="independent")
-    RandomWalks(n_walks=16, lengths=SigmaCoupled(0.1), directions='independent', laplacian='normalized')
+    >>> walks = grf.RandomWalks(16, grf.sampling.SigmaCoupled(0.1), directions="independent")
+    >>> walks.lengths, walks.laplacian
+    (SigmaCoupled(0.1), 'normalized')
     """
 
     n_walks: int = 32
@@ -77,13 +80,16 @@ class RandomWalks:
 
     def __post_init__(self) -> None:
         n_walks = checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
-        object.__setattr__(self, "n_walks", n_walks)  # integers of numpy become Python's, which JSON supports
+        object.__setattr__(
+            self, "n_walks", n_walks
+        )  # integers of numpy become Python's, which JSON supports
         if not isinstance(self.lengths, LengthLaw | AdaptiveLengths):
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise checks.type_error(
                 "lengths",
-                "must be a distribution such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), Truncated(8) or "
-                f"AutoLengths(kernel), got {checks.describe(self.lengths)}{way_out}",
+                "must be a distribution such as IID(0.1), SigmaCoupled(0.1), Stratified(0.1), "
+                "Truncated(8) or AutoLengths(kernel), got "
+                f"{checks.describe(self.lengths)}{way_out}",
             )
         checks.choice("directions", self.directions, DIRECTIONS)
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
@@ -92,15 +98,18 @@ class RandomWalks:
         elif self.lengths.laplacian != self.laplacian:
             raise checks.value_error(
                 "lengths",
-                f"must be chosen for walks of the {self.laplacian} Laplacian, got {self.lengths!r} for "
-                f"those of the {self.lengths.laplacian} one; pass laplacian={self.lengths.laplacian!r}",
+                f"must be chosen for walks of the {self.laplacian} Laplacian, got {self.lengths!r} "
+                f"for those of the {self.lengths.laplacian} one; pass "
+                f"laplacian={self.lengths.laplacian!r}",
             )
 
     @property
     def survival(self) -> Survival:
         """The survival table of `lengths`; for `AdaptiveLengths`, defined once `resolved`."""
         if not isinstance(self.lengths, LengthLaw):
-            raise ValueError(f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph).survival")
+            raise ValueError(
+                f"{self.lengths!r} has a table for each graph: use sampler.resolved(graph).survival"
+            )
         return self.lengths.survival
 
     def resolved(self, graph: Graph) -> RandomWalks:
@@ -121,7 +130,9 @@ def walk_transitions(graph: Graph, laplacian: str) -> Transitions:
 
 
 class PreparedWalks(PreparedSampler):
-    """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their visits."""
+    """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their
+    visits.
+    """
 
     remedy = "lower n_walks, raise p_halt"
 
@@ -157,7 +168,10 @@ class PreparedWalks(PreparedSampler):
     @property
     def _batch(self) -> int:
         """Number of sources whose walks advance together."""
-        return max(1, int(min(MOST_TOGETHER / self.sampler.n_walks, _VISITS_TOGETHER / self.visits_per_row)))
+        return max(
+            1,
+            int(min(MOST_TOGETHER / self.sampler.n_walks, _VISITS_TOGETHER / self.visits_per_row)),
+        )
 
     def _capacity(self, n_rows: int) -> int:
         # Approximate maximum; memory left untouched by merging costs nothing.
@@ -165,7 +179,9 @@ class PreparedWalks(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        if not (sources.flags.writeable and sources.flags.c_contiguous):  # avoids compilation for other arrays
+        if not (
+            sources.flags.writeable and sources.flags.c_contiguous
+        ):  # avoids compilation for other arrays
             sources = sources.copy()
         batch = max(1, min(self._batch, sources.size))
         weighted = self.transitions.cumulative.size > 0
@@ -181,7 +197,14 @@ class PreparedWalks(PreparedSampler):
             new_desk(batch, self.sampler.n_walks, self.survival.max_length, weighted),
             self._capacity(sources.size),
         )
-        return Block(rows, visits, nodes[:n_entries], per_entry[:n_entries], steps[:n_visits], counts[:n_visits])
+        return Block(
+            rows,
+            visits,
+            nodes[:n_entries],
+            per_entry[:n_entries],
+            steps[:n_visits],
+            counts[:n_visits],
+        )
 
     def describe(self) -> dict[str, Any]:
         """The sampler's settings, for the description of features."""

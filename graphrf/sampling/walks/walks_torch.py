@@ -1,4 +1,6 @@
-"""The walk engine in torch: the record of `graphrf.sampling.walks.loops`, bit for bit, from the same counters."""
+"""The walk engine in torch: the record of `graphrf.sampling.walks.loops`, bit for bit, from the
+same counters.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,13 @@ class DeviceWalks:
         return block
 
     def _walk_independent(self, sources: Tensor) -> Tensor:
-        """Keys of the visits of walks with independent directions; at step 0 one for each source."""
+        """Keys of the visits of walks with independent directions; at step 0 one for
+        each source.
+        """
         packing, n_rows = self._packing, sources.numel()
-        lengths, walkers = torch.sort(self._lengths.draw(sources).view(-1), descending=True, stable=True)
+        lengths, walkers = torch.sort(
+            self._lengths.draw(sources).view(-1), descending=True, stable=True
+        )
         alive = _reaching(lengths)
         del lengths
         walkers = walkers[: alive[0] if alive else 0]
@@ -78,7 +84,8 @@ class DeviceWalks:
         return keys
 
     def _directions(self, sources: Tensor, walks: Tensor, alive: list[int]) -> Iterator[Tensor]:
-        """64 bits for each walk that continues, step by step; only the higher 32 are random without weights.
+        """64 bits for each walk that continues, step by step; only the higher 32 are random without
+        weights.
 
         Counters: (source, walk, block of steps, DIRECTION), as in `walk_independent`.
         """
@@ -92,10 +99,13 @@ class DeviceWalks:
                 if per_call == 4:
                     yield words[phase][call, : alive[step]] << 32
                 else:
-                    yield bits64(*(word[call, : alive[step]] for word in words[2 * phase : 2 * phase + 2]))
+                    yield bits64(
+                        *(word[call, : alive[step]] for word in words[2 * phase : 2 * phase + 2])
+                    )
 
     def _walk_stratified(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and counts (16 bits) of the visits of walks with stratified directions; keys are distinct.
+        """Keys and counts (16 bits) of the visits of walks with stratified directions; keys are
+        distinct.
 
         Counters: (source, node, step, SHARED_DIRECTION).
         """
@@ -126,11 +136,19 @@ class DeviceWalks:
             pairs = packing.pairs(packing.rows(pairs), nodes)
         return torch.cat(keys), torch.cat(counts)
 
-    def _dealt(self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int) -> Tensor:
-        """64 bits for each walk by systematic sampling (`batches.gaps`), in runs of equal pairs at `first`."""
+    def _dealt(
+        self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int
+    ) -> Tensor:
+        """64 bits for each walk by systematic sampling (`batches.gaps`), in runs of equal pairs at
+        `first`.
+        """
         of_run = pairs[first]
         high, low, _, _ = philox(
-            sources[self._packing.rows(of_run)], self._packing.nodes(of_run), k, Use.SHARED_DIRECTION, self._key
+            sources[self._packing.rows(of_run)],
+            self._packing.nodes(of_run),
+            k,
+            Use.SHARED_DIRECTION,
+            self._key,
         )
         gaps = self._gaps[standing]
         bits = bits64(high, low) - first * gaps
@@ -138,7 +156,9 @@ class DeviceWalks:
         return bits[run] + torch.arange(pairs.numel(), device=pairs.device) * gaps[run]
 
     def working_bytes(self, n_rows: int) -> int:
-        """Peak memory that `sample` takes for a block: of lengths, walks or the merge, which is the most."""
+        """Peak memory that `sample` takes for a block: of lengths, walks or the merge, which is the
+        most.
+        """
         prepared = self._prepared
         walks = n_rows * self._n_walks
         moving = walks * float(prepared.survival.table[1:2].sum())
@@ -169,7 +189,9 @@ def _reaching(lengths: Tensor) -> list[int]:
 
 
 def _stages(sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of calls of the generator to make together; `sizes` of them do not increase."""
+    """Runs [first, last) of calls of the generator to make together; `sizes` of them do not
+    increase.
+    """
     first = 0
     while first < len(sizes):
         last = min(len(sizes), first + max(1, _STAGE // sizes[first]))

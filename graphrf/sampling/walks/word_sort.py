@@ -15,8 +15,8 @@ DIGIT_BITS = 9
 def sort_words(words, n, low_bit, n_bits, spare, places):  # type: ignore[no-untyped-def]
     """Sort words[:n] (uint64) by `n_bits` bits from `low_bit` on, keeping the order of equal ones.
 
-    `spare` has room for n words, `places` for 2^DIGIT_BITS int64. True if the sorted words are in `words`, not
-    `spare`.
+    `spare` has room for n words, `places` for 2^DIGIT_BITS int64. True if the sorted words are in
+    `words`, not `spare`.
     """
     n_passes = (n_bits + DIGIT_BITS - 1) // DIGIT_BITS
     if n_passes == 0:

@@ -1,4 +1,6 @@
-"""Gaussian copulas of norms: their marginals, their gradient, and that learning lowers the error."""
+"""Gaussian copulas of norms: their marginals, their gradient, and that learning lowers
+the error.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ import torch
 from scipy import stats
 
 from graphrf.euclidean.features import FourierFeatures, LaplaceFeatures
-from graphrf.euclidean.frequencies.copula import GaussianCopula, NormsOfScores, cholesky_factor, learn_copula
+from graphrf.euclidean.frequencies.copula import (
+    GaussianCopula,
+    NormsOfScores,
+    cholesky_factor,
+    learn_copula,
+)
 from graphrf.euclidean.frequencies.norms import norm_coupling
 from graphrf.euclidean.kernels import KERNELS, stationary_kernel
 
@@ -34,7 +41,9 @@ def test_the_gradient_of_norms_agrees_with_finite_differences(name):
     kernel = stationary_kernel(name)
     scores = torch.linspace(-2.5, 2.5, 11, dtype=torch.float64, requires_grad=True)
     for d in (2, 13):
-        assert torch.autograd.gradcheck(lambda g, d=d: NormsOfScores.apply(g, d, kernel), scores, rtol=1e-5)
+        assert torch.autograd.gradcheck(
+            lambda g, d=d: NormsOfScores.apply(g, d, kernel), scores, rtol=1e-5
+        )
 
 
 def gram_errors(x, norms, readout, seed, n_blocks=6_000):
@@ -54,7 +63,9 @@ def test_learning_lowers_the_error_below_that_of_independent_norms(readout):
     x = 0.25 * np.random.default_rng(4).normal(size=(12, 4))
     learned = learn_copula(x, readout=readout, n_steps=100, learning_rate=0.1, n_samples=16, seed=0)
     assert learned.losses.shape == (100,)
-    errors = [gram_errors(x, norms, readout, seed) for seed, norms in enumerate(("iid", learned.copula))]
+    errors = [
+        gram_errors(x, norms, readout, seed) for seed, norms in enumerate(("iid", learned.copula))
+    ]
     gain = errors[0].mean() - errors[1].mean()
     assert gain > 5 * np.hypot(*(e.std(ddof=1) / e.size**0.5 for e in errors))
     # One step of many samples estimates the loss that features have.
@@ -68,7 +79,9 @@ def test_learning_repeats_with_its_seed_and_takes_every_kernel_and_direction():
     np.testing.assert_array_equal(first.losses, second.losses)
     np.testing.assert_array_equal(first.copula.cholesky, second.copula.cholesky)
     for directions in ("iid", "simplex"):
-        losses = learn_copula(x, kernel="matern32", directions=directions, n_steps=2, lengthscale=[1, 2, 3]).losses
+        losses = learn_copula(
+            x, kernel="matern32", directions=directions, n_steps=2, lengthscale=[1, 2, 3]
+        ).losses
         assert np.isfinite(losses).all()
 
 
@@ -78,12 +91,16 @@ def test_points_as_good_as_equal_teach_nothing_and_break_nothing():
     np.testing.assert_array_equal(learned.losses, 0)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"]
+)
 def test_a_copula_is_learned_in_any_mode_of_the_caller(mode):
     x = np.random.default_rng(6).normal(size=(8, 3))
     with mode():
         learned = learn_copula(x, n_steps=3, seed=7)
-    np.testing.assert_array_equal(learned.copula.cholesky, learn_copula(x, n_steps=3, seed=7).copula.cholesky)
+    np.testing.assert_array_equal(
+        learned.copula.cholesky, learn_copula(x, n_steps=3, seed=7).copula.cholesky
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +121,10 @@ def test_bad_factors_are_named(matrix, match):
     ("options", "match"),
     [
         ({"x": np.ones((4, 1))}, "at least 2 columns"),
-        ({"x": np.ones((1, 2))}, "`x` must hold two different points, got an array of shape \\(1, 2\\)"),
+        (
+            {"x": np.ones((1, 2))},
+            "`x` must hold two different points, got an array of shape \\(1, 2\\)",
+        ),
         ({"x": np.ones((3, 2))}, "`x` must hold two different points"),
         ({"x": np.zeros((3, 2)), "readout": "laplace"}, "`x` must hold a point other than 0"),
         ({"directions": "simplex+"}, "`directions` must be one of"),

@@ -1,4 +1,6 @@
-"""Directions, norms and the fast forms: exact facts of each block. Laws are tested in test_unbiased.py."""
+"""Directions, norms and the fast forms: exact facts of each block. Laws are tested in
+test_unbiased.py.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others(directions):
 
 
 def test_norms_have_a_stream_of_their_own():
-    plain, coupled = (draw("orthogonal", 12, 4, norms=norms, seed=0).matrix for norms in ("iid", "pnc"))
+    plain, coupled = (
+        draw("orthogonal", 12, 4, norms=norms, seed=0).matrix for norms in ("iid", "pnc")
+    )
     unit = [w / np.linalg.norm(w, axis=1, keepdims=True) for w in (plain, coupled)]
     np.testing.assert_allclose(*unit, atol=1e-12)
     assert abs(np.linalg.norm(plain, axis=1) - np.linalg.norm(coupled, axis=1)).max() > 0.1
@@ -69,7 +73,8 @@ def test_simplex_plus_lowers_the_resultant_and_keeps_norms():
     norms = np.sqrt(rng.chisquare(16, size=16))
     start = simplex(16)
     resultants = [
-        np.linalg.norm(norms @ (start if n == 0 else simplex_plus(norms, start, n_passes=n))) for n in (0, 1, 10)
+        np.linalg.norm(norms @ (start if n == 0 else simplex_plus(norms, start, n_passes=n)))
+        for n in (0, 1, 10)
     ]
     assert resultants[0] > 1
     assert resultants[1] < 0.05 * resultants[0]
@@ -89,7 +94,10 @@ def test_hadamard_is_the_orthonormal_sylvester_matrix(d):
 def test_fast_frequencies_are_their_product_of_matrices(directions, d):
     frequencies = draw(directions, 3 * d, d, seed=4)
     size = frequencies.norms.shape[1]
-    h, s = hadamard_matrix(size) / np.sqrt(size), simplex(size) if directions == "simplex-hd" else np.eye(size)
+    h, s = (
+        hadamard_matrix(size) / np.sqrt(size),
+        simplex(size) if directions == "simplex-hd" else np.eye(size),
+    )
     blocks = [
         np.diag(norms) @ s @ h @ np.diag(a) @ h @ np.diag(b) @ h @ np.diag(c)
         for norms, (a, b, c) in zip(frequencies.norms, frequencies.signs, strict=True)
@@ -102,7 +110,9 @@ def test_pairs_add_to_one_and_an_odd_last_one_is_alone():
     assert (u[:, 0] + u[:, 1] == 1).all()
     assert (u[:, 2] + u[:, 3] == 1).all()
     assert abs(np.corrcoef(u[:, 4], u[:, 2])[0, 1]) < 0.6
-    assert (np.ptp(norm_coupling("pm").uniforms(50, 5, np.random.default_rng(0)), axis=1) == 0).all()
+    assert (
+        np.ptp(norm_coupling("pm").uniforms(50, 5, np.random.default_rng(0)), axis=1) == 0
+    ).all()
 
 
 def test_antithetic_frequencies_are_pairs():
@@ -130,7 +140,9 @@ class Constant:
 
 def test_a_coupling_from_outside_is_used_and_checked():
     w = draw("orthogonal", 8, 4, norms=Constant(0.5), seed=0).matrix
-    np.testing.assert_allclose(np.linalg.norm(w, axis=1), stationary_kernel("gaussian").norm_quantile(0.5, 4))
+    np.testing.assert_allclose(
+        np.linalg.norm(w, axis=1), stationary_kernel("gaussian").norm_quantile(0.5, 4)
+    )
     with pytest.raises(ValueError, match="greater than 0 and less than 1"):
         draw("orthogonal", 8, 4, norms=Constant(1.0))
 
@@ -147,7 +159,10 @@ class Misshapen:
         ({"norms": "npc"}, "`norms` must be one of 'iid', 'pnc', 'pm', got 'npc'"),
         ({"directions": "halton"}, "`norms` must be None with directions='halton'"),
         ({"norms": None}, "`norms` must be a coupling with directions='orthogonal', got None"),
-        ({"directions": "simplex", "dimension": 1}, "simplex directions need at least 2 dimensions"),
+        (
+            {"directions": "simplex", "dimension": 1},
+            "simplex directions need at least 2 dimensions",
+        ),
         ({"norms": Misshapen()}, r"uniforms of shape \(2, 4\), got an array of shape \(3,\)"),
     ],
     ids=range(6),
@@ -165,7 +180,11 @@ def test_points_of_another_dimension_are_refused_and_integers_are_numbers(direct
             frequencies.project(wrong)
     expected = frequencies.project(np.ones((1, 5)))
     np.testing.assert_array_equal(frequencies.project(np.ones((1, 5), dtype=int)), expected)
-    np.testing.assert_allclose(frequencies.project(torch.ones(1, 5, dtype=torch.int64)), expected, rtol=1e-5)
-    np.testing.assert_allclose(frequencies.project(np.ones(5, dtype=np.float16)), expected[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        frequencies.project(torch.ones(1, 5, dtype=torch.int64)), expected, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        frequencies.project(np.ones(5, dtype=np.float16)), expected[0], rtol=1e-5
+    )
     np.testing.assert_array_equal(frequencies.project([[1.0] * 5]), expected)
     assert frequencies.project(np.ones((2, 3, 5))).shape == (2, 3, 8)

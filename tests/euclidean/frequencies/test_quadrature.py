@@ -1,4 +1,6 @@
-"""Quadrature rules and their features: exact where they should be, refused where they give no features."""
+"""Quadrature rules and their features: exact where they should be, refused where they give no
+features.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,13 @@ def test_the_cutoff_leaves_out_one_in_ten_thousand(kernel):
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 @pytest.mark.parametrize(
     ("rule", "n_nodes"),
-    [("gauss-hermite", 3), ("gauss-hermite", 4), ("gauss-legendre", 4), ("gauss-legendre", 5), ("simpson", 5)],
+    [
+        ("gauss-hermite", 3),
+        ("gauss-hermite", 4),
+        ("gauss-legendre", 4),
+        ("gauss-legendre", 5),
+        ("simpson", 5),
+    ],
 )
 def test_half_of_the_product_is_the_whole_product(rule, dimension, n_nodes):
     law = stationary_kernel("matern52")
@@ -85,11 +93,15 @@ def test_half_of_the_product_is_the_whole_product(rule, dimension, n_nodes):
         rule, partial(simpson, max_frequency=spectral_cutoff(law))
     )
     nodes, weights = line(n_nodes)
-    grid = np.stack(np.meshgrid(*[nodes] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+    grid = np.stack(np.meshgrid(*[nodes] * dimension, indexing="ij"), axis=-1).reshape(
+        -1, dimension
+    )
     products = np.prod(np.meshgrid(*[weights] * dimension, indexing="ij"), axis=0).ravel()
     products = products * law.spectral_density(grid)
     differences = np.random.default_rng(0).normal(size=(20, dimension))
-    frequencies, merged = spectral_rule(n_nodes, dimension, rule=rule, kernel="matern52", normalize=False)
+    frequencies, merged = spectral_rule(
+        n_nodes, dimension, rule=rule, kernel="matern52", normalize=False
+    )
     assert len(frequencies) == (n_nodes**dimension + 1) // 2
     np.testing.assert_allclose(
         approximate(frequencies, merged, differences),
@@ -115,7 +127,9 @@ def test_errors_are_those_documented(kernel, rule, errors):
     distances = np.linspace(0, 3, 61)
     exact = stationary_kernel(kernel)(distances)
     for n_nodes, error in zip((9, 17, 33, 65), errors, strict=False):
-        found = approximate(*spectral_rule(n_nodes, 1, rule=rule, kernel=kernel), distances[:, None])
+        found = approximate(
+            *spectral_rule(n_nodes, 1, rule=rule, kernel=kernel), distances[:, None]
+        )
         assert np.abs(found - exact).max() == pytest.approx(error, rel=0.05)
 
 
@@ -145,11 +159,23 @@ def test_newton_cotes_rules_are_refused_where_weights_are_negative():
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"n_nodes": 4, "rule": "simpson"}, ValueError, "`n_nodes` must be odd for Simpson's rule, got 4: use 5"),
+        (
+            {"n_nodes": 4, "rule": "simpson"},
+            ValueError,
+            "`n_nodes` must be odd for Simpson's rule, got 4: use 5",
+        ),
         ({"dimension": 5}, ValueError, "at most 4 dimensions, got 5: .* use FourierFeatures"),
-        ({"dimension": 4, "n_nodes": 64}, ValueError, r"64\^4 = 16777216 nodes are more than 1048576"),
+        (
+            {"dimension": 4, "n_nodes": 64},
+            ValueError,
+            r"64\^4 = 16777216 nodes are more than 1048576",
+        ),
         ({"rule": 3}, TypeError, "`rule` must be one of .* or a function, got 3"),
-        ({"rule": lambda n: (np.zeros(2), np.ones(2))}, ValueError, "`rule` must return 3 nodes and 3 weights"),
+        (
+            {"rule": lambda n: (np.zeros(2), np.ones(2))},
+            ValueError,
+            "`rule` must return 3 nodes and 3 weights",
+        ),
         ({"rule": np.ones}, TypeError, "`rule` must return nodes and weights, two arrays"),
         ({"rule": lambda n: (np.arange(n), np.ones(n))}, ValueError, "symmetric about 0"),
         ({"rule": lambda n: (np.full(n, np.nan), np.ones(n))}, ValueError, "`rule` must be finite"),
@@ -163,7 +189,9 @@ def test_bad_arguments_are_named(change, error, match):
 def test_features_are_those_of_the_rule():
     x = np.random.default_rng(0).normal(size=(40, 2))
     scale = np.array([0.8, 2.0])
-    phi = QuadratureFeatures(7, rule="gauss-legendre", kernel="matern32", lengthscale=scale).fit_transform(x)
+    phi = QuadratureFeatures(
+        7, rule="gauss-legendre", kernel="matern32", lengthscale=scale
+    ).fit_transform(x)
     frequencies, weights = spectral_rule(7, 2, rule="gauss-legendre", kernel="matern32")
     expected = np.cos((x[:, None] - x) / scale @ frequencies.T) @ weights
     np.testing.assert_allclose(phi @ phi.T, expected, rtol=0, atol=1e-13)
@@ -182,11 +210,15 @@ def test_a_rule_has_as_many_columns_as_nodes(n_nodes, dimension):
 
 def test_equidistant_nodes_warn_where_they_alias():
     rule = partial(simpson, max_frequency=5.0)
-    features = QuadratureFeatures(11, rule=rule, lengthscale=0.5)  # pi / h = pi lengthscales, 1.57 here
+    features = QuadratureFeatures(
+        11, rule=rule, lengthscale=0.5
+    )  # pi / h = pi lengthscales, 1.57 here
     near, far = np.linspace(0, 1.5, 9)[:, None], np.linspace(0, 1.6, 9)[:, None]
     phi = features.fit_transform(near)  # warnings are errors in these tests
     assert phi.shape == (9, 11)
-    with pytest.warns(UserWarning, match=r"reach over 3\.2 lengthscales .* from pi/h = 3\.14 on: raise `n_nodes`"):
+    with pytest.warns(
+        UserWarning, match=r"reach over 3\.2 lengthscales .* from pi/h = 3\.14 on: raise `n_nodes`"
+    ):
         phi = features.fit_transform(far)
     # What the warning is about: the kernel is 0.007 at that distance.
     assert phi[0] @ phi[-1] > 0.3

@@ -12,7 +12,9 @@ import torch
 def assert_slopes(
     objective: Callable[[dict[str, torch.Tensor]], float], point: Mapping[str, object], rel: float
 ) -> None:
-    """The gradient that `objective` leaves in its tensors is that of central differences at `point`."""
+    """The gradient that `objective` leaves in its tensors is that of central differences at
+    `point`.
+    """
     leaves = {name: torch.tensor(value, requires_grad=True) for name, value in point.items()}
     objective(leaves)
     for name, value in point.items():
@@ -21,7 +23,11 @@ def assert_slopes(
             step = np.zeros(array.shape)
             step[index] = 1e-5
             above, below = (
-                objective({key: torch.tensor(each) for key, each in {**point, name: array + move}.items()})
+                objective(
+                    {key: torch.tensor(each) for key, each in {**point, name: array + move}.items()}
+                )
                 for move in (step, -step)
             )
-            assert leaves[name].grad[index].item() == pytest.approx((above - below) / 2e-5, rel=rel, abs=1e-6)
+            assert leaves[name].grad[index].item() == pytest.approx(
+                (above - below) / 2e-5, rel=rel, abs=1e-6
+            )

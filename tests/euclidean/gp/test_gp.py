@@ -29,7 +29,9 @@ def data(n, seed=0):
 
 
 def dense(x, y, x_new, gram, mean="constant"):
-    """Mean, deviation, constant and log likelihood by the dense formulas, App. B.2 Eq. 43 of the paper."""
+    """Mean, deviation, constant and log likelihood by the dense formulas, App. B.2 Eq. 43 of the
+    paper.
+    """
     inverse = np.linalg.inv(SCALE * gram(x, x) + NOISE * np.eye(len(y)))
     c = inverse.sum(0) @ y / inverse.sum() if mean == "constant" else 0.0
     cross = SCALE * gram(x_new, x)
@@ -76,7 +78,10 @@ def test_draws_have_the_posterior_law(n):
     gp = SparseSpectrumGPRegressor(12, seed=5, **FIXED).fit(x, y)
     x_new = data(4, seed=1)[0]
     features = FourierFeatures(12, lengthscale=LENGTHSCALE, seed=5).fit(x)
-    phi, phi_new = np.sqrt(SCALE) * features.transform(x), np.sqrt(SCALE) * features.transform(x_new)
+    phi, phi_new = (
+        np.sqrt(SCALE) * features.transform(x),
+        np.sqrt(SCALE) * features.transform(x_new),
+    )
     covariance = phi_new @ np.linalg.inv(phi.T @ phi / NOISE + np.eye(24)) @ phi_new.T
     draws = gp.sample(x_new, 20_000, seed=3)
     assert draws.shape == (20_000, 4)
@@ -126,7 +131,9 @@ def test_training_finds_a_maximum_of_the_likelihood():
     assert again.log_marginal_likelihood_ == pytest.approx(gp.log_marginal_likelihood_, abs=1e-8)
     for name in best:
         for factor in (0.8, 1.25):
-            moved = SparseSpectrumGPRegressor(16, seed=5, **(best | {name: factor * best[name]})).fit(x, y)
+            moved = SparseSpectrumGPRegressor(
+                16, seed=5, **(best | {name: factor * best[name]})
+            ).fit(x, y)
             assert moved.log_marginal_likelihood_ < gp.log_marginal_likelihood_
 
 
@@ -155,11 +162,14 @@ def test_scikit_learns_checks_pass():
         check_estimator(gp)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"])
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference"]
+)
 def test_training_is_the_same_in_any_mode_of_the_caller(mode):
     x, y = data(30)
     outside, inside = (
-        SparseSpectrumGPRegressor(4, frequencies="trained", max_iterations=5, seed=0) for _ in range(2)
+        SparseSpectrumGPRegressor(4, frequencies="trained", max_iterations=5, seed=0)
+        for _ in range(2)
     )
     outside.fit(x, y)
     with mode():
@@ -184,7 +194,11 @@ def test_a_constant_y_is_predicted_with_a_warning():
         ({"directions": "sobol"}, ValueError, "`norms` must be None"),
         ({"frequencies": "free"}, ValueError, "`frequencies` must be one of"),
         ({"lengthscale": "both"}, ValueError, "`lengthscale` must be one of 'ard', 'shared'"),
-        ({"lengthscale": [1.0, 2.0, 3.0]}, ValueError, "`lengthscale` must be one number or one for each"),
+        (
+            {"lengthscale": [1.0, 2.0, 3.0]},
+            ValueError,
+            "`lengthscale` must be one number or one for each",
+        ),
         ({"noise": 0.0}, ValueError, "`noise` must be greater than 0"),
         ({"output_scale": "large"}, TypeError, "`output_scale` must be a number"),
     ],
@@ -202,9 +216,7 @@ def test_bad_settings_are_refused(settings, error, match):
 def test_data_whose_squares_are_no_numbers_are_refused(settings, factor):
     x, y = data(20)
     gp = SparseSpectrumGPRegressor(4, max_iterations=5, seed=0, **settings)
-    wanted = (
-        "must be at least 1e-140 and at most 1e\\+140 in size, whose squares float64 can hold, got .*: rescale it"
-    )
+    wanted = "must be at least 1e-140 and at most 1e\\+140 in size, whose squares float64 can hold, got .*: rescale it"
     for name, args in (("X", (factor * x, y)), ("X", (x * [1, factor], y)), ("y", (x, factor * y))):
         with pytest.raises(ValueError, match=f"`{name}` {wanted}"):
             gp.fit(*args)
@@ -218,12 +230,17 @@ def test_data_whose_squares_are_no_numbers_are_refused(settings, factor):
 def test_units_do_not_matter_within_the_range_of_numbers(factor):
     x, y = data(60)
     plain, inputs, outputs = (
-        SparseSpectrumGPRegressor(8, seed=0).fit(a * x, b * y) for a, b in ((1, 1), (factor, 1), (1, factor))
+        SparseSpectrumGPRegressor(8, seed=0).fit(a * x, b * y)
+        for a, b in ((1, 1), (factor, 1), (1, factor))
     )
     mean, std = plain.predict(x, return_std=True)
     # the search ends a little elsewhere after other roundings
-    np.testing.assert_allclose(inputs.predict(factor * x, return_std=True), [mean, std], rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(outputs.predict(x, return_std=True), [factor * mean, factor * std], rtol=1e-3)
+    np.testing.assert_allclose(
+        inputs.predict(factor * x, return_std=True), [mean, std], rtol=1e-3, atol=1e-3
+    )
+    np.testing.assert_allclose(
+        outputs.predict(x, return_std=True), [factor * mean, factor * std], rtol=1e-3
+    )
     assert outputs.noise_ == pytest.approx(factor**2 * plain.noise_, rel=1e-3)
     assert inputs.noise_ == pytest.approx(plain.noise_, rel=1e-3)
 

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import RFFKernel, ScaleKernel
-from linear_operator.operators import LowRankRootLinearOperator, MatmulLinearOperator, RootLinearOperator
+from linear_operator.operators import (
+    LowRankRootLinearOperator,
+    MatmulLinearOperator,
+    RootLinearOperator,
+)
 
 from graphrf.euclidean.features import FourierFeatures
 from graphrf.euclidean.gp.gpytorch_kernel import RandomFeatureKernel
@@ -55,16 +59,20 @@ def scaled(kernel, scale=2.5, dtype=torch.float64):
 @pytest.mark.parametrize(("directions", "norms"), DIRECTIONS, ids=[d for d, _ in DIRECTIONS])
 def test_entries_are_those_of_the_transformer(directions, norms):
     x, _ = data(9)
-    kernel = RandomFeatureKernel(2, 6, directions=directions, norms=norms, ard_num_dims=2, seed=3).double()
+    kernel = RandomFeatureKernel(
+        2, 6, directions=directions, norms=norms, ard_num_dims=2, seed=3
+    ).double()
     kernel.lengthscale = [0.7, 1.9]
-    features = FourierFeatures(6, directions=directions, norms=norms, lengthscale=[0.7, 1.9], seed=3).fit(
-        x.numpy()
-    )
+    features = FourierFeatures(
+        6, directions=directions, norms=norms, lengthscale=[0.7, 1.9], seed=3
+    ).fit(x.numpy())
     phi = torch.from_numpy(features.transform(x.numpy()))
     with torch.no_grad():
         # the buffer was cast from float32, the default dtype when the kernel was made
         torch.testing.assert_close(kernel(x).to_dense(), phi @ phi.T, rtol=0, atol=1e-5)
-        torch.testing.assert_close(kernel(x[:4], x[4:]).to_dense(), phi[:4] @ phi[4:].T, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            kernel(x[:4], x[4:]).to_dense(), phi[:4] @ phi[4:].T, rtol=0, atol=1e-5
+        )
         torch.testing.assert_close(kernel(x, diag=True), torch.ones(9, dtype=torch.float64))
 
 
@@ -102,7 +110,9 @@ def test_predictions_and_likelihood_are_the_dense_ones(m, n, dtype):
         a = phi @ phi.T + 0.1 * torch.eye(n, dtype=torch.float64)
         mean = phi_new @ phi.T @ torch.linalg.solve(a, y.double())
         covariance = phi_new @ phi_new.T - phi_new @ phi.T @ torch.linalg.solve(a, phi @ phi_new.T)
-        value = torch.distributions.MultivariateNormal(torch.zeros(n, dtype=torch.float64), a).log_prob(y.double())
+        value = torch.distributions.MultivariateNormal(
+            torch.zeros(n, dtype=torch.float64), a
+        ).log_prob(y.double())
         features.to(dtype)
         training = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
         model.eval()
@@ -111,7 +121,9 @@ def test_predictions_and_likelihood_are_the_dense_ones(m, n, dtype):
     assert posterior.mean.dtype == dtype
     torch.testing.assert_close(posterior.mean.double(), mean, **tolerance)
     torch.testing.assert_close(posterior.covariance_matrix.double(), covariance, **tolerance)
-    torch.testing.assert_close(training.double() * n, value, rtol=0, atol=1e-8 if dtype == torch.float64 else 1e-2)
+    torch.testing.assert_close(
+        training.double() * n, value, rtol=0, atol=1e-8 if dtype == torch.float64 else 1e-2
+    )
 
 
 def test_gradients_reach_lengthscales_and_inputs():
@@ -162,7 +174,9 @@ def test_sums_of_kernels_of_different_batches_are_those_of_their_members(m):
         for total in (single + batch, batch + single):
             assert isinstance(total(x).evaluate_kernel(), RootLinearOperator)
             torch.testing.assert_close(total(x).to_dense(), expected, rtol=0, atol=1e-12)
-            torch.testing.assert_close(total(x, x[:4]).to_dense(), expected[..., :4], rtol=0, atol=1e-12)
+            torch.testing.assert_close(
+                total(x, x[:4]).to_dense(), expected[..., :4], rtol=0, atol=1e-12
+            )
 
 
 def test_a_state_dict_carries_the_frequencies():
@@ -177,9 +191,15 @@ def test_a_state_dict_carries_the_frequencies():
     ("call", "match"),
     [
         (lambda: RandomFeatureKernel(2, 0), "`n_frequencies` must be at least 1"),
-        (lambda: RandomFeatureKernel(2, ard_num_dims=3), "`ard_num_dims` must be None or `dimension`, 2"),
+        (
+            lambda: RandomFeatureKernel(2, ard_num_dims=3),
+            "`ard_num_dims` must be None or `dimension`, 2",
+        ),
         (lambda: RandomFeatureKernel(2, directions="sobol"), "`norms` must be None"),
-        (lambda: RandomFeatureKernel(2, 4)(torch.zeros(5, 3)).to_dense(), "inputs must have dimension 2"),
+        (
+            lambda: RandomFeatureKernel(2, 4)(torch.zeros(5, 3)).to_dense(),
+            "inputs must have dimension 2",
+        ),
     ],
     ids=["zero", "ard", "norms", "dimension"],
 )

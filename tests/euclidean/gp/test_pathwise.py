@@ -35,7 +35,9 @@ class Few:
 
 
 class Complete:
-    """Features whose products are the kernel, at given points: rows K(x, z) L^-T, K(z, z) = L L^T."""
+    """Features whose products are the kernel, at given points: rows K(x, z) L^-T, K(z,
+    z) = L L^T.
+    """
 
     def __init__(self, points, kernel="gaussian"):
         self._points, self._kernel = points, stationary_kernel(kernel)
@@ -49,9 +51,11 @@ class Complete:
 
 
 class UnitNormals:
-    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw zeros.
+    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw
+    zeros.
 
-    The mean of what is linear in the normals is then the last draw, its covariance a sum of squares of the rest.
+    The mean of what is linear in the normals is then the last draw, its covariance a sum of squares
+    of the rest.
     """
 
     def __init__(self, n_numbers):
@@ -95,7 +99,9 @@ def test_exact_moments_are_equation_a2(kernel):
     gram, cross, prior, _, _ = dense(kernel)
     inverse = np.linalg.inv(gram + np.diag(NOISE))
     assert_same(
-        exact_moments(kernel, X, Y, ASKED, **SETTINGS), cross @ inverse @ Y, prior - cross @ inverse @ cross.T
+        exact_moments(kernel, X, Y, ASKED, **SETTINGS),
+        cross @ inverse @ Y,
+        prior - cross @ inverse @ cross.T,
     )
 
 
@@ -105,7 +111,9 @@ def test_decoupled_moments_are_equation_a6_with_its_transpose_and_the_noise(kern
     a = gram + np.diag(NOISE)
     update = cross @ np.linalg.inv(a)
     once = update @ phi @ phi_new.T
-    covariance = phi_new @ phi_new.T - once - once.T + update @ (phi @ phi.T + np.diag(NOISE)) @ update.T
+    covariance = (
+        phi_new @ phi_new.T - once - once.T + update @ (phi @ phi.T + np.diag(NOISE)) @ update.T
+    )
     law = decoupled_moments(Few(), kernel, X, Y, ASKED, **SETTINGS)
     assert_same(law, update @ Y, covariance)
     assert np.abs(once - once.T).max() > 0.01  # twice the same term, as printed, is not symmetric
@@ -122,7 +130,9 @@ def test_weight_space_moments_are_those_of_the_weights():
 def test_with_features_that_give_the_kernel_both_posteriors_are_exact():
     features = Complete(np.vstack([X, ASKED]))
     exact = exact_moments("gaussian", X, Y, ASKED, **SETTINGS)
-    assert_same(decoupled_moments(features, "gaussian", X, Y, ASKED, **SETTINGS), *exact, atol=1e-13)
+    assert_same(
+        decoupled_moments(features, "gaussian", X, Y, ASKED, **SETTINGS), *exact, atol=1e-13
+    )
     assert_same(weight_space_moments(features, X, Y, ASKED, **ALONE), *exact, atol=1e-12)
     few = decoupled_moments(Few(), "gaussian", X, Y, ASKED, **SETTINGS)
     assert np.abs(few.covariance - exact.covariance).max() > 0.1
@@ -140,7 +150,9 @@ def test_features_of_scikit_learn_serve():
 
 
 def test_decoupled_draws_have_exactly_their_moments(unit_normals):
-    draws = decoupled_draws(Few(), "gaussian", X, Y, n_samples=unit_normals.n_draws, seed=0, **SETTINGS)
+    draws = decoupled_draws(
+        Few(), "gaussian", X, Y, n_samples=unit_normals.n_draws, seed=0, **SETTINGS
+    )
     values = draws.at(ASKED)
     deviations = values[:-1] - values[-1]
     law = decoupled_moments(Few(), "gaussian", X, Y, ASKED, **SETTINGS)
@@ -151,7 +163,9 @@ def test_weight_space_draws_have_exactly_their_moments(unit_normals):
     draws = weight_space_draws(Few(), X, Y, n_samples=unit_normals.n_draws, seed=0, **ALONE)
     values = draws.at(ASKED)
     deviations = values[:-1] - values[-1]
-    assert_same(weight_space_moments(Few(), X, Y, ASKED, **ALONE), values[-1], deviations.T @ deviations)
+    assert_same(
+        weight_space_moments(Few(), X, Y, ASKED, **ALONE), values[-1], deviations.T @ deviations
+    )
 
 
 def test_inducing_values_of_each_draw_add_their_covariance(unit_normals):
@@ -160,7 +174,9 @@ def test_inducing_values_of_each_draw_add_their_covariance(unit_normals):
     n = unit_normals.n_draws
     # The first eight draws have unit weights, the next seven (whose noise is 0) a unit e.
     moved = np.vstack([np.zeros((8, 7)), ROOT.T, np.zeros((1, 7))])
-    values = decoupled_draws(Few(), "gaussian", X, Y + moved, n_samples=n, seed=0, **settings).at(ASKED)
+    values = decoupled_draws(Few(), "gaussian", X, Y + moved, n_samples=n, seed=0, **settings).at(
+        ASKED
+    )
     deviations = values[:-1] - values[-1]
     gram, cross, *_ = dense()
     update = cross @ np.linalg.inv(gram)
@@ -209,13 +225,32 @@ def test_a_draw_is_one_function_whatever_is_asked_of_it(way):
         ({"y": np.ones((2, 7))}, r"`y` must have shape \(7,\) or \(3, 7\)"),
         ({"noise": -0.1}, "`noise` must be a variance >= 0"),
         ({"noise": np.ones(5)}, "`noise` must be a variance >= 0, or 7 of them"),
-        ({"noise": 0.0, "x": X[[0, 0, 1, 2, 3, 4, 5]]}, "the kernel matrix plus noise is positive definite"),
-        ({"lengthscale": [1.0, 2.0, 3.0]}, "`lengthscale` must be one number or one for each of the 2"),
-        ({"features": SimpleNamespace(transform=lambda x: x[:1])}, r"must turn 7 points into shape \(7, D\)"),
-        ({"features": SimpleNamespace(transform=lambda x: x / 0.0)}, r"`features.transform\(x\)` must be finite"),
-        ({"features": FourierFeatures(4, lengthscale=0.3).fit(X)}, "must have the lengthscale of the kernel"),
         (
-            {"features": FourierFeatures(4, kernel="matern32", lengthscale=SETTINGS["lengthscale"]).fit(X)},
+            {"noise": 0.0, "x": X[[0, 0, 1, 2, 3, 4, 5]]},
+            "the kernel matrix plus noise is positive definite",
+        ),
+        (
+            {"lengthscale": [1.0, 2.0, 3.0]},
+            "`lengthscale` must be one number or one for each of the 2",
+        ),
+        (
+            {"features": SimpleNamespace(transform=lambda x: x[:1])},
+            r"must turn 7 points into shape \(7, D\)",
+        ),
+        (
+            {"features": SimpleNamespace(transform=lambda x: x / 0.0)},
+            r"`features.transform\(x\)` must be finite",
+        ),
+        (
+            {"features": FourierFeatures(4, lengthscale=0.3).fit(X)},
+            "must have the lengthscale of the kernel",
+        ),
+        (
+            {
+                "features": FourierFeatures(
+                    4, kernel="matern32", lengthscale=SETTINGS["lengthscale"]
+                ).fit(X)
+            },
             "must be of the kernel 'gaussian', got features of 'matern32'",
         ),
         ({"features": np.cos}, "`features` must be a fitted transformer"),
@@ -224,7 +259,15 @@ def test_a_draw_is_one_function_whatever_is_asked_of_it(way):
 )
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 def test_what_does_not_fit_is_refused(changed, message):
-    given = {"features": Few(), "kernel": "gaussian", "x": X, "y": Y, "n_samples": 3, "seed": 0, **SETTINGS}
+    given = {
+        "features": Few(),
+        "kernel": "gaussian",
+        "x": X,
+        "y": Y,
+        "n_samples": 3,
+        "seed": 0,
+        **SETTINGS,
+    }
     with pytest.raises((TypeError, ValueError), match=message):
         decoupled_draws(**{**given, **changed})
 

@@ -1,4 +1,6 @@
-"""The variational sparse spectrum GP: its bound against the evidence, its moments against quadrature."""
+"""The variational sparse spectrum GP: its bound against the evidence, its moments against
+quadrature.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def log_likelihoods(x, y, frequencies):
     """log p(y | W) of many sets of frequencies (q, m); anchors do not matter to it."""
     phi = np.array([features(x, each, np.zeros(each.size)) for each in frequencies])
     a = SCALE * phi @ phi.swapaxes(1, 2) + NOISE * np.eye(y.size)
-    squares = np.einsum("i,qi->q", y, np.linalg.solve(a, np.broadcast_to(y[:, None], (*a.shape[:2], 1)))[:, :, 0])
+    squares = np.einsum(
+        "i,qi->q", y, np.linalg.solve(a, np.broadcast_to(y[:, None], (*a.shape[:2], 1)))[:, :, 0]
+    )
     return -0.5 * (squares + np.linalg.slogdet(a)[1] + y.size * np.log(2 * np.pi))
 
 
@@ -61,7 +65,9 @@ def bound_at(x, y, point):
     gp._m = m
     data, _ = gp._observed(x, y[:, None])
     # given hyperparameters are in units of y, and the search's x is about its mean, here 0
-    return gp.bound(data)({k: torch.tensor(v) for k, v in point.items()}) - y.size * np.log(data.unit)
+    return gp.bound(data)({k: torch.tensor(v) for k, v in point.items()}) - y.size * np.log(
+        data.unit
+    )
 
 
 def points(m, number=60):
@@ -81,8 +87,8 @@ def test_the_bound_is_below_the_evidence(m):
     gp = VariationalSparseSpectrumGPRegressor(m, mean="zero", n_starts=2, seed=0, **FIXED).fit(x, y)
     bounds = [bound_at(x, y, point) for point in points(m)]
     assert max([*bounds, gp.lower_bound_]) < evidence
-    # and of use: the posterior has 2^m m! equal modes (signs and order), of which q covers one, and that costs
-    # their logarithm; a nat is left for the rest
+    # and of use: the posterior has 2^m m! equal modes (signs and order), of which q covers one, and
+    # that costs their logarithm; a nat is left for the rest
     assert evidence - gp.lower_bound_ < np.log(2**m * math.factorial(m)) + 1
 
 
@@ -95,7 +101,9 @@ def test_without_the_divergence_or_the_covariances_it_would_not_be_a_bound():
         basis = basis_of(point)
         no_divergence.append(bound_at(x, y, point) + float(basis.divergence()))
         narrow = point | {"log_deviations": np.full((1, 1), -9.0)}
-        certain.append(bound_at(x, y, narrow) + float(basis_of(narrow).divergence() - basis.divergence()))
+        certain.append(
+            bound_at(x, y, narrow) + float(basis_of(narrow).divergence() - basis.divergence())
+        )
     assert max(no_divergence) > evidence
     assert max(certain) > evidence
 
@@ -107,13 +115,17 @@ def basis_of(point):
 
 @pytest.mark.parametrize("m", [1, 2])
 def test_the_bound_is_the_one_that_quadrature_finds(m):
-    """E_q log p(y | W, a) - KL(q(a) || p(a)) - KL(q(W) || p(W)), with the optimal q(a), term by term."""
+    """E_q log p(y | W, a) - KL(q(a) || p(a)) - KL(q(W) || p(W)), with the optimal q(a), term by
+    term.
+    """
     x, y = tiny()
     nodes, logs = normal_nodes(m, 60)
     for point in points(m, 5):
         means, deviations, anchors = (
-            point["frequencies"][:, 0], np.exp(point["log_deviations"][:, 0]), point["anchors"][:, 0],
-        )  # fmt: skip
+            point["frequencies"][:, 0],
+            np.exp(point["log_deviations"][:, 0]),
+            point["anchors"][:, 0],
+        )
         phis = np.array([features(x, means + deviations * node, anchors) for node in nodes])
         weights = np.exp(logs)
         first = np.einsum("q,qnk->nk", weights, phis)
@@ -124,9 +136,12 @@ def test_the_bound_is_the_one_that_quadrature_finds(m):
         fit = y @ y - 2 * y @ first @ mean + np.trace(second @ (covariance + np.outer(mean, mean)))
         likelihood = -0.5 * (fit / NOISE + y.size * np.log(2 * np.pi * NOISE))
         for_weights = 0.5 * (
-            np.trace(covariance) / SCALE + mean @ mean / SCALE - 2 * m + 2 * m * np.log(SCALE)
+            np.trace(covariance) / SCALE
+            + mean @ mean / SCALE
+            - 2 * m
+            + 2 * m * np.log(SCALE)
             - np.linalg.slogdet(covariance)[1]
-        )  # fmt: skip
+        )
         for_frequencies = 0.5 * np.sum(deviations**2 + means**2 - 1 - 2 * np.log(deviations))
         expected = likelihood - for_weights - for_frequencies
         assert bound_at(x, y, point) == pytest.approx(expected, abs=1e-8)
@@ -140,20 +155,29 @@ def test_the_gradient_of_the_bound_is_that_of_finite_differences(monkeypatch):
     gp._m = 3
     data, _ = gp._observed(x, y[:, None])
     point = {
-        "lengthscale": np.log([0.9, 1.4]), "output_scale": np.log(1.2), "noise": np.log(0.2),
-        "frequencies": rng.normal(size=(3, 2)), "log_deviations": rng.normal(-1, 0.3, (3, 2)),
+        "lengthscale": np.log([0.9, 1.4]),
+        "output_scale": np.log(1.2),
+        "noise": np.log(0.2),
+        "frequencies": rng.normal(size=(3, 2)),
+        "log_deviations": rng.normal(-1, 0.3, (3, 2)),
         "anchors": rng.normal(size=(3, 2)),
-    }  # fmt: skip
+    }
     assert_slopes(gp.bound(data), point, rel=1e-4)
 
 
 def test_predictions_have_the_moments_of_the_law_they_stand_for():
     """Mean and variance of phi_W(x) . a over q(W) q(a), W by quadrature and a in closed form."""
     x, y = tiny()
-    gp = VariationalSparseSpectrumGPRegressor(2, mean="zero", max_iterations=20, seed=0, **FIXED).fit(x, y)
+    gp = VariationalSparseSpectrumGPRegressor(
+        2, mean="zero", max_iterations=20, seed=0, **FIXED
+    ).fit(x, y)
     x_new = np.array([[-0.3], [2.0], [5.0]])
     nodes, logs = normal_nodes(2, 60)
-    frequencies, deviations, anchors = gp.frequencies_[:, 0], gp.deviations_[:, 0], gp.anchors_[:, 0]
+    frequencies, deviations, anchors = (
+        gp.frequencies_[:, 0],
+        gp.deviations_[:, 0],
+        gp.anchors_[:, 0],
+    )
     phis = np.array([features(x_new, frequencies + deviations * node, anchors) for node in nodes])
     posterior = gp._posterior._weights
     mean, covariance = (

@@ -1,4 +1,6 @@
-"""Saved regressors predict as they did; files are whole, hold no pickle, and are checked when they are read."""
+"""Saved regressors predict as they did; files are whole, hold no pickle, and are checked when they
+are read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ TABLE = grf.sampling.Survival([1.0, 0.9, 0.5, 0.25])
 
 
 def _same(one, other):
-    for left, right in zip(one.predict(return_std=True), other.predict(return_std=True), strict=True):
+    for left, right in zip(
+        one.predict(return_std=True), other.predict(return_std=True), strict=True
+    ):
         np.testing.assert_array_equal(left, right)
     np.testing.assert_array_equal(one.sample([0, 1], 3, seed=1), other.sample([0, 1], 3, seed=1))
     fitted = [name for name in vars(one) if name.endswith("_")]
@@ -41,7 +45,10 @@ MODE = {"kernel": "diffusion", "hyperparameters": "mode"}
     ("settings", "y"),
     [
         ({}, Y),
-        ({"kernel": "matern", "optimize": ("lengthscale", "nu"), "method": "series"}, np.column_stack([Y, 1 - Y])),
+        (
+            {"kernel": "matern", "optimize": ("lengthscale", "nu"), "method": "series"},
+            np.column_stack([Y, 1 - Y]),
+        ),
         ({"kernel": grf.Matern(2.5, 3.0, laplacian="combinatorial"), "noise": np.float32(0.1)}, Y),
         ({**CHOSEN, "numerics": grf.gp.Numerics(sampler=AUTO_LENGTHS, n_threads=1)}, Y),
         (
@@ -53,7 +60,13 @@ MODE = {"kernel": "diffusion", "hyperparameters": "mode"}
             },
             Y,
         ),
-        ({**MODE, "numerics": grf.gp.Numerics(solver="cg", tol=1e-4, max_iterations=np.int64(200))}, Y),
+        (
+            {
+                **MODE,
+                "numerics": grf.gp.Numerics(solver="cg", tol=1e-4, max_iterations=np.int64(200)),
+            },
+            Y,
+        ),
         (
             {
                 **MODE,
@@ -63,7 +76,13 @@ MODE = {"kernel": "diffusion", "hyperparameters": "mode"}
             },
             Y,
         ),
-        ({"prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None), "method": "features"}, Y),
+        (
+            {
+                "prior": grf.gp.HyperparameterPrior(noise=(0.01, 2.0), lengthscale=None),
+                "method": "features",
+            },
+            Y,
+        ),
         ({**MODE, "mean": np.stack(np.divmod(np.arange(144), 12), axis=1)}, 1e6 + Y),
         ({"mean": "zero", "kernel": grf.kernels.LearnedModulation(6), "output_scale": 1.0}, Y),
     ],
@@ -85,7 +104,9 @@ def test_predictions_after_loading_are_those_before(grid, tmp_path, settings, y)
 
 
 def test_repeats_and_a_drawn_seed_are_kept(weighted_graph, tmp_path):
-    gp = grf.GraphGPRegressor(weighted_graph, method="features").fit([0, 0, 3, 4, 6], [1.0, 2.0, 0.0, -1.0, 3.0])
+    gp = grf.GraphGPRegressor(weighted_graph, method="features").fit(
+        [0, 0, 3, 4, 6], [1.0, 2.0, 0.0, -1.0, 3.0]
+    )
     gp.save(tmp_path / "gp.npz")
     _same(gp, grf.GraphGPRegressor.load(tmp_path / "gp.npz"))
 
@@ -100,12 +121,17 @@ def test_repeats_and_a_drawn_seed_are_kept(weighted_graph, tmp_path):
         grf.kernels.LearnedModulation(2, [1.0, -0.5, 0.1]),
         grf.kernels.PowerSeries(taylor=[Fraction(1, 3), Decimal("0.1"), 0.01]),
         grf.kernels.PowerSeries(modulation=[1.0, 0.1]),
-        grf.RandomWalks(12, lengths=grf.sampling.IID(0.2), directions="independent", laplacian="combinatorial"),
+        grf.RandomWalks(
+            12, lengths=grf.sampling.IID(0.2), directions="independent", laplacian="combinatorial"
+        ),
         grf.RandomWalks(12, lengths=grf.sampling.Antithetic(TABLE)),
         grf.RandomWalks(12, lengths=grf.sampling.Stratified(TABLE)),
         grf.RandomWalks(12, lengths=grf.sampling.Truncated(5)),
         grf.RandomWalks(
-            12, lengths=grf.sampling.SigmaCoupled(TABLE, grf.sampling.Coupling(np.array([[2, 0, 1]]), seed=4))
+            12,
+            lengths=grf.sampling.SigmaCoupled(
+                TABLE, grf.sampling.Coupling(np.array([[2, 0, 1]]), seed=4)
+            ),
         ),
         grf.RandomWalks(12, lengths=grf.sampling.AutoLengths(grf.Matern(1.5, 2.0), tol=1e-3)),
         grf.sampling.ExactPowers(7),
@@ -124,7 +150,8 @@ def test_every_class_of_kernels_laws_and_samplers_is_known():
         value
         for package in (grf.kernels, grf.sampling)
         for value in (getattr(package, name) for name in package.__all__)
-        if dataclasses.is_dataclass(value) and value not in (grf.kernels.Kernel, grf.sampling.ErrorChoice)
+        if dataclasses.is_dataclass(value)
+        and value not in (grf.kernels.Kernel, grf.sampling.ErrorChoice)
     ]
     assert len(classes) > 15
     for value in classes:
@@ -143,7 +170,9 @@ def test_names_of_nodes_are_kept(tmp_path, names):
 
 def test_names_that_json_does_not_know_are_refused_with_the_way_out(tmp_path):
     graph = grf.Graph(np.ones((2, 2)) - np.eye(2), nodes=[frozenset("a"), frozenset("b")])
-    gp = grf.GraphGPRegressor(graph, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1).fit([0, 1], [1.0, -1.0])
+    gp = grf.GraphGPRegressor(graph, kernel=grf.Diffusion(1.0), optimize=False, noise=0.1).fit(
+        [0, 1], [1.0, -1.0]
+    )
     with pytest.raises(TypeError, match="pass graph=False"):
         gp.save(tmp_path / "gp.npz")
     assert not list(tmp_path.iterdir())
@@ -191,7 +220,9 @@ def test_no_file_another_file_and_a_cut_one_are_refused(file, tmp_path):
     content = file.read_bytes()
     for size in (0, 10, len(content) // 2, len(content) - 1):
         file.write_bytes(content[:size])
-        with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+        with pytest.raises(
+            ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"
+        ):
             grf.GraphGPRegressor.load(file)
     np.savez(file, record=np.zeros(3))
     with pytest.raises(ValueError, match="`path` must be a whole file"):
@@ -225,12 +256,15 @@ def _changed(path, record=None, **arrays):
 )
 def test_files_that_contradict_themselves_are_refused(file, record, arrays):
     _changed(file, record, **arrays)
-    with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+    with pytest.raises(
+        ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"
+    ):
         grf.GraphGPRegressor.load(file)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"output_scale": 1e308}, {"noise": 1e308}, {"noise": 1e-308}, {"mean_variance": 1e-320}]
+    "changes",
+    [{"output_scale": 1e308}, {"noise": 1e308}, {"noise": 1e-308}, {"mean_variance": 1e-320}],
 )
 def test_variances_that_no_fit_finds_are_refused(file, changes):
     with np.load(file) as archive:
@@ -250,10 +284,14 @@ def test_points_whose_probabilities_are_none_are_refused(file):
         [points[0] | {"weight": 2.0}, *points[1:]],
     ):
         _changed(file, {"points": wrong})
-        with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+        with pytest.raises(
+            ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"
+        ):
             grf.GraphGPRegressor.load(file)
     _changed(file, {"points": points}, counts=np.full(48, 1e-305))
-    with pytest.raises(ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"):
+    with pytest.raises(
+        ValueError, match=r"`path` must be a whole file written by GraphGPRegressor\.save"
+    ):
         grf.GraphGPRegressor.load(file)
     _changed(file, counts=np.ones(48))
     assert grf.GraphGPRegressor.load(file).n_points_ == len(points)

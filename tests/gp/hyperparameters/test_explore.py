@@ -1,4 +1,6 @@
-"""Points stand for the tempered posterior, the mode is that of the likelihood, and nothing known is sought."""
+"""Points stand for the tempered posterior, the mode is that of the likelihood, and nothing known is
+sought.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def drawn():
 
 
 def _moments(graph, nodes, y, information):
-    """Of the logarithms of lengthscale and noise under the tempered posterior, by dense algebra on a fine grid."""
+    """Of the logarithms of lengthscale and noise under the tempered posterior, by dense algebra on
+    a fine grid.
+    """
     prior, unit = HyperparameterPrior(), float(np.var(y))
     lengths, scales, noises = (
         np.log(np.geomspace(*ends)) for ends in ((0.3, 100, 30), (0.02, 100, 30), (1e-6, 10, 80))
@@ -48,7 +52,10 @@ def _moments(graph, nodes, y, information):
         own[...] = -0.5 * (np.log(variances) + np.square(vectors.T @ z) / variances).sum(axis=2)
     log *= min(1.0, information / (nodes.size - 1))
     log += prior.log_density("lengthscale", lengths, 1.0)[0][:, None, None]
-    log += prior.log_density("output_scale", scales, 1.0)[0][:, None] + prior.log_density("noise", noises, 1.0)[0]
+    log += (
+        prior.log_density("output_scale", scales, 1.0)[0][:, None]
+        + prior.log_density("noise", noises, 1.0)[0]
+    )
     weights = np.exp(log - log.max())
     weights /= weights.sum()
     own = weights.sum(axis=(1, 2)), weights.sum(axis=(0, 1))
@@ -68,7 +75,9 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
     weights = np.array([point.weight for point in points])
     assert weights.sum() == pytest.approx(1.0)
     means, deviations = _moments(graph, nodes, y, information)
-    for k, own in enumerate(np.log([[point.kernel.lengthscale, point.noise] for point in points]).T):
+    for k, own in enumerate(
+        np.log([[point.kernel.lengthscale, point.noise] for point in points]).T
+    ):
         mean = weights @ own
         assert mean == pytest.approx(means[k], abs=0.05 * deviations[k])
         assert np.sqrt(weights @ (own - mean) ** 2) == pytest.approx(deviations[k], rel=0.05)
@@ -78,7 +87,13 @@ def test_points_have_the_moments_of_the_tempered_posterior(drawn, monkeypatch):
 
 def test_the_mode_is_the_maximum_of_the_posterior(drawn):
     graph, nodes, y = drawn
-    settings = {"kernel": grf.Matern(nu=2.0), "hyperparameters": "mode", "prior": None, "seed": 0, "mean": "zero"}
+    settings = {
+        "kernel": grf.Matern(nu=2.0),
+        "hyperparameters": "mode",
+        "prior": None,
+        "seed": 0,
+        "mean": "zero",
+    }
     gp = grf.GraphGPRegressor(graph, method="precision", **settings).fit(nodes, y)
 
     def negative(point):
@@ -89,7 +104,9 @@ def test_the_mode_is_the_maximum_of_the_posterior(drawn):
 
     start = np.log([gp.kernel_.lengthscale, gp.output_scale_, gp.noise_])
     assert gp.log_marginal_likelihood_ == pytest.approx(-negative(start), abs=1e-6)
-    best = optimize.minimize(negative, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6})
+    best = optimize.minimize(
+        negative, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6}
+    )
     assert best.fun > -gp.log_marginal_likelihood_ - 1e-3
     assert gp.converged_
     assert gp.n_points_ == 1
@@ -110,8 +127,12 @@ def test_sparse_factors_that_do_not_fit_beside_each_other_are_refused_before_the
     assert gp.set_params(method="precision").fit(nodes, y).method_ == "precision"
     monkeypatch.setattr(ordering, "available_memory", lambda: factors * 8 * entries - 16)
     assert gp.set_params(method="auto").fit(nodes, y).method_ == "series"
-    monkeypatch.setattr(PrecisionRoute, "grams", lambda *arguments: pytest.fail("training took its first steps"))
-    with pytest.raises(MemoryError, match=f"no room for {factors} sparse factors .* use method='series'"):
+    monkeypatch.setattr(
+        PrecisionRoute, "grams", lambda *arguments: pytest.fail("training took its first steps")
+    )
+    with pytest.raises(
+        MemoryError, match=f"no room for {factors} sparse factors .* use method='series'"
+    ):
         gp.set_params(method="precision").fit(nodes, y)
 
 
@@ -121,9 +142,17 @@ def test_the_mode_is_sought_with_little_and_with_much_noise(drawn, monkeypatch):
     starts = []
     search = module.find_mode
     monkeypatch.setattr(
-        module, "find_mode", lambda *given, **more: starts.append(given[3]) or search(*given, **more)
+        module,
+        "find_mode",
+        lambda *given, **more: starts.append(given[3]) or search(*given, **more),
     )
-    settings = {"kernel": "diffusion", "method": "series", "hyperparameters": "mode", "seed": 0, "prior": None}
+    settings = {
+        "kernel": "diffusion",
+        "method": "series",
+        "hyperparameters": "mode",
+        "seed": 0,
+        "prior": None,
+    }
     y = y + np.random.default_rng(4).standard_normal(80)
     assert 1.0 < grf.GraphGPRegressor(graph, **settings).fit(nodes, y).noise_ < 2.0
     noises = [start.noise for start in starts[0]]
@@ -137,7 +166,9 @@ def test_the_average_of_likelihoods_is_reported(drawn):
     for point in gp._fitted.points:
         k = point.kernel.dense(graph)[np.ix_(nodes, nodes)]
         likelihoods.append(
-            multivariate_normal(np.zeros(80), point.amplitude * k + point.noise * np.eye(80)).logpdf(y)
+            multivariate_normal(
+                np.zeros(80), point.amplitude * k + point.noise * np.eye(80)
+            ).logpdf(y)
         )
     weights = [point.weight for point in gp._fitted.points]
     expected = np.log(weights @ np.exp(np.array(likelihoods) - max(likelihoods))) + max(likelihoods)
@@ -149,9 +180,17 @@ def test_with_nothing_to_learn_nothing_is_sought(drawn, monkeypatch):
     graph, nodes, y = drawn
     made = []
     table = gram.SeriesGram._grow
-    monkeypatch.setattr(gram.SeriesGram, "_grow", lambda *arguments: made.append(1) or table(*arguments))
+    monkeypatch.setattr(
+        gram.SeriesGram, "_grow", lambda *arguments: made.append(1) or table(*arguments)
+    )
     gp = grf.GraphGPRegressor(
-        graph, kernel=grf.Diffusion(2.0), optimize=False, output_scale=1.0, noise=0.1, method="series", seed=0
+        graph,
+        kernel=grf.Diffusion(2.0),
+        optimize=False,
+        output_scale=1.0,
+        noise=0.1,
+        method="series",
+        seed=0,
     )
     entered = set()
 
@@ -173,27 +212,37 @@ def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     graph, nodes, y = drawn
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
-    monkeypatch.setattr("graphrf.gp.routes.gram.require_memory", lambda *needed: None)  # training has room
+    monkeypatch.setattr(
+        "graphrf.gp.routes.gram.require_memory", lambda *needed: None
+    )  # training has room
     settings = {"method": "series", "seed": 0}
-    with pytest.raises(MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"):
+    with pytest.raises(
+        MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"
+    ):
         grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
-    assert grf.GraphGPRegressor(graph, hyperparameters="mode", **settings).fit(nodes, y).n_points_ == 1
+    assert (
+        grf.GraphGPRegressor(graph, hyperparameters="mode", **settings).fit(nodes, y).n_points_ == 1
+    )
 
 
-# -- branches, on few observations -------------------------------------------------------------------
+# -- branches, on few observations -----------------------------------------------------------------
 
 FEW = np.arange(0, 34, 3)
 VALUES = np.sin(FEW / 5) + 0.2 * np.random.default_rng(0).standard_normal(FEW.size)
 
 
 def _points(graph, **settings):
-    gp = grf.GraphGPRegressor(graph, **{"kernel": grf.Matern(nu=2.0), "seed": 0, **settings}).fit(FEW, VALUES)
+    gp = grf.GraphGPRegressor(graph, **{"kernel": grf.Matern(nu=2.0), "seed": 0, **settings}).fit(
+        FEW, VALUES
+    )
     return gp, gp._fitted.points
 
 
 def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate):
     for normalize in (True, False):
-        gp, points = _points(karate, output_scale=2.0, numerics=grf.gp.Numerics(normalize=normalize))
+        gp, points = _points(
+            karate, output_scale=2.0, numerics=grf.gp.Numerics(normalize=normalize)
+        )
         assert gp.n_points_ > 1
         for point in points:
             variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
@@ -236,9 +285,16 @@ def test_places_hold_their_share_of_the_weight_rounded_up_or_down():
 
 
 def test_families_share_a_laplacian_and_areal_kernels_are_one():
-    kernels = [grf.Matern(nu=2.0), grf.Diffusion(1.0), grf.Matern(nu=2.0, laplacian="combinatorial")]
+    kernels = [
+        grf.Matern(nu=2.0),
+        grf.Diffusion(1.0),
+        grf.Matern(nu=2.0, laplacian="combinatorial"),
+    ]
     areal = [grf.BYM2(0.5), grf.CAR(0.5)]
-    found = [[kernel for kernel, _ in own] for own in module.families([(own, ()) for own in (*kernels, *areal)])]
+    found = [
+        [kernel for kernel, _ in own]
+        for own in module.families([(own, ()) for own in (*kernels, *areal)])
+    ]
     assert found == [kernels[:2], kernels[2:], areal]
 
 

@@ -32,7 +32,9 @@ def drawn():
 
 @pytest.fixture(scope="module")
 def grid(drawn):
-    """Log evidence, and means and deviations of log lengthscale and log scale, tempered, on a fine grid."""
+    """Log evidence, and means and deviations of log lengthscale and log scale, tempered, on a fine
+    grid.
+    """
     graph, nodes, y = drawn
     gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", seed=0)
     responses = make_problem(gp, [(KERNEL, ())], nodes, y).responses
@@ -42,7 +44,9 @@ def grid(drawn):
     for own, length in zip(log, lengths, strict=True):
         k = grf.Matern(2.0, np.exp(length)).dense(graph)[np.ix_(nodes, nodes)]
         k *= nodes.size / np.trace(k)
-        own[:] = [block_evidence(np.exp(scale) * k, responses, Poisson(), 3.0, sites) for scale in scales]
+        own[:] = [
+            block_evidence(np.exp(scale) * k, responses, Poisson(), 3.0, sites) for scale in scales
+        ]
     prior = HyperparameterPrior()
     density = prior.log_density("lengthscale", lengths, 1.0)[0][:, None]
     density = density + prior.log_density("output_scale", scales, 1.0)[0]
@@ -52,7 +56,11 @@ def grid(drawn):
     weights /= weights.sum()
     sides = [(weights.sum(axis=1), lengths), (weights.sum(axis=0), scales)]
     means = [w @ v for w, v in sides]
-    return evidence, means, [np.sqrt(w @ (v - m) ** 2) for (w, v), m in zip(sides, means, strict=True)]
+    return (
+        evidence,
+        means,
+        [np.sqrt(w @ (v - m) ** 2) for (w, v), m in zip(sides, means, strict=True)],
+    )
 
 
 def test_points_have_the_moments_and_the_evidence_of_a_fine_grid(drawn, grid, monkeypatch):
@@ -60,14 +68,20 @@ def test_points_have_the_moments_and_the_evidence_of_a_fine_grid(drawn, grid, mo
     monkeypatch.setattr(module, "SAMPLE", 256)
     monkeypatch.setattr(module, "POINTS", 1_000)
     near = 0.07
-    gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", method="series", seed=0).fit(nodes, y)
+    gp = grf.GraphGPRegressor(
+        graph, kernel=KERNEL, likelihood="poisson", method="series", seed=0
+    ).fit(nodes, y)
     evidence, means, deviations = grid
     assert gp.candidates_[0].log_evidence == pytest.approx(evidence, abs=near)
     points = gp._fitted.points
     weights = np.array([point.weight for point in points])
-    for k, own in enumerate(np.log([[point.kernel.lengthscale, point.amplitude] for point in points]).T):
+    for k, own in enumerate(
+        np.log([[point.kernel.lengthscale, point.amplitude] for point in points]).T
+    ):
         if k:  # the output scale, in the mean variance at the observed nodes
-            own = own + np.log([np.diag(point.kernel.dense(graph))[nodes].mean() for point in points])
+            own = own + np.log(
+                [np.diag(point.kernel.dense(graph))[nodes].mean() for point in points]
+            )
         mean = weights @ own
         assert mean == pytest.approx(means[k], abs=near * deviations[k])
         assert np.sqrt(weights @ (own - mean) ** 2) == pytest.approx(deviations[k], rel=near)
@@ -97,7 +111,9 @@ def test_quantiles_of_the_prior_are_its_own():
     np.testing.assert_allclose(np.exp(middle), [4.0, 1.0, 2.0], rtol=1e-3)
     np.testing.assert_allclose(np.exp(above - middle), [2.0, 3.0, 2.5], rtol=1e-2)
     flat = LatentSpace(parameters, None, Gamma(), FLAT, 1.0, 1.0)
-    np.testing.assert_allclose(flat.quantiles(np.full((1, 3), 0.25))[0], flat.box @ [0.75, 0.25], rtol=1e-6)
+    np.testing.assert_allclose(
+        flat.quantiles(np.full((1, 3), 0.25))[0], flat.box @ [0.75, 0.25], rtol=1e-6
+    )
 
 
 def test_the_mode_is_the_largest_posterior_density(drawn):
@@ -109,13 +125,17 @@ def test_the_mode_is_the_largest_posterior_density(drawn):
         "seed": 0,
         "numerics": grf.gp.Numerics(normalize=False),
     }
-    gp = grf.GraphGPRegressor(graph, kernel=KERNEL, hyperparameters="mode", **settings).fit(nodes, y)
+    gp = grf.GraphGPRegressor(graph, kernel=KERNEL, hyperparameters="mode", **settings).fit(
+        nodes, y
+    )
     prior = HyperparameterPrior()
 
     def density(lengthscale, factor):
         kernel = grf.Matern(2.0, lengthscale)
         scale = gp._fitted.output_scale * factor
-        own = grf.GraphGPRegressor(graph, kernel=kernel, optimize=False, output_scale=scale, **settings)
+        own = grf.GraphGPRegressor(
+            graph, kernel=kernel, optimize=False, output_scale=scale, **settings
+        )
         variance = np.diag(kernel.dense(graph))[nodes].mean()
         return (
             own.fit(nodes, y).log_marginal_likelihood_
@@ -133,14 +153,20 @@ def test_the_mode_is_the_largest_posterior_density(drawn):
         assert moved < best + 2e-3
 
 
-# -- branches, on few observations -------------------------------------------------------------------
+# -- branches, on few observations -----------------------------------------------------------------
 
 FEW = np.arange(0, 34, 3)
 COUNTS = np.random.default_rng(0).poisson(np.exp(1 + np.sin(FEW / 5)))
 
 
 def _fit(graph, **settings):
-    settings = {"kernel": KERNEL, "likelihood": "poisson", "method": "series", "seed": 0, **settings}
+    settings = {
+        "kernel": KERNEL,
+        "likelihood": "poisson",
+        "method": "series",
+        "seed": 0,
+        **settings,
+    }
     return grf.GraphGPRegressor(graph, **settings).fit(FEW, COUNTS)
 
 
@@ -151,17 +177,26 @@ def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate, norma
     for point in gp._fitted.points:
         variance = np.diag(point.kernel.dense(karate)).mean() if normalize else 1.0
         assert point.amplitude * variance == pytest.approx(0.5, rel=1e-9)
-    mode = _fit(karate, output_scale=0.5, hyperparameters="mode", numerics=grf.gp.Numerics(normalize=normalize))
+    mode = _fit(
+        karate,
+        output_scale=0.5,
+        hyperparameters="mode",
+        numerics=grf.gp.Numerics(normalize=normalize),
+    )
     variance = np.diag(mode.kernel_.dense(karate)).mean() if normalize else 1.0
     assert mode._fitted.amplitude * variance == pytest.approx(0.5, rel=1e-6)
 
 
 def test_routes_have_the_same_points(karate):
-    series, precision = (_fit(karate, method=method)._fitted.points for method in ("series", "precision"))
+    series, precision = (
+        _fit(karate, method=method)._fitted.points for method in ("series", "precision")
+    )
     assert len(series) == len(precision) > 1
     for one, other in zip(series, precision, strict=True):
         assert one.kernel.lengthscale == pytest.approx(other.kernel.lengthscale, rel=1e-3)
-        assert (one.output_scale, one.weight) == pytest.approx((other.output_scale, other.weight), rel=1e-3)
+        assert (one.output_scale, one.weight) == pytest.approx(
+            (other.output_scale, other.weight), rel=1e-3
+        )
 
 
 def test_averages_by_sampled_rows_keep_to_the_laplacian_of_the_rows(karate):
@@ -185,8 +220,12 @@ def test_the_mode_of_blocks_is_continued_by_the_precision_of_all(karate):
     few = settings | {"numerics": grf.gp.Numerics(max_train=6)}
     blocks, precision = (_fit(karate, method=own, **few) for own in ("series", "precision"))
     # the prior of the output scale is in the mean variance at the observed nodes, or at all
-    assert precision.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_, abs=0.05)
-    assert blocks.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 0.2  # or nothing was tested
+    assert precision.log_marginal_likelihood_ == pytest.approx(
+        whole.log_marginal_likelihood_, abs=0.05
+    )
+    assert (
+        blocks.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 0.2
+    )  # or nothing was tested
 
 
 @pytest.mark.parametrize("hyperparameters", ["average", "mode"])

@@ -1,4 +1,6 @@
-"""The likelihood on the grid is the restricted likelihood of the model, and its blocks hold what they should."""
+"""The likelihood on the grid is the restricted likelihood of the model, and its blocks hold what
+they should.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from scipy.stats import multivariate_normal
 import graphrf as grf
 from graphrf.gp.hyperparameters.blocks import observed_blocks
 from graphrf.gp.hyperparameters.explore import _AXES
-from graphrf.gp.hyperparameters.grid import BlockValues, Cells, independent_log_likelihoods, log_likelihoods
+from graphrf.gp.hyperparameters.grid import (
+    BlockValues,
+    Cells,
+    independent_log_likelihoods,
+    log_likelihoods,
+)
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 
@@ -40,7 +47,9 @@ def test_likelihoods_are_those_of_dense_contrasts(n_outputs, columns, precisions
     # contrasts of the raw observations, whose density does not depend on the mean's coefficients
     contrasts = np.linalg.qr(basis[nodes], mode="complete")[0][:, columns:].T
     expected = np.empty((2, 5))
-    for column, (scale, noise) in enumerate(zip(cells.scales[some], cells.noises[some], strict=True)):
+    for column, (scale, noise) in enumerate(
+        zip(cells.scales[some], cells.noises[some], strict=True)
+    ):
         for row, factor in enumerate((1.0, 2.0)):
             covariance = factor * scale * k[np.ix_(nodes, nodes)] + np.diag(noise / a)
             law = multivariate_normal(np.zeros(10 - columns), contrasts @ covariance @ contrasts.T)
@@ -65,7 +74,9 @@ def test_blocks_add_up_and_a_block_without_contrasts_says_nothing():
     once = log_likelihoods([k[None]], [block], cells)
     twice = log_likelihoods([k[None], k[None]], [block, block], cells)
     np.testing.assert_allclose(twice, 2 * once)
-    np.testing.assert_allclose(log_likelihoods([k[None], np.ones((1, 1, 1))], [block, single], cells), once)
+    np.testing.assert_allclose(
+        log_likelihoods([k[None], np.ones((1, 1, 1))], [block, single], cells), once
+    )
 
 
 def test_a_covariance_that_is_not_positive_definite_is_impossible():
@@ -78,7 +89,9 @@ def test_a_covariance_that_is_not_positive_definite_is_impossible():
     assert np.isfinite(found[cells.noises > 1.0]).all()
 
 
-@pytest.mark.parametrize("known", [{}, {"output_scale": 3.0}, {"noise": 0.2}, {"output_scale": 3.0, "noise": 0.2}])
+@pytest.mark.parametrize(
+    "known", [{}, {"output_scale": 3.0}, {"noise": 0.2}, {"output_scale": 3.0, "noise": 0.2}]
+)
 def test_known_variances_have_one_value(known):
     prior = HyperparameterPrior()
     cells = Cells.of(known.get("output_scale"), known.get("noise"), 2.0, prior, _AXES)
@@ -103,7 +116,9 @@ def test_blocks_are_spread_or_near():
     rng = np.random.default_rng(0)
     observed = np.sort(rng.choice(900, 600, replace=False))
     spread, near, wider = observed_blocks(graph, observed, rng, size=40, count=3)
-    extents = [max(np.ptp(rows) for rows in np.divmod(block, 30)) for block in (spread, near, wider)]
+    extents = [
+        max(np.ptp(rows) for rows in np.divmod(block, 30)) for block in (spread, near, wider)
+    ]
     assert extents[0] > 20
     assert extents[1] < 15
     assert extents[1] < extents[2]

@@ -1,4 +1,6 @@
-"""The evidence of counts and classes: dense and sparse ones agree, with the gradients of differences."""
+"""The evidence of counts and classes: dense and sparse ones agree, with the gradients of
+differences.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,11 @@ def test_dense_and_sparse_evidence_agree_with_the_gradient_of_differences(parts,
     moves = ({"lengthscale": 2.0}, {"scale": 1.5}, {"dispersion": 0.4})
     for slope, move in zip(found[0][1], moves, strict=True):
         ((name, value),) = move.items()
-        ends = (value + h, value - h) if name == "lengthscale" else (value * np.exp(h), value * np.exp(-h))
+        ends = (
+            (value + h, value - h)
+            if name == "lengthscale"
+            else (value * np.exp(h), value * np.exp(-h))
+        )
         above, below = (dense.gradient(model(**{name: end}), names)[0] for end in ends)
         assert slope == pytest.approx((above - below) / (2 * h), abs=1e-4)
     expected = 1.5 / np.diag(KERNEL.dense(precision.graph)).mean()
@@ -63,7 +69,9 @@ def test_blocks_add_up(parts):
     precision, responses, divisor = parts
     gram = PrecisionGram(precision, responses.nodes)
     one, two = (
-        DenseEvidence([gram] * n, [responses] * n, divisor, SPREAD, ()).gradient(model(), ("lengthscale",))
+        DenseEvidence([gram] * n, [responses] * n, divisor, SPREAD, ()).gradient(
+            model(), ("lengthscale",)
+        )
         for n in (1, 2)
     )
     assert two[0] == pytest.approx(2 * one[0])
@@ -82,7 +90,13 @@ def test_what_cannot_be_factored_is_impossible(parts, monkeypatch):
     assert block_evidence(-np.eye(NODES.size), responses, LIKELIHOOD, 0.1, sites) == -np.inf
     cases = [
         DenseEvidence([indefinite], [responses], unit, 0.1, ("dispersion",)),
-        DenseEvidence([PrecisionGram(precision, responses.nodes)], [responses], nothing, SPREAD, ("dispersion",)),
+        DenseEvidence(
+            [PrecisionGram(precision, responses.nodes)],
+            [responses],
+            nothing,
+            SPREAD,
+            ("dispersion",),
+        ),
         SparseEvidence(precision, responses, divisor, SPREAD, ("dispersion",)),
     ]
     monkeypatch.setattr(

@@ -1,4 +1,6 @@
-"""The marginal likelihood against the density of a multivariate normal, its gradient against differences."""
+"""The marginal likelihood against the density of a multivariate normal, its gradient against
+differences.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def problem():
 
 def test_value_is_the_density_of_all_observations_repeats_included(problem):
     matrix, _, y = problem
-    result = log_marginal_likelihood([matrix], [Observations.of(NODES, y, NONE)], scale=1.7, noise=0.3)
+    result = log_marginal_likelihood(
+        [matrix], [Observations.of(NODES, y, NONE)], scale=1.7, noise=0.3
+    )
     full = 1.7 * matrix[np.ix_(NODES, NODES)] + 0.3 * np.eye(7)
     expected = multivariate_normal(np.zeros(7), full).logpdf(y.T).sum()
     assert np.isclose(result.value, expected, rtol=1e-12)
@@ -38,7 +42,9 @@ def test_blocks_are_independent_but_share_their_mean(problem):
     together = log_marginal_likelihood(matrices, blocks, scale=1.7, noise=0.3)
     joint = np.zeros((7, 7))
     joint[:4, :4], joint[4:, 4:] = matrices
-    nodes = np.concatenate([NODES, NODES[2:] + 3])  # nodes 1 .. 3 of the second block are 4 .. 6 of the joint one
+    nodes = np.concatenate(
+        [NODES, NODES[2:] + 3]
+    )  # nodes 1 .. 3 of the second block are 4 .. 6 of the joint one
     basis = np.vstack([TREND, TREND[1:]])
     whole = Observations.of(nodes, np.vstack([y, y[2:] + 1.0]), basis)
     expected = log_marginal_likelihood([joint], [whole], scale=1.7, noise=0.3)
@@ -59,14 +65,21 @@ def test_gradient_is_the_limit_of_differences(problem, basis):
 
     at, h = np.array([0.4, -1.0, 0.0]), 1e-5
     result = log_marginal_likelihood(
-        [matrix, matrix[1:, 1:]], blocks, scale=np.exp(0.4), noise=np.exp(-1.0),
+        [matrix, matrix[1:, 1:]],
+        blocks,
+        scale=np.exp(0.4),
+        noise=np.exp(-1.0),
         derivatives=[[change], [change[1:, 1:]]],
-    )  # fmt: skip
+    )
     expected = [(value(*(at + h * e)) - value(*(at - h * e))) / (2 * h) for e in np.eye(3)]
-    np.testing.assert_allclose([result.log_scale, result.log_noise, *result.parameters], expected, rtol=1e-7)
+    np.testing.assert_allclose(
+        [result.log_scale, result.log_noise, *result.parameters], expected, rtol=1e-7
+    )
 
 
 def test_a_singular_covariance_raises(problem):
     _, _, y = problem
     with pytest.raises(np.linalg.LinAlgError):
-        log_marginal_likelihood([np.full((4, 4), -1.0)], [Observations.of(NODES, y, ONES)], scale=1.0, noise=1e-3)
+        log_marginal_likelihood(
+            [np.full((4, 4), -1.0)], [Observations.of(NODES, y, ONES)], scale=1.0, noise=1e-3
+        )

@@ -1,4 +1,6 @@
-"""Divisors of the output scale, what ends of the search are warned of, and searches for a mode that cannot be."""
+"""Divisors of the output scale, what ends of the search are warned of, and searches for a mode that
+cannot be.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import SparsePrecision
 
-KERNELS = [grf.Matern(nu=2.0, lengthscale=3.0), grf.Diffusion(1.0, laplacian="combinatorial"), grf.BYM2(0.4)]
+KERNELS = [
+    grf.Matern(nu=2.0, lengthscale=3.0),
+    grf.Diffusion(1.0, laplacian="combinatorial"),
+    grf.BYM2(0.4),
+]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -31,7 +37,9 @@ def test_divisors_are_the_mean_variance_and_its_slopes(karate, kernel):
     value, (slope,) = divide(kernel, [name], [])
     assert value == pytest.approx(variance, rel=1e-9)
     value = kernel.hyperparameters[name]
-    ends = [np.diag(kernel.replace(**{name: value + h}).dense(karate)).mean() for h in (1e-5, -1e-5)]
+    ends = [
+        np.diag(kernel.replace(**{name: value + h}).dense(karate)).mean() for h in (1e-5, -1e-5)
+    ]
     assert slope == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
     assert mode_divisor(karate, kernel, False, 0, None)(kernel, [name], [])[0] == 1.0
 
@@ -47,15 +55,24 @@ def test_mean_variances_are_exact_on_small_graphs_with_and_without_a_precision(k
     np.testing.assert_allclose(found, variance, rtol=1e-6)
 
 
-# -- ends of the search -----------------------------------------------------------------------------
+# -- ends of the search ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        ({"lengthscale": "largest"}, "largest lengthscale that is searched, 3, so the data do not determine it"),
-        ({"lengthscale": "smallest"}, "smallest lengthscale .* no information on y at its neighbours"),
-        ({"output_scale": "smallest"}, "smallest output_scale that is searched, so only a mean and noise"),
+        (
+            {"lengthscale": "largest"},
+            "largest lengthscale that is searched, 3, so the data do not determine it",
+        ),
+        (
+            {"lengthscale": "smallest"},
+            "smallest lengthscale .* no information on y at its neighbours",
+        ),
+        (
+            {"output_scale": "smallest"},
+            "smallest output_scale that is searched, so only a mean and noise",
+        ),
         ({"noise": "largest"}, "largest noise that is searched, 0.5, so only noise"),
         ({"noise": "smallest"}, "smallest noise .* narrow as without noise"),
     ],
@@ -69,12 +86,18 @@ def test_an_end_that_tells_something_is_warned_of(karate, ends, said):
 
 def test_other_ends_are_not_warned_of(karate):
     kernel = grf.Matern(nu=2.0, lengthscale=3.0)
-    cut = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 3.0)  # the route's limitation is warned of
+    cut = KernelAxis.of(
+        karate, kernel, ("lengthscale",), lambda own: 3.0
+    )  # the route's limitation is warned of
     whole = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
     assert (cut.is_cut, whole.is_cut) == (True, False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for axis, ends in ((cut, {"lengthscale": "largest"}), (whole, {"output_scale": "largest"}), (whole, {})):
+        for axis, ends in (
+            (cut, {"lengthscale": "largest"}),
+            (whole, {"output_scale": "largest"}),
+            (whole, {}),
+        ):
             _warn_of_bounds(axis, LikelihoodResult(kernel, 1.0, 0.5, 0.0, True, np.zeros(3), ends))
 
 
@@ -96,19 +119,25 @@ class Slope:
 @pytest.mark.parametrize(("rise", "end"), [(2.0, "largest"), (-2.0, "smallest")])
 def test_a_mode_at_its_bounds_is_found_from_any_start_and_warned_of(rise, end):
     bounds = {"lengthscale": (0.1, 20.0)}
-    space = LatentSpace(Parameters(KERNELS[0], ("lengthscale",), bounds), 1.0, Poisson(), FLAT, 1.0, 1.0)
+    space = LatentSpace(
+        Parameters(KERNELS[0], ("lengthscale",), bounds), 1.0, Poisson(), FLAT, 1.0, 1.0
+    )
     found = find_latent_mode(space, Slope(rise))
     assert found.converged
     assert found.model.kernel.lengthscale == pytest.approx(bounds["lengthscale"][end == "largest"])
     assert find_latent_mode(space, Slope(rise), found.model).model == found.model
-    with pytest.warns(UserWarning, match=f"the {end} lengthscale that is searched: the observations do not"):
+    with pytest.warns(
+        UserWarning, match=f"the {end} lengthscale that is searched: the observations do not"
+    ):
         warn_of_bounds(found)
 
 
 def test_an_evidence_that_cannot_be_had_is_refused():
     space = LatentSpace(Parameters(KERNELS[0], (), {}), 1.0, Poisson(), FLAT, 1.0, 1.0)
     assert find_latent_mode(space, Slope(0.0)).converged  # nothing is trained
-    with pytest.raises(ValueError, match="a matrix cannot be factored: fix a smaller `output_scale`"):
+    with pytest.raises(
+        ValueError, match="a matrix cannot be factored: fix a smaller `output_scale`"
+    ):
         find_latent_mode(space, Slope(np.inf))
 
 

@@ -1,4 +1,6 @@
-"""Sampled rows in training: they end where their own variance would pass for a signal of the nodes."""
+"""Sampled rows in training: they end where their own variance would pass for a signal
+of the nodes.
+"""
 
 import warnings
 
@@ -21,7 +23,9 @@ def scattered():
 def _diagonals(graph, sampler, kernel, nodes):
     """The mean squared norm of rows, that of K, and what two draws say of their ratio."""
     first, second = (
-        grf.sample_features(graph, sampler, nodes=graph.positions(nodes), seed=seed, dtype="float64").factor()
+        grf.sample_features(
+            graph, sampler, nodes=graph.positions(nodes), seed=seed, dtype="float64"
+        ).factor()
         for seed in (0, 1)
     )
     f = kernel.modulation(sampler.survival.table.size, graph.laplacian_scale(kernel.laplacian))
@@ -37,11 +41,13 @@ def test_two_draws_tell_how_much_of_a_rows_norm_is_its_variance(scattered):
         assert own == pytest.approx(norms / exact - 1, abs=0.05 + 0.3 * own)
     assert own > 0.2
     short = grf.Diffusion(0.3)
-    assert _diagonals(scattered, grf.CompressedPowers(3_000, max_length=8), short, nodes)[2] == pytest.approx(
-        0, abs=1e-12
-    )
+    assert _diagonals(scattered, grf.CompressedPowers(3_000, max_length=8), short, nodes)[
+        2
+    ] == pytest.approx(0, abs=1e-12)
     nothing = np.zeros(65)
-    rows = grf.sample_features(scattered, sampler, nodes=scattered.positions(nodes), seed=0).factor()
+    rows = grf.sample_features(
+        scattered, sampler, nodes=scattered.positions(nodes), seed=0
+    ).factor()
     assert excess(rows, rows, nothing) == np.inf
 
 
@@ -49,7 +55,9 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
     nodes = np.random.default_rng(1).choice(3_000, 300, replace=False)
     sampler = grf.CompressedPowers(64, max_length=128)
     kernel = grf.Diffusion(1.0)
-    (grams,) = FeaturesRoute(scattered, sampler, None, nodes.size).grams([(kernel, ("lengthscale",))], [nodes], 0)
+    (grams,) = FeaturesRoute(scattered, sampler, None, nodes.size).grams(
+        [(kernel, ("lengthscale",))], [nodes], 0
+    )
     longest = grams.longest(kernel)
     norms, exact, _ = _diagonals(scattered, sampler, grf.Diffusion(longest), nodes)
     assert 1.1 < norms / exact < 1.4
@@ -58,7 +66,9 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
 
 
 def _own_and_neighbours(n, n_near):
-    """A random graph, nodes near node 0 in random order, values half the nodes' own and half their neighbours'."""
+    """A random graph, nodes near node 0 in random order, values half the nodes' own and half their
+    neighbours'.
+    """
     ends = np.random.default_rng(0).integers(0, n, (2, 4 * n))
     graph = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=n)
     rng = np.random.default_rng(2)
@@ -71,13 +81,16 @@ def _own_and_neighbours(n, n_near):
 
 @pytest.mark.filterwarnings("ignore:the graph explains y no better")
 def test_rows_do_not_pass_for_a_signal_that_differs_at_every_node():
-    # Half of a value is the node's own, half its neighbours'. At long lengthscales K has next to no diagonal on
-    # such a graph, and rows of it nothing else: they took a node's own half for a signal of lengthscale 5.89.
+    # Half of a value is the node's own, half its neighbours'. At long lengthscales K has next to no
+    # diagonal on such a graph, and rows of it nothing else: they took a node's own half for a
+    # signal of lengthscale 5.89.
     graph, nodes, f, rng = _own_and_neighbours(3_000, 400)
     nodes = nodes[:200]
     y = f[nodes] + 0.1 * rng.standard_normal(200)
     rows, exact = (
-        grf.GraphGPRegressor(graph, kernel="diffusion", method=method, hyperparameters="mode", seed=0)
+        grf.GraphGPRegressor(
+            graph, kernel="diffusion", method=method, hyperparameters="mode", seed=0
+        )
         .fit(graph.positions(nodes), y)
         .kernel_.lengthscale
         for method in ("features", "series")
@@ -97,7 +110,9 @@ def test_variance_of_rows_is_told_where_the_lengthscale_is_given(scattered):
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_default_rows_grow_as_long_as_those_of_all_observed_nodes_fit_into_memory(scattered, monkeypatch, count):
+def test_default_rows_grow_as_long_as_those_of_all_observed_nodes_fit_into_memory(
+    scattered, monkeypatch, count
+):
     nodes, member = np.arange(0, 3_000, 30), (grf.Diffusion(2.0), ("lengthscale",))
     needed = []
 
@@ -109,13 +124,19 @@ def test_default_rows_grow_as_long_as_those_of_all_observed_nodes_fit_into_memor
     monkeypatch.setattr("graphrf.gp.routes.features.require_memory", asked)
     route = FeaturesRoute(scattered, None, None, 1_000_000)
     if count == 0:
-        with pytest.raises(MemoryError, match=r"sampled rows of 1000000 observed nodes .*; .*method='precision'"):
+        with pytest.raises(
+            MemoryError, match=r"sampled rows of 1000000 observed nodes .*; .*method='precision'"
+        ):
             list(route.grams([member], [nodes], 0))
         return
     found = [grams.sampler.survival.max_length for grams in route.grams([member], [nodes], 0)]
     assert found == list(LENGTHS[:count])
-    assert ("do not fit into memory" in route.limitation(grf.Diffusion(2.0))) == (count < len(LENGTHS))
+    assert ("do not fit into memory" in route.limitation(grf.Diffusion(2.0))) == (
+        count < len(LENGTHS)
+    )
     rows = grf.sample_features(
         scattered, default_sampler("normalized", LENGTHS[0], nodes.size), nodes=nodes, seed=0
     )
-    assert needed[0] == pytest.approx(1_000_000 / nodes.size * (rows.nbytes + 8 * rows.nnz), rel=0.05)
+    assert needed[0] == pytest.approx(
+        1_000_000 / nodes.size * (rows.nbytes + 8 * rows.nnz), rel=0.05
+    )

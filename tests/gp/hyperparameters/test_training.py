@@ -57,13 +57,21 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         gram = SeriesGram(karate, kernel.laplacian, observations.nodes, max_degree=300)
     else:
         sampler = grf.RandomWalks(8, lengths=grf.sampling.Truncated(12), laplacian=kernel.laplacian)
-        features = grf.sample_features(karate, sampler, nodes=observations.nodes, seed=0, dtype="float64")
+        features = grf.sample_features(
+            karate, sampler, nodes=observations.nodes, seed=0, dtype="float64"
+        )
         gram = SampledGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
     by = _divisors(karate, kernel.laplacian)[divisor]
     search = LikelihoodSearch(
-        [TrainingBlock(gram, observations)] * 2, Parameters(kernel, tuple(bounds), bounds), None, None, by, prior,
-        unit=0.7, length_unit=1.3,
-    )  # fmt: skip
+        [TrainingBlock(gram, observations)] * 2,
+        Parameters(kernel, tuple(bounds), bounds),
+        None,
+        None,
+        by,
+        prior,
+        unit=0.7,
+        length_unit=1.3,
+    )
     own = [
         math.log(value) if bounds[key][0] > 0 else value
         for key, value in kernel.hyperparameters.items()
@@ -84,21 +92,36 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
         rng = np.random.default_rng(seed)
         y = grf.apply_root(graph, kernel, rng.standard_normal(400))
         y += np.sqrt(noise) * y.std() * rng.standard_normal(400)
-        observations = Observations.of(nodes := rng.permutation(400)[:80], y[nodes, None], np.ones((400, 1)))
+        observations = Observations.of(
+            nodes := rng.permutation(400)[:80], y[nodes, None], np.ones((400, 1))
+        )
         bounds = {"lengthscale": (0.1, 30.0)}
         search = LikelihoodSearch(
-            [TrainingBlock(SeriesGram(graph, "normalized", observations.nodes, max_degree=400), observations)],
-            Parameters(kernel, tuple(bounds), bounds), None, None, subset_divisor(), HyperparameterPrior(),
-            unit=y.var(), length_unit=1.0, step=lambda: evaluations.append(1),
-        )  # fmt: skip
+            [
+                TrainingBlock(
+                    SeriesGram(graph, "normalized", observations.nodes, max_degree=400),
+                    observations,
+                )
+            ],
+            Parameters(kernel, tuple(bounds), bounds),
+            None,
+            None,
+            subset_divisor(),
+            HyperparameterPrior(),
+            unit=y.var(),
+            length_unit=1.0,
+            step=lambda: evaluations.append(1),
+        )
         start = search.point(kernel.replace(lengthscale=1.0), y.var(), 0.05 * y.var())
         found = search.run([start])
         assert found.converged
         search.step = None
         theirs = optimize.minimize(
-            lambda point, search=search: search.negative(point, gradient=False)[0], start, method="Nelder-Mead",
+            lambda point, search=search: search.negative(point, gradient=False)[0],
+            start,
+            method="Nelder-Mead",
             options={"xatol": 1e-4, "fatol": 1e-6, "maxfev": 1000},
-        )  # fmt: skip
+        )
         assert search.negative(found.point)[0] == pytest.approx(theirs.fun, abs=1e-3)
     assert len(evaluations) < 2 * 40
 
@@ -106,12 +129,17 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
 def test_the_search_turns_back_where_there_is_no_likelihood():
     def objective(vector, gradient=True):
         (x,) = vector
-        return (math.inf if x > 1.5 else -x + np.exp(8 * (x - 1)), np.array([-1 + 8 * np.exp(8 * (x - 1))]))
+        return (
+            math.inf if x > 1.5 else -x + np.exp(8 * (x - 1)),
+            np.array([-1 + 8 * np.exp(8 * (x - 1))]),
+        )
 
     observations = Observations.of(np.arange(2), np.zeros((2, 1)), np.ones((3, 0)))
     parameters = Parameters(grf.Diffusion(1.0), (), {})
     block = TrainingBlock(None, observations)
-    search = LikelihoodSearch([block], parameters, None, 1.0, unit_divisor(), FLAT, unit=1.0, length_unit=1.0)
+    search = LikelihoodSearch(
+        [block], parameters, None, 1.0, unit_divisor(), FLAT, unit=1.0, length_unit=1.0
+    )
     search.negative = objective
     end, level, (found,) = search._minimum(np.array([-4.0]))
     assert level
@@ -124,9 +152,15 @@ def test_with_nothing_to_train_the_given_values_come_back(karate):
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
     kernel = grf.Diffusion(1.5)
     search = LikelihoodSearch(
-        [TrainingBlock(gram, observations)], Parameters(kernel, (), {}), 2.0, 0.1, unit_divisor(),
-        HyperparameterPrior(), unit=1.0, length_unit=1.0,
-    )  # fmt: skip
+        [TrainingBlock(gram, observations)],
+        Parameters(kernel, (), {}),
+        2.0,
+        0.1,
+        unit_divisor(),
+        HyperparameterPrior(),
+        unit=1.0,
+        length_unit=1.0,
+    )
     trained = search.run([search.point(kernel, 2.0, 0.1)])
     assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)
     assert trained.converged
@@ -142,8 +176,14 @@ def test_the_longest_lengthscale_is_the_edge_of_what_fits():
 
 
 def test_ranges_respect_what_a_kernel_allows():
-    assert hyperparameter_range(grf.kernels.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (2.0, 200.0)
-    assert hyperparameter_range(grf.kernels.LearnedModulation(1), "f0", 1.0, 100.0) == (-math.inf, math.inf)
+    assert hyperparameter_range(grf.kernels.PStepRandomWalk(2.5, 3), "alpha", 1.0, 100.0) == (
+        2.0,
+        200.0,
+    )
+    assert hyperparameter_range(grf.kernels.LearnedModulation(1), "f0", 1.0, 100.0) == (
+        -math.inf,
+        math.inf,
+    )
     assert hyperparameter_range(grf.Diffusion(1.0), "lengthscale", 1.0, 7.0) == (0.1, 7.0)
 
 
@@ -157,14 +197,17 @@ def _smooth_values(n, noise):
 
 
 def test_the_likelihood_of_little_noise_does_not_jump():
-    # where the series ended at another degree for every lengthscale, these differences were off by up to 40 nats
+    # where the series ended at another degree for every lengthscale, these differences were off by
+    # up to 40 nats
     graph, nodes, y = _smooth_values(150, 0.001)
     kernel = grf.Matern(nu=4.0, lengthscale=9.0, laplacian="combinatorial")
     gram = SeriesGram(graph, "combinatorial", nodes, max_degree=600)
     parameters = Parameters(kernel, ["lengthscale"], {"lengthscale": (0.1, 20.0)})
     observations = Observations.of(nodes, y[:, None], np.ones((900, 1)))
     block = TrainingBlock(gram, observations)
-    search = LikelihoodSearch([block], parameters, 1.0, 2.6e-5, subset_divisor(), FLAT, unit=1.0, length_unit=1.0)
+    search = LikelihoodSearch(
+        [block], parameters, 1.0, 2.6e-5, subset_divisor(), FLAT, unit=1.0, length_unit=1.0
+    )
     gram(kernel.replace(lengthscale=18.0), ())
     points = math.log(9.0) + 1e-3 * np.arange(-6, 7)[:, None]
     values, slopes = zip(*(search.negative(point) for point in points), strict=True)

@@ -103,7 +103,10 @@ def test_the_sign_of_f_does_not_change_answers_about_observations():
             observed = gp.predict(asked, quantiles=levels, return_std="observation")
             assert (np.diff(expected) > 0).all()
             assert (np.diff(observed) > 0).all()
-            above, between = gp.probability(asked, above=1.5), gp.probability(asked, above=1.0, below=2.0)
+            above, between = (
+                gp.probability(asked, above=1.5),
+                gp.probability(asked, above=1.0, below=2.0),
+            )
             assert ((above > 0) & (above < 1) & (between > 0)).all()
             own += [expected, observed, above, between, gp.predict(asked)]
         answers.append(own)
@@ -141,9 +144,13 @@ def test_the_fitted_rows_have_their_labels():
 
 def test_probabilities_of_the_linear_predictor_are_those_of_its_mean():
     gp = model().fit(FRAME)
-    np.testing.assert_allclose(gp.probability(above=0.3, latent=True), gp.probability(above=np.exp(0.3)))
+    np.testing.assert_allclose(
+        gp.probability(above=0.3, latent=True), gp.probability(above=np.exp(0.3))
+    )
     below = gp.predict(FRAME, quantiles=[0.2], latent=True)[0, 0]
-    assert gp.probability(FRAME.iloc[:1], below=below, latent=True)[0] == pytest.approx(0.2, abs=1e-6)
+    assert gp.probability(FRAME.iloc[:1], below=below, latent=True)[0] == pytest.approx(
+        0.2, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("likelihood", MODELS)
@@ -161,12 +168,14 @@ def test_scores_and_densities_are_those_of_held_out_rows(likelihood):
     else:
         eta = gp.sample(held, 20_000, seed=0, latent=True)
         mean = np.exp(eta) if likelihood == "poisson" else 1 / (1 + np.exp(-eta))
-        law = poisson(mean * np.c_[factor]) if likelihood == "poisson" else binom(np.c_[factor], mean)
+        law = (
+            poisson(mean * np.c_[factor]) if likelihood == "poisson" else binom(np.c_[factor], mean)
+        )
         expected = np.log(law.pmf(y.to_numpy()[:, None]).mean(axis=1))
     np.testing.assert_allclose(gp.log_density(held), expected, atol=0.03)
 
 
-# -- criteria ------------------------------------------------------------------------------------------
+# -- criteria --------------------------------------------------------------------------------------
 
 
 def test_leave_one_out_is_printed_in_five_lines_with_the_worst_rows():
@@ -187,7 +196,8 @@ def test_rows_that_are_impossible_given_the_others_are_named():
     gp = model().fit(FRAME)
     gp._points = [each._replace(likelihood=Impossible()) for each in gp._points]
     with pytest.warns(
-        UserWarning, match=r"of 1 of 80 observations given all others is not finite, as that of row row 3: "
+        UserWarning,
+        match=r"of 1 of 80 observations given all others is not finite, as that of row row 3: ",
     ):
         result = gp.loo()
     assert np.isinf(result.log_density[3])
@@ -199,9 +209,13 @@ def test_waic_warns_where_densities_vary_much_over_the_posterior_and_only_there(
         warnings.simplefilter("error")
         model("gaussian").fit(frame(600)).waic()
     saturated = FRAME.assign(own=np.arange(80))
-    gp = LatentGaussianModel("cases ~ 1", Groups("own", prior={"sd": (3.0, 1.1)}), "poisson", **KNOWN)
+    gp = LatentGaussianModel(
+        "cases ~ 1", Groups("own", prior={"sd": (3.0, 1.1)}), "poisson", **KNOWN
+    )
     gp.fit(saturated)
-    with pytest.warns(UserWarning, match=r"WAIC may mislead here: .* variance above 0\.4 .* use loo\(\)"):
+    with pytest.warns(
+        UserWarning, match=r"WAIC may mislead here: .* variance above 0\.4 .* use loo\(\)"
+    ):
         gp.waic()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,6 @@
-"""Laplace's approximation and expectation propagation of all variables: exact where the noise is normal."""
+"""Laplace's approximation and expectation propagation of all variables: exact where the noise is
+normal.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def model(name):
     own = Joint(bound, np.diag([1 / 4, 1 / 9]), [a])
     likelihood, y = OBSERVED[name]
     data = Data(y, OFFSET, likelihood, 1.0)
-    start = np.array([each.coordinate(each.start) for each in (*own.parameters, *data.parameters())])
+    start = np.array(
+        [each.coordinate(each.start) for each in (*own.parameters, *data.parameters())]
+    )
     return own, data, start
 
 
@@ -76,7 +80,9 @@ def test_normal_noise_is_exact():
     assert mode.log_evidence == pytest.approx(expected, abs=1e-7)
     gain = k @ np.linalg.inv(k + scale**2 * np.eye(M))
     np.testing.assert_allclose(own.a @ mode.z, gain @ (data.y - OFFSET), atol=1e-7)
-    np.testing.assert_allclose(mode.factor.variances(own.observed), np.diag(k - gain @ k), atol=1e-7)
+    np.testing.assert_allclose(
+        mode.factor.variances(own.observed), np.diag(k - gain @ k), atol=1e-7
+    )
     posterior = conditioned(own, data, vector, mode.sites(own), rounds=False)
     left_out = leave_one_out([posterior], np.ones(1), data, np.arange(len(data.offset)))
     whole = np.linalg.inv(k + scale**2 * np.eye(M))
@@ -117,7 +123,10 @@ def test_gradients_of_expectation_propagation_are_those_of_its_evidence(name, mo
         assert found[k] == pytest.approx(change, abs=1e-5)
     slopes = moments.coefficient_gradient(own, DESIGN, at(vector))
     for k in range(2):
-        change = at(vector, step * DESIGN[:, k]).log_evidence - at(vector, -step * DESIGN[:, k]).log_evidence
+        change = (
+            at(vector, step * DESIGN[:, k]).log_evidence
+            - at(vector, -step * DESIGN[:, k]).log_evidence
+        )
         assert slopes[k] == pytest.approx(change / (2 * step), abs=1e-5)
 
 

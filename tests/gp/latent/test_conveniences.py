@@ -1,4 +1,6 @@
-"""`LatentGaussianModel` by every convenience of the table in docs/estimators.md, and as scikit-learn uses it."""
+"""`LatentGaussianModel` by every convenience of the table in docs/estimators.md, and as
+scikit-learn uses it.
+"""
 
 import copy
 import pickle
@@ -143,7 +145,9 @@ def test_score_and_log_densities(likelihood, fits):
     density = fitted.log_density(FRAME)
     assert density.shape == (N,)
     assert np.isfinite(density).all()
-    assert density.sum() > fitted.loo().total  # the rows that were fitted are known better than those left out
+    assert (
+        density.sum() > fitted.loo().total
+    )  # the rows that were fitted are known better than those left out
     with pytest.raises(ValueError, match=f"`frame` has no column '{likelihood}'"):
         fitted.score(FRAME.drop(columns=likelihood))
 
@@ -152,7 +156,9 @@ def test_score_and_log_densities(likelihood, fits):
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_files_keep_predictions_and_labels(likelihood, hyperparameters, fits, tmp_path):
     fitted = (
-        fits[likelihood] if hyperparameters == "mode" else model(likelihood, hyperparameters="average").fit(FRAME)
+        fits[likelihood]
+        if hyperparameters == "mode"
+        else model(likelihood, hyperparameters="average").fit(FRAME)
     )
     fitted.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
@@ -187,12 +193,16 @@ def test_several_graphs_are_given_in_the_order_of_the_terms(tmp_path):
         LatentGaussianModel.load(tmp_path / "model.npz", graph=[other, GRAPH])
 
 
-@pytest.mark.parametrize("factor", ["ordered", "months", "integers", "booleans", "tuples in groups"])
+@pytest.mark.parametrize(
+    "factor", ["ordered", "months", "integers", "booleans", "tuples in groups"]
+)
 def test_categories_keep_their_order_in_files(factor, tmp_path):
     rng = np.random.default_rng(3)
     months = ["January", "February", "March"]
     columns = {
-        "ordered": pandas.Categorical(rng.choice(["low", "mid", "high"], N), ["low", "mid", "high"], ordered=True),
+        "ordered": pandas.Categorical(
+            rng.choice(["low", "mid", "high"], N), ["low", "mid", "high"], ordered=True
+        ),
         "months": pandas.Categorical(rng.choice(months, N), months),
         "integers": pandas.Categorical(rng.choice([10, 9, 2], N), [10, 9, 2]),
         "booleans": rng.random(N) < 0.5,
@@ -200,7 +210,11 @@ def test_categories_keep_their_order_in_files(factor, tmp_path):
     }
     frame = FRAME.assign(own=pandas.Series(columns[factor], index=FRAME.index))
     frame["gaussian"] += 10.0 * pandas.factorize(frame["own"])[0]
-    formula, terms = ("gaussian ~ own", []) if factor != "tuples in groups" else ("gaussian ~ 1", [Groups("own")])
+    formula, terms = (
+        ("gaussian ~ own", [])
+        if factor != "tuples in groups"
+        else ("gaussian ~ 1", [Groups("own")])
+    )
     fitted = LatentGaussianModel(formula, terms, **SETTINGS).fit(frame)
     fitted.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
@@ -233,7 +247,9 @@ def test_what_a_file_cannot_hold_is_refused_by_save(tmp_path):
         model("poisson").set_params(likelihood=Own()).fit(FRAME).save(tmp_path / "model.npz")
     frame = FRAME.assign(own=[frozenset([k % 3]) for k in range(N)])
     fitted = LatentGaussianModel("gaussian ~ 1", Groups("own"), **SETTINGS).fit(frame)
-    with pytest.raises(TypeError, match="`own` must have levels that are text, numbers, dates or tuples"):
+    with pytest.raises(
+        TypeError, match="`own` must have levels that are text, numbers, dates or tuples"
+    ):
         fitted.save(tmp_path / "model.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -246,7 +262,8 @@ def test_progress_is_shown_on_request(capsys):
 def test_a_fit_that_is_interrupted_leaves_nothing_of_the_one_before(monkeypatch, fits):
     fitted = copy.copy(fits["gaussian"])
     monkeypatch.setattr(
-        "graphrf.gp.latent.model.maximum_likelihood", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        "graphrf.gp.latent.model.maximum_likelihood",
+        lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     with pytest.raises(KeyboardInterrupt):
         fitted.fit(FRAME.assign(gaussian=30.0))
@@ -280,10 +297,16 @@ def test_terms_that_share_a_kernel_share_it_in_clones():
 
 def test_a_model_may_have_no_term():
     for hyperparameters in ("mode", "average"):
-        fitted = LatentGaussianModel("gaussian ~ share", hyperparameters=hyperparameters, seed=0).fit(FRAME)
+        fitted = LatentGaussianModel(
+            "gaussian ~ share", hyperparameters=hyperparameters, seed=0
+        ).fit(FRAME)
         x = np.column_stack([np.ones(N), FRAME["share"]])
         np.testing.assert_allclose(
-            fitted.coefficients_["mean"], np.linalg.lstsq(x, FRAME["gaussian"], rcond=None)[0], rtol=1e-4
+            fitted.coefficients_["mean"],
+            np.linalg.lstsq(x, FRAME["gaussian"], rcond=None)[0],
+            rtol=1e-4,
         )
-        with pytest.raises(ValueError, match="`terms` must hold a term where the formula has no fixed effect"):
+        with pytest.raises(
+            ValueError, match="`terms` must hold a term where the formula has no fixed effect"
+        ):
             LatentGaussianModel("gaussian ~ 0", hyperparameters=hyperparameters).fit(FRAME)

@@ -24,7 +24,9 @@ LOG_WEIGHTS = np.log(WEIGHTS) - 0.5 * np.log(2 * np.pi)
 
 
 def binary_groups():
-    """400 groups of five binary rows, of which as many have k ones as is expected with a deviation of 0.75."""
+    """400 groups of five binary rows, of which as many have k ones as is expected with a deviation
+    of 0.75.
+    """
     k = np.arange(6)
     chance = expit(0.5 + 0.75 * X)[:, None]
     expected = np.exp(LOG_WEIGHTS) @ (chance**k * (1 - chance) ** (5 - k)) * [1, 5, 10, 10, 5, 1]
@@ -34,13 +36,17 @@ def binary_groups():
 
 
 def exact_deviation(ones):
-    """Mean and deviation of the posterior of sd(person), by quadrature over effects, intercept and sd."""
+    """Mean and deviation of the posterior of sd(person), by quadrature over effects, intercept and
+    sd.
+    """
     k, counts = np.unique(ones, return_counts=True)
     grid, sds = np.linspace(-0.2, 1.2, 81), np.linspace(0.02, 1.6, 160)
     eta = grid[:, None, None] + sds[:, None] * X
     log = np.zeros(eta.shape[:2])
     for own, count in zip(k, counts, strict=True):
-        log += count * logsumexp(own * log_expit(eta) + (5 - own) * log_expit(-eta) + LOG_WEIGHTS, axis=2)
+        log += count * logsumexp(
+            own * log_expit(eta) + (5 - own) * log_expit(-eta) + LOG_WEIGHTS, axis=2
+        )
     log += -0.5 * np.square(grid[:, None] / WIDE)
     log += [PenalisedDeviation().log_density(np.log(sd))[0] - np.log(sd) for sd in sds]
     weights = np.exp(log - log.max()).sum(axis=0)
@@ -49,10 +55,12 @@ def exact_deviation(ones):
 
 
 def gap(frame, ones):
-    """Of the stated and the exact mean of sd(person), in deviations, and the ratio of deviations."""
+    """Of the stated and the exact mean of sd(person), in deviations, and the ratio of
+    deviations.
+    """
     model = LatentGaussianModel(
         "y ~ 1", Groups("person"), "bernoulli", coefficient_deviation=WIDE, seed=0
-    ).fit(frame)  # fmt: skip
+    ).fit(frame)
     row, (mean, sd) = model.summary().loc["sd(person)"], exact_deviation(ones)
     return (row["mean"] - mean) / sd, row["sd"] / sd
 
@@ -94,7 +102,7 @@ def proportions(n, precision):
     mean = expit(-0.2 + 0.1 * x + 0.2 * rng.standard_normal(10)[groups])
     return pandas.DataFrame(
         {"y": rng.beta(mean * precision, (1 - mean) * precision), "x": x, "group": groups}
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("precision", [20, 400, 2_000, 20_000])
@@ -102,7 +110,9 @@ def proportions(n, precision):
 def test_precise_proportions_are_fitted(n, precision):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentGaussianModel("y ~ 1 + x", Groups("group"), "beta", seed=0).fit(proportions(n, precision))
+        model = LatentGaussianModel("y ~ 1 + x", Groups("group"), "beta", seed=0).fit(
+            proportions(n, precision)
+        )
     row = model.summary().loc["precision"]
     assert abs(np.log(row["mean"] / precision)) < 4 * np.sqrt(2 / (n - 12))
 
@@ -135,9 +145,14 @@ def test_large_counts_have_the_means_of_their_groups(likelihood, scale):
 
 @pytest.mark.parametrize(
     ("owner", "name", "match"),
-    [(laplace, "approximation", "under the likelihood Poisson.*from 0 to 3"), (Joint, "posterior", "given twice")],
+    [
+        (laplace, "approximation", "under the likelihood Poisson.*from 0 to 3"),
+        (Joint, "posterior", "given twice"),
+    ],
 )
-def test_a_refusal_names_terms_only_where_their_precision_cannot_be_factored(owner, name, match, monkeypatch):
+def test_a_refusal_names_terms_only_where_their_precision_cannot_be_factored(
+    owner, name, match, monkeypatch
+):
     def failing(*given, **named):
         raise np.linalg.LinAlgError
 

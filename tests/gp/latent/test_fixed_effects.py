@@ -1,4 +1,6 @@
-"""Fixed effects: the same wherever their zero is, and finite where the observations do not bound them."""
+"""Fixed effects: the same wherever their zero is, and finite where the observations do not bound
+them.
+"""
 
 import warnings
 
@@ -42,17 +44,24 @@ def fitted(formula, likelihood, hyperparameters, frame=FRAME):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         own = Ordinal(4) if likelihood == "ordinal" else likelihood
-        return LatentGaussianModel(formula, Groups("g"), own, hyperparameters=hyperparameters, seed=0).fit(frame)
+        return LatentGaussianModel(
+            formula, Groups("g"), own, hyperparameters=hyperparameters, seed=0
+        ).fit(frame)
 
 
 @pytest.mark.parametrize(
     "likelihood", ["gaussian", "poisson", "bernoulli", "gamma", "negative_binomial", "ordinal"]
 )
-@pytest.mark.parametrize("hyperparameters", ["mode", pytest.param("average", marks=pytest.mark.more)])
+@pytest.mark.parametrize(
+    "hyperparameters", ["mode", pytest.param("average", marks=pytest.mark.more)]
+)
 def test_results_do_not_depend_on_where_zero_is(likelihood, hyperparameters):
     there = FRAME.iloc[:20].assign(x=lambda own: own["x"] + 0.3, far=lambda own: own["far"] + 0.3)
     for near, far in (("x", "far"), ("x * k", "far * k"), ("0 + k + x", "0 + k + far")):
-        one, other = (fitted(f"{likelihood} ~ {effects}", likelihood, hyperparameters) for effects in (near, far))
+        one, other = (
+            fitted(f"{likelihood} ~ {effects}", likelihood, hyperparameters)
+            for effects in (near, far)
+        )
         slope = slice(-1, None) if "*" not in near else slice(-2, None)
         np.testing.assert_allclose(
             one.coefficients_[["mean", "sd"]].iloc[slope],
@@ -63,14 +72,21 @@ def test_results_do_not_depend_on_where_zero_is(likelihood, hyperparameters):
             one.predict(there, return_std=True), other.predict(there, return_std=True), strict=True
         ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-        assert one.log_marginal_likelihood_ == pytest.approx(other.log_marginal_likelihood_, abs=1e-6)
+        assert one.log_marginal_likelihood_ == pytest.approx(
+            other.log_marginal_likelihood_, abs=1e-6
+        )
 
 
 def test_results_do_not_depend_on_the_coding_of_categories():
-    fits = [fitted(f"poisson ~ {effects}", "poisson", "average") for effects in ("k", "0 + k", "C(k, contr.sum)")]
+    fits = [
+        fitted(f"poisson ~ {effects}", "poisson", "average")
+        for effects in ("k", "0 + k", "C(k, contr.sum)")
+    ]
     for other in fits[1:]:
         np.testing.assert_allclose(other.predict(), fits[0].predict(), rtol=1e-8)
-        assert other.log_marginal_likelihood_ == pytest.approx(fits[0].log_marginal_likelihood_, abs=1e-6)
+        assert other.log_marginal_likelihood_ == pytest.approx(
+            fits[0].log_marginal_likelihood_, abs=1e-6
+        )
 
 
 def test_a_stated_prior_of_coefficients_is_of_those_that_the_user_sees():
@@ -92,12 +108,18 @@ def test_categories_stay_sparse_in_their_basis():
 
 
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
-@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial", "bernoulli", "zero_inflated_poisson"])
+@pytest.mark.parametrize(
+    "likelihood", ["poisson", "negative_binomial", "bernoulli", "zero_inflated_poisson"]
+)
 def test_levels_without_events_have_finite_answers_and_are_named(likelihood, hyperparameters):
-    y = np.where(FRAME["k"] == "c", 0, np.minimum(FRAME["poisson"], 1 if likelihood == "bernoulli" else 99))
+    y = np.where(
+        FRAME["k"] == "c", 0, np.minimum(FRAME["poisson"], 1 if likelihood == "bernoulli" else 99)
+    )
     y[FRAME.index[FRAME["k"] == "a"][:3]] = 0
     frame = FRAME.assign(y=y)
-    model = LatentGaussianModel("y ~ k + x", Groups("g"), likelihood, hyperparameters=hyperparameters, seed=0)
+    model = LatentGaussianModel(
+        "y ~ k + x", Groups("g"), likelihood, hyperparameters=hyperparameters, seed=0
+    )
     with pytest.warns(UserWarning, match="do not bound the effect of .*'c' of 'k'"):
         model.fit(frame)
     mean, deviation = model.predict(return_std=True)
@@ -111,7 +133,9 @@ def test_rows_without_any_event_have_finite_answers():
     for likelihood, value in (("poisson", 0), ("bernoulli", 0), ("bernoulli", 1)):
         for hyperparameters in ("mode", "average"):
             frame = FRAME.assign(y=value)
-            model = LatentGaussianModel("y ~ 1", Groups("g"), likelihood, hyperparameters=hyperparameters, seed=0)
+            model = LatentGaussianModel(
+                "y ~ 1", Groups("g"), likelihood, hyperparameters=hyperparameters, seed=0
+            )
             with pytest.warns(UserWarning, match="do not bound"):
                 mean, deviation = model.fit(frame).predict(return_std=True)
             assert np.abs(mean - value).max() < 0.05
@@ -133,5 +157,7 @@ def test_effects_that_the_observations_bound_are_left_as_they_are(likelihood):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         own = Ordinal(4) if likelihood == "ordinal" else likelihood
-        LatentGaussianModel(f"{likelihood} ~ k * x", Groups("g"), own, hyperparameters="mode", seed=0).fit(FRAME)
+        LatentGaussianModel(
+            f"{likelihood} ~ k * x", Groups("g"), own, hyperparameters="mode", seed=0
+        ).fit(FRAME)
     assert not [each for each in caught if "do not bound" in str(each.message)]

@@ -1,4 +1,6 @@
-"""Formulas: the design of a fit, the same for other data, and what is refused with the spelling here."""
+"""Formulas: the design of a fit, the same for other data, and what is refused with the spelling
+here.
+"""
 
 import re
 from decimal import Decimal
@@ -27,19 +29,51 @@ def frame(n=N):
             "j": rng.permutation(np.resize([3, 1, 2, 10], n)),
             "b": rng.permutation(np.resize([True, False], n)),
             "a b": rng.standard_normal(n),
-            "c": pandas.Categorical(rng.permutation(np.resize(list("uvw"), n)), categories=["w", "u", "v"]),
+            "c": pandas.Categorical(
+                rng.permutation(np.resize(list("uvw"), n)), categories=["w", "u", "v"]
+            ),
         }
     )
 
 
 EFFECTS = [
-    "1", "0 + x", "x + z", "x*z", "x:z + z", "k", "0 + k", "k - 1", "k*x", "k:x", "k/x", "C(j)",
-    "C(j)*k", "c", "b*x", "C(np.floor(x + z))",
-    "C(k, contr.sum)", "C(k, Treatment('mid'))", "C(k, contr.helmert)*x", "C(np.floor(x))", "(x + z + k)**2",
-    "np.log(x)", "log(x) + I(x**2)", "I(x > 2)", "`a b` + I(`a b`**2)", "scale(x)", "center(x) + z", "poly(x, 3)",
-    "bs(x, df=5)", "bs(x, df=5, include_intercept=True)", "bs(x, knots=[1, 2], degree=2)", "bs(np.log(x), df=4)*k",
-    "0 + cr(x, df=4)", "cr(x, df=4, constraints='center')", "cc(x, df=4, constraints='center')", "2:z + x %in% k",
-]  # fmt: skip
+    "1",
+    "0 + x",
+    "x + z",
+    "x*z",
+    "x:z + z",
+    "k",
+    "0 + k",
+    "k - 1",
+    "k*x",
+    "k:x",
+    "k/x",
+    "C(j)",
+    "C(j)*k",
+    "c",
+    "b*x",
+    "C(np.floor(x + z))",
+    "C(k, contr.sum)",
+    "C(k, Treatment('mid'))",
+    "C(k, contr.helmert)*x",
+    "C(np.floor(x))",
+    "(x + z + k)**2",
+    "np.log(x)",
+    "log(x) + I(x**2)",
+    "I(x > 2)",
+    "`a b` + I(`a b`**2)",
+    "scale(x)",
+    "center(x) + z",
+    "poly(x, 3)",
+    "bs(x, df=5)",
+    "bs(x, df=5, include_intercept=True)",
+    "bs(x, knots=[1, 2], degree=2)",
+    "bs(np.log(x), df=4)*k",
+    "0 + cr(x, df=4)",
+    "cr(x, df=4, constraints='center')",
+    "cc(x, df=4, constraints='center')",
+    "2:z + x %in% k",
+]
 
 
 @pytest.mark.parametrize("effects", EFFECTS)
@@ -50,7 +84,9 @@ def test_the_design_is_that_of_formulaic_in_the_fit_and_for_other_rows(effects):
     assert design.names == tuple(made.columns)
     np.testing.assert_allclose(design.matrix, made, atol=1e-10)
     inner = data.iloc[np.argsort(data["x"])[5:-5]][::-1]  # within the range of splines
-    np.testing.assert_allclose(design.rows(inner), made.model_spec.get_model_matrix(inner), atol=1e-10)
+    np.testing.assert_allclose(
+        design.rows(inner), made.model_spec.get_model_matrix(inner), atol=1e-10
+    )
     again = Design.decoded(design.encoded(), design.matrix)
     np.testing.assert_array_equal(again.rows(inner), design.rows(inner))
 
@@ -68,7 +104,9 @@ def test_splines_go_on_beyond_their_range_as_those_of_formulaic(spline):
 
 def test_splines_refuse_values_beyond_their_range_unless_told_otherwise():
     design = read("y ~ bs(x, df=4)", frame()).design
-    with pytest.raises(ValueError, match=r"does not fit 'bs\(x, df=4\)' .* 1 values outside .*extrapolation"):
+    with pytest.raises(
+        ValueError, match=r"does not fit 'bs\(x, df=4\)' .* 1 values outside .*extrapolation"
+    ):
         design.rows(frame().iloc[:2].assign(x=[1.0, 50.0]))
 
 
@@ -100,7 +138,10 @@ def test_rows_are_evaluated_by_the_fit_and_not_by_themselves():
         ("y ~ .", "for all columns"),
         ("y ~ x^2", r"stands for 'x' alone.* I\(x\*\*2\)"),
         ("y ~ z + x**2", r"stands for 'x' alone"),
-        ("y ~ log(x)^2", r"has 'log\(x\)\^2', which stands for 'log\(x\)' alone.* I\(log\(x\)\*\*2\)"),
+        (
+            "y ~ log(x)^2",
+            r"has 'log\(x\)\^2', which stands for 'log\(x\)' alone.* I\(log\(x\)\*\*2\)",
+        ),
         ("y ~ z + `a b` ** 2", r"has '`a b` \*\* 2', which stands for '`a b`' alone"),
         ("y ~ (x + z)^2 + (x)^2", r"has '\(x\)\^2'"),
         ("y ~ I(x^2)", r"the power of a number is x\*\*2"),
@@ -116,7 +157,10 @@ def test_rows_are_evaluated_by_the_fit_and_not_by_themselves():
         ("poly(y, 2) ~ x", "must have one response, got 2 columns"),
         ("y ~ bs(x, df=1)", "which cannot be had: .*df"),
         ("y ~ bs(k, df=4)", "must hold numbers where the formula computes"),
-        ("y ~ nothing", "`frame` has no column 'nothing', which the formula reads; it has 'y', 'x'"),
+        (
+            "y ~ nothing",
+            "`frame` has no column 'nothing', which the formula reads; it has 'y', 'x'",
+        ),
         ("y ~ X", "did you mean 'x'|has no column 'X'"),
         ("k ~ x", "must hold numbers where the formula computes"),
         ("y ~ cr(x, df=4)", "combination of the others"),
@@ -158,13 +202,25 @@ def test_text_that_reads_as_numbers_is_warned_of():
 @pytest.mark.parametrize(
     ("values", "error"),
     [
-        (pandas.Timestamp("2024-01-01") + pandas.to_timedelta(np.arange(N), "D"), "got dates or spans of time"),
+        (
+            pandas.Timestamp("2024-01-01") + pandas.to_timedelta(np.arange(N), "D"),
+            "got dates or spans of time",
+        ),
         (pandas.to_timedelta(np.arange(N), "D"), "got dates or spans of time"),
         (np.arange(N) * 1j, "got complex numbers"),
         ([1.0, "a"] * (N // 2), "got float 1.0 in row 0 and text in others|numbers or text"),
-        (np.where(np.arange(N) == 3, np.inf, 1.0 * np.arange(N)), "no finite value in 1 of 40 rows, the first 3"),
-        (np.where(np.arange(N) == 4, np.nan, 1.0 * np.arange(N)), "no value in 1 of 40 rows, the first of them 4"),
-        (pandas.Categorical(["a", "b"] * (N // 2), categories=["a", "b", "c"]), "category 'c' in no row"),
+        (
+            np.where(np.arange(N) == 3, np.inf, 1.0 * np.arange(N)),
+            "no finite value in 1 of 40 rows, the first 3",
+        ),
+        (
+            np.where(np.arange(N) == 4, np.nan, 1.0 * np.arange(N)),
+            "no value in 1 of 40 rows, the first of them 4",
+        ),
+        (
+            pandas.Categorical(["a", "b"] * (N // 2), categories=["a", "b", "c"]),
+            "category 'c' in no row",
+        ),
     ],
     ids=["dates", "spans", "complex", "mixed", "inf", "nan", "unused"],
 )
@@ -177,7 +233,9 @@ def test_values_that_a_function_loses_are_refused_with_the_label_of_the_row():
     data = frame().set_axis([f"r{k}" for k in range(N)])
     design = read("y ~ np.log(x)", data).design
     for bad in (0.0, -1.0, np.inf):
-        with pytest.raises(ValueError, match=r"gives 'np.log\(x\)' .* the first 2 \(labelled 'r2'\)"):
+        with pytest.raises(
+            ValueError, match=r"gives 'np.log\(x\)' .* the first 2 \(labelled 'r2'\)"
+        ):
             design.rows(data.assign(x=np.where(np.arange(N) == 2, bad, data["x"])))
 
 
@@ -185,13 +243,21 @@ def test_labels_that_the_fit_has_not_seen_are_refused():
     design = read("y ~ k + C(j) + b", frame()).design
     for change in ({"k": "other"}, {"j": 7}, {"j": "3"}, {"b": 2}):
         with pytest.raises(ValueError, match=r"which the fit has not seen|has other values"):
-            design.rows(frame().astype(object).assign(**change) if "j" in change else frame().assign(**change))
-    np.testing.assert_array_equal(design.rows(frame().assign(j=frame()["j"].astype(float))), design.matrix)
+            design.rows(
+                frame().astype(object).assign(**change)
+                if "j" in change
+                else frame().assign(**change)
+            )
+    np.testing.assert_array_equal(
+        design.rows(frame().assign(j=frame()["j"].astype(float))), design.matrix
+    )
 
 
 def test_levels_that_an_expression_has_not_had_are_refused():
     design = read("y ~ C(floor(x + j))", frame()).design
-    with pytest.raises(ValueError, match=r"has 100\.0 in 'C\(floor\(x \+ j\)\)', row 0, .* it knows [0-9., ]*$"):
+    with pytest.raises(
+        ValueError, match=r"has 100\.0 in 'C\(floor\(x \+ j\)\)', row 0, .* it knows [0-9., ]*$"
+    ):
         design.rows(frame().assign(j=99, x=1.0))
 
 
@@ -204,7 +270,9 @@ def test_the_order_of_categories_is_that_of_the_fit():
 
 def test_two_columns_of_one_name_are_refused():
     data = frame()
-    with pytest.raises(ValueError, match="`frame` has 2 columns named 'x', which the formula reads"):
+    with pytest.raises(
+        ValueError, match="`frame` has 2 columns named 'x', which the formula reads"
+    ):
         read("y ~ x", pandas.concat([data, data[["x"]]], axis=1))
 
 
@@ -216,5 +284,7 @@ def test_values_for_rows_are_aligned_by_labels_or_refused():
     for other in (own.set_axis(np.arange(100, 100 + N)), own.set_axis([f"x{k}" for k in range(N)])):
         with pytest.raises(ValueError, match="`exposure` has the labels"):
             for_rows(data, "exposure", other)
-    with pytest.raises(ValueError, match="`exposure` must be a column of the frame or numbers, got 'X'"):
+    with pytest.raises(
+        ValueError, match="`exposure` must be a column of the frame or numbers, got 'X'"
+    ):
         for_rows(data, "exposure", "X")

@@ -53,11 +53,17 @@ def test_scotland_has_the_moments_of_inla():
     prior = {"sd": (0.5, 30.0), "mixing": BetaPrior(0.5, 0.5)}
     graph = grf.from_edges(edges[:, 0] - 1, edges[:, 1] - 1)
     model = LatentGaussianModel(
-        "y ~ 1 + x", Nodes(graph, grf.BYM2(), by="district", prior=prior), "poisson", exposure="e",
-        coefficient_deviation=5.0, seed=0,
-    )  # fmt: skip
+        "y ~ 1 + x",
+        Nodes(graph, grf.BYM2(), by="district", prior=prior),
+        "poisson",
+        exposure="e",
+        coefficient_deviation=5.0,
+        seed=0,
+    )
     found = model.fit(table).coefficients_
-    np.testing.assert_allclose(found[["mean", "sd"]], [[-0.2216, 0.1265], [0.3707, 0.1320]], atol=0.02)
+    np.testing.assert_allclose(
+        found[["mean", "sd"]], [[-0.2216, 0.1265], [0.3707, 0.1320]], atol=0.02
+    )
 
 
 def test_forecasts_new_groups_and_known_rows():
@@ -70,7 +76,9 @@ def test_forecasts_new_groups_and_known_rows():
     np.testing.assert_allclose(std, fitted[1], atol=1e-6)
     row = data.iloc[[0] * 4].assign(year=[2010, 2011, 2020, 2060], clinic=0)
     later, spread = model.predict(row, return_std=True)
-    assert (np.diff(spread) > 0).all()  # forecasts are less certain, and tend to the mean of the process
+    assert (
+        np.diff(spread) > 0
+    ).all()  # forecasts are less certain, and tend to the mean of the process
     assert abs(later[-1] - later[-2]) < abs(later[1] - later[0]) + 0.05
     new = model.predict(data.iloc[[0, 0]].assign(clinic=[0, 99]), return_std=True)[1]
     assert new[1] > new[0]
@@ -80,7 +88,9 @@ def test_forecasts_new_groups_and_known_rows():
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.more) for kind in ("rw1", "matern", "iid")] + ["rw2", "seasonal"]
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.more) for kind in ("rw1", "matern", "iid")]
+    + ["rw2", "seasonal"],
 )
 def test_every_kind_of_steps_forecasts(kind):
     data = frame()
@@ -109,11 +119,15 @@ def test_fields_of_future_years_are_predicted():
 def test_answers_agree_with_each_other():
     data = frame()
     terms = [Nodes(GRAPH, grf.BYM2()), Steps("year", "rw1")]
-    model = LatentGaussianModel("cases ~ 1 + x", terms, "poisson", exposure="people", seed=0).fit(data)
+    model = LatentGaussianModel("cases ~ 1 + x", terms, "poisson", exposure="people", seed=0).fit(
+        data
+    )
     table = model.predict(data, quantiles=(0.1, 0.9), as_frame=True)
     assert table.index.equals(data.index)
     draws = model.sample(data, 3_000, seed=0)
-    np.testing.assert_allclose(np.mean(draws < table[0.9].to_numpy()[:, None], axis=1), 0.9, atol=0.04)
+    np.testing.assert_allclose(
+        np.mean(draws < table[0.9].to_numpy()[:, None], axis=1), 0.9, atol=0.04
+    )
     _, spread = model.predict(data, return_std="observation")
     counts = np.random.default_rng(1).poisson(draws)
     np.testing.assert_allclose(spread, counts.std(axis=1), rtol=0.1)
@@ -124,7 +138,9 @@ def test_answers_agree_with_each_other():
     assert abs(effects["mean"].sum()) < 1e-6
     left_out = model.loo()
     assert left_out.total < 0
-    with pytest.warns(UserWarning, match="5 of 200 observations has a variance above"):  # and yet nearly the same
+    with pytest.warns(
+        UserWarning, match="5 of 200 observations has a variance above"
+    ):  # and yet nearly the same
         assert model.waic().value == pytest.approx(-2 * left_out.total, rel=0.02)
     x = model.coefficients_.loc["x"]
     assert x["0.025"] < 0.3 < x["0.975"]
@@ -135,7 +151,9 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
     alone = LatentGaussianModel("y ~ 1 + x", (), seed=0).fit(data)
     design = np.column_stack([np.ones(40), data["x"]])
     np.testing.assert_allclose(
-        alone.coefficients_["mean"], np.linalg.lstsq(design, data["y"].to_numpy(), rcond=None)[0], atol=1e-3
+        alone.coefficients_["mean"],
+        np.linalg.lstsq(design, data["y"].to_numpy(), rcond=None)[0],
+        atol=1e-3,
     )
     with pytest.warns(UserWarning, match="sums to zero, and the formula has no intercept"):
         LatentGaussianModel("y ~ 0", Nodes(GRAPH, grf.ICAR()), seed=0).fit(data)
@@ -145,10 +163,18 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
     ("change", "settings", "match"),
     [
         ({}, {"formula": "cases"}, "`formula` must be like"),
-        ({}, {"formula": "cases ~ 1 + nothing"}, "`frame` has no column 'nothing', which the formula reads"),
+        (
+            {},
+            {"formula": "cases ~ 1 + nothing"},
+            "`frame` has no column 'nothing', which the formula reads",
+        ),
         ({}, {"formula": "cases ~ 1 + bs(x, )("}, "cannot be read"),
         ({}, {"formula": "cases ~ 1 + x + I(2 * x)"}, "combination of the others"),
-        ({}, {"terms": [Groups("clinics")]}, "no column 'clinics', which .* reads; .*did you mean 'clinic'"),
+        (
+            {},
+            {"terms": [Groups("clinics")]},
+            "no column 'clinics', which .* reads; .*did you mean 'clinic'",
+        ),
         ({}, {"terms": [GRAPH]}, "`terms` must hold Nodes"),
         ({}, {"exposure": "peopel"}, "did you mean 'people'"),
         ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),
@@ -159,30 +185,47 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({"cases": "many"}, {}, "must hold numbers where the formula computes with it, got"),
         ({"x": np.nan}, {}, "`x` has no value in 40 of 40 rows"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_fitted_is_refused(change, settings, match):
     data = frame(40).assign(**change)
-    known = {"formula": "cases ~ 1 + x", "terms": [Nodes(GRAPH, grf.CAR())], "likelihood": "poisson"}
+    known = {
+        "formula": "cases ~ 1 + x",
+        "terms": [Nodes(GRAPH, grf.CAR())],
+        "likelihood": "poisson",
+    }
     with pytest.raises((ValueError, TypeError), match=match):
         LatentGaussianModel(**{"exposure": "people", **known, **settings}).fit(data)
 
 
-@pytest.mark.parametrize("hyperparameters", [pytest.param("average", marks=pytest.mark.more), "mode"])
+@pytest.mark.parametrize(
+    "hyperparameters", [pytest.param("average", marks=pytest.mark.more), "mode"]
+)
 def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
     data = frame(60).assign(when=lambda own: pandas.to_datetime(own["year"].astype(str) + "-01-01"))
     data["node"] = [[node, (0, 0)] if k % 7 == 0 else node for k, node in enumerate(data["node"])]
     car = grf.CAR(0.5)
     prior = {"dependence": BetaPrior(4, 1), "sd": (0.3, 3.0)}
-    terms = [Nodes(GRAPH, car, prior=prior), Nodes(GRAPH, car) * Groups("clinic"), Steps("when", "ar1")]
+    terms = [
+        Nodes(GRAPH, car, prior=prior),
+        Nodes(GRAPH, car) * Groups("clinic"),
+        Steps("when", "ar1"),
+    ]
     model = LatentGaussianModel(
-        "cases ~ C(clinic) + x", terms, "poisson", exposure="people", hyperparameters=hyperparameters, seed=0
+        "cases ~ C(clinic) + x",
+        terms,
+        "poisson",
+        exposure="people",
+        hyperparameters=hyperparameters,
+        seed=0,
     ).fit(data)
     model.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     later = data.iloc[:9].assign(when=pandas.Timestamp("2013-01-01"))
     for asked in (data, later):
         for one, other in zip(
-            model.predict(asked, return_std=True), loaded.predict(asked, return_std=True), strict=True
+            model.predict(asked, return_std=True),
+            loaded.predict(asked, return_std=True),
+            strict=True,
         ):
             np.testing.assert_allclose(other, one, rtol=1e-9)
     pandas.testing.assert_frame_equal(loaded.summary(), model.summary())
@@ -193,14 +236,20 @@ def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
 def test_files_keep_fields_along_streets(tmp_path):
     from graphrf.gp import Along
 
-    roads = nx.MultiDiGraph()  # two streets from b to c, of which one also leads back: by key 0 from there
+    roads = (
+        nx.MultiDiGraph()
+    )  # two streets from b to c, of which one also leads back: by key 0 from there
     for u, v, length in [("a", "b", 1.0), ("b", "c", 2.0), ("b", "c", 1.5), ("c", "b", 1.5)]:
         roads.add_edge(u, v, length=length)
     streets = grf.gp.MetricGraph.from_networkx(roads)
     rng = np.random.default_rng(0)
-    data = pandas.DataFrame({"edge": [("b", "c", 0), ("c", "b", 0)] * 30, "distance": rng.uniform(0, 1, 60)})
+    data = pandas.DataFrame(
+        {"edge": [("b", "c", 0), ("c", "b", 0)] * 30, "distance": rng.uniform(0, 1, 60)}
+    )
     data["y"] = np.tile([1.0, -1.0], 30) + 0.1 * rng.standard_normal(60)
-    model = LatentGaussianModel("y ~ 1", Along(streets, 1), seed=0, hyperparameters="mode").fit(data)
+    model = LatentGaussianModel("y ~ 1", Along(streets, 1), seed=0, hyperparameters="mode").fit(
+        data
+    )
     model.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     np.testing.assert_allclose(loaded.predict(data), model.predict(data), rtol=1e-9)
@@ -216,7 +265,9 @@ def test_a_level_far_from_zero_in_its_deviations_is_found():
     near, far = (copy.copy(model).fit(data.assign(y=data["y"] + level)) for level in (0.0, 1e7))
     np.testing.assert_allclose(far.predict(data) - 1e7, near.predict(data), atol=1e-4)
     np.testing.assert_allclose(far.coefficients_["sd"], near.coefficients_["sd"], rtol=1e-3)
-    assert far.coefficients_["mean"].iloc[0] == pytest.approx(1e7 + near.coefficients_["mean"].iloc[0], abs=1e-3)
+    assert far.coefficients_["mean"].iloc[0] == pytest.approx(
+        1e7 + near.coefficients_["mean"].iloc[0], abs=1e-3
+    )
     assert far.loo().total == pytest.approx(near.loo().total, abs=1e-3)
 
 
@@ -226,13 +277,18 @@ def test_terms_of_one_column_have_hyperparameters_of_their_own():
         "y ~ 1", [Nodes(GRAPH, grf.ICAR()), Groups("node")], seed=0, hyperparameters="mode"
     )
     assert model.fit(frame()).summary().index.tolist() == [
-        "Intercept", "sd(node), term 0", "sd(node), term 1", "scale",
-    ]  # fmt: skip
+        "Intercept",
+        "sd(node), term 0",
+        "sd(node), term 1",
+        "scale",
+    ]
 
 
 def test_categories_that_the_fit_has_not_seen_are_refused():
     data = frame(60)
-    model = LatentGaussianModel("y ~ C(clinic)", Steps("year"), seed=0, hyperparameters="mode").fit(data)
+    model = LatentGaussianModel("y ~ C(clinic)", Steps("year"), seed=0, hyperparameters="mode").fit(
+        data
+    )
     with pytest.raises(
         ValueError, match=r"has 17 in 'clinic', row 0, which the fit has not seen: it knows 0, 1, "
     ):

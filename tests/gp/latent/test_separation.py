@@ -1,4 +1,6 @@
-"""Rows whose linear predictor the observations do not bound, beside enumeration and the limits of densities."""
+"""Rows whose linear predictor the observations do not bound, beside enumeration and the limits of
+densities.
+"""
 
 import itertools
 
@@ -56,13 +58,17 @@ def moved_by_enumeration(x, sides):
 def test_rows_are_those_of_enumeration(seed, likelihood):
     rng = np.random.default_rng(seed)
     k = rng.integers(0, 3, 14)
-    x = np.column_stack([np.ones(14), k == 1, k == 2, rng.integers(-1, 2, 14) * (seed % 2)])[:, : 3 + seed % 2]
+    x = np.column_stack([np.ones(14), k == 1, k == 2, rng.integers(-1, 2, 14) * (seed % 2)])[
+        :, : 3 + seed % 2
+    ]
     y = rng.poisson(0.6, 14) if likelihood == "poisson" else rng.binomial(1, 0.5, 14)
     y[k == seed % 3] = 0
     own = data(Poisson(), y) if likelihood == "poisson" else data(Bernoulli(), [y, np.ones(14)])
     expected = moved_by_enumeration(x, unbounded_sides(own))
     found = separation(FixedEffects.of(x.astype(float), 1.0, None).matrix, own)
-    np.testing.assert_array_equal(np.zeros(14, dtype=bool) if found is None else found.rows, expected)
+    np.testing.assert_array_equal(
+        np.zeros(14, dtype=bool) if found is None else found.rows, expected
+    )
 
 
 def test_the_prior_of_an_empty_level_is_that_of_its_difference_from_the_others():
@@ -77,6 +83,8 @@ def test_the_prior_of_an_empty_level_is_that_of_its_difference_from_the_others()
 
 def test_two_empty_levels_have_a_prior_each():
     level = np.repeat(np.arange(4), 10)
-    found = separation((level[:, None] == np.arange(4)).astype(float), data(Poisson(), np.where(level > 1, 0, 2)))
+    found = separation(
+        (level[:, None] == np.arange(4)).astype(float), data(Poisson(), np.where(level > 1, 0, 2))
+    )
     own = found.precision[2:, 2:]
     np.testing.assert_allclose(own, np.eye(2) / DEVIATION**2, atol=1e-12)

@@ -1,4 +1,6 @@
-"""Every likelihood: densities against sums, integrals and draws, derivatives, and what is refused."""
+"""Every likelihood: densities against sums, integrals and draws, derivatives, and what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -44,16 +46,24 @@ DISCRETE = [
     Ordinal(4, [0.7, 1.5]),
 ]
 CONTINUOUS = [
-    NormalNoise(0.6), StudentT(0.3, 5.0), Gamma(3.0), Beta(6.0), Beta(1.5), LogNormal(0.5), Weibull(1.7),
+    NormalNoise(0.6),
+    StudentT(0.3, 5.0),
+    Gamma(3.0),
+    Beta(6.0),
+    Beta(1.5),
+    LogNormal(0.5),
+    Weibull(1.7),
     Weibull(0.8),
-]  # fmt: skip
+]
 PLACES = [-1.3, 0.4, 1.1]
 DRAWS = 200_000
 
 
 def taken(likelihood, values):
     """Observations as the likelihood takes them."""
-    return likelihood.checked(values, np.ones(values.size) if type(likelihood) is Binomial else None)
+    return likelihood.checked(
+        values, np.ones(values.size) if type(likelihood) is Binomial else None
+    )
 
 
 def support(likelihood):
@@ -70,7 +80,9 @@ def ends(likelihood):
 
 
 def density(likelihood, value, f):
-    return float(np.exp(likelihood.log_density(taken(likelihood, np.array([value])), np.array([f])))[0])
+    return float(
+        np.exp(likelihood.log_density(taken(likelihood, np.array([value])), np.array([f])))[0]
+    )
 
 
 @pytest.mark.parametrize("f", PLACES)
@@ -90,7 +102,9 @@ def test_sums_of_probabilities_are_the_stated_moments_and_distribution(likelihoo
 def test_sums_of_probabilities_of_several_trials():
     y = Binomial().checked(np.arange(8.0), np.full(8, 7.0))
     p = np.exp(Binomial().log_density(y, np.full(8, 0.3)))
-    np.testing.assert_allclose(Binomial().distribution(y, np.full(8, 0.3)), np.cumsum(p) - 0.5 * p, atol=1e-12)
+    np.testing.assert_allclose(
+        Binomial().distribution(y, np.full(8, 0.3)), np.cumsum(p) - 0.5 * p, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("f", PLACES)
@@ -107,7 +121,9 @@ def test_integrals_of_densities_are_the_stated_moments_and_distribution(likeliho
         return sum(quad(own, a, b, limit=400, epsabs=1e-11)[0] for a, b in pairwise(sorted(cuts)))
 
     found = [integral(0), integral(1), integral(2) - integral(1) ** 2]
-    np.testing.assert_allclose(found, [1.0, middle, likelihood.variance(np.array(f))], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        found, [1.0, middle, likelihood.variance(np.array(f))], rtol=1e-5, atol=1e-7
+    )
     for value in (0.3 * middle, 1.1 * middle) if middle > 0 else (middle - 0.5, middle + 0.2):
         stated = likelihood.distribution(taken(likelihood, np.array([value])), np.array([f]))[0]
         assert stated == pytest.approx(integral(0, value), abs=1e-6)
@@ -131,7 +147,9 @@ def test_draws_have_the_stated_moments_and_distribution(likelihood):
 @pytest.mark.parametrize("likelihood", [*DISCRETE, *CONTINUOUS], ids=repr)
 def test_derivatives_are_fine_differences(likelihood):
     f = np.array([-1.3, -0.2, 0.4, 1.1])
-    y = taken(likelihood, likelihood.sample(np.array([0.4, 0.4, 0.4, 0.4]), np.random.default_rng(2)))
+    y = taken(
+        likelihood, likelihood.sample(np.array([0.4, 0.4, 0.4, 0.4]), np.random.default_rng(2))
+    )
     found = derivatives(likelihood, y, f, 1.0)
     h = 1e-4
 
@@ -140,7 +158,9 @@ def test_derivatives_are_fine_differences(likelihood):
 
     np.testing.assert_allclose(found.value, at(f))
     np.testing.assert_allclose(found.first, (at(f + h) - at(f - h)) / (2 * h), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.second, (at(f + h) - 2 * at(f) + at(f - h)) / h**2, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found.second, (at(f + h) - 2 * at(f) + at(f - h)) / h**2, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("likelihood", [*DISCRETE, *CONTINUOUS], ids=repr)
@@ -163,8 +183,12 @@ def test_log_concavity_and_shapes(likelihood):
 
 @pytest.mark.parametrize(
     ("likelihood", "f", "y"),
-    [(ZeroInflatedPoisson(0.3), 40.0, 1.0), (Ordinal(3, [1.0]), 60.0, 1.0), (Ordinal(3, [1.0]), -60.0, 1.0)],
-)  # fmt: skip
+    [
+        (ZeroInflatedPoisson(0.3), 40.0, 1.0),
+        (Ordinal(3, [1.0]), 60.0, 1.0),
+        (Ordinal(3, [1.0]), -60.0, 1.0),
+    ],
+)
 def test_densities_far_away_are_finite(likelihood, f, y):
     assert np.isfinite(likelihood.log_density(np.array([y]), np.array([f]))).all()
 
@@ -175,14 +199,17 @@ def test_censored_times_contribute_the_probability_of_survival():
     f = np.array([0.3, 0.3])
     tail = quad(lambda t: density(likelihood, t, 0.3), 2.0, np.inf)[0]
     found = likelihood.log_density(y, f)
-    np.testing.assert_allclose(found, [np.log(density(likelihood, 0.5, 0.3)), np.log(tail)], rtol=1e-6)
+    np.testing.assert_allclose(
+        found, [np.log(density(likelihood, 0.5, 0.3)), np.log(tail)], rtol=1e-6
+    )
     assert np.isnan(likelihood.distribution(y, f)).tolist() == [False, True]
     np.testing.assert_array_equal(derivatives(likelihood, y, f, 1.0).value, found)
 
 
 def test_quantiles_of_expected_observations_where_likelihoods_expect_different_ones():
-    """Of a mixture whose parts differ in the parameter on which the mean depends, against draws; quantiles of f
-    under one likelihood are the negative control."""
+    """Of a mixture whose parts differ in the parameter on which the mean depends, against draws;
+    quantiles of f under one likelihood are the negative control.
+    """
     rng = np.random.default_rng(0)
     for one, other in (
         (ZeroInflatedPoisson(0.1), ZeroInflatedPoisson(0.6)),
@@ -190,7 +217,9 @@ def test_quantiles_of_expected_observations_where_likelihoods_expect_different_o
         (Weibull(0.6), Weibull(3.0)),
         (Ordinal(4, [0.3, 0.5]), Ordinal(4, [1.0, 2.5])),
     ):
-        parts = [Marginals(np.array([0.2, -1.0]), np.array([0.5, 2.0]), own) for own in (one, other)]
+        parts = [
+            Marginals(np.array([0.2, -1.0]), np.array([0.5, 2.0]), own) for own in (one, other)
+        ]
         law = MarginalMixture(parts, np.array([0.4, 0.6]))
         levels = np.array([0.1, 0.5, 0.9])
         found = one.mean(law.quantiles(levels, one))
@@ -225,13 +254,28 @@ REFUSED = {
     "a share of 1": (Beta(), [0.5, 1.0], {}, "got 1 at 1"),
     "a price of 0": (LogNormal(), [1.0, 0.0], {}, "'log_normal', got 0 at 1"),
     "a negative time": (Weibull(), [-1.0, 1.0], {}, "'weibull', got -1 at 0"),
-    "half an event": (Weibull(), [1.0, 1.0], {"event": [1.0, 0.5]}, "`event` must be 1.*got 0.5 at 1"),
+    "half an event": (
+        Weibull(),
+        [1.0, 1.0],
+        {"event": [1.0, 0.5]},
+        "`event` must be 1.*got 0.5 at 1",
+    ),
     "no event": (Weibull(), [1.0, 1.0], {"event": 0}, "`event` must be 1 somewhere"),
-    "events of counts": (Poisson(), [1.0, 1.0], {"event": 1}, "`event` is for times until an event"),
+    "events of counts": (
+        Poisson(),
+        [1.0, 1.0],
+        {"event": 1},
+        "`event` is for times until an event",
+    ),
     "three events": (Weibull(), [1.0, 1.0], {"event": [1, 1, 0]}, "one for each observation"),
     "an unknown level": (Ordinal(3), [0.0, 3.0], {}, "levels 0 to 2.*got 3 at 1"),
     "half a level": (Ordinal(3), [0.5, 1.0], {}, "got 0.5 at 0"),
-    "trials of shares": (Beta(), [0.5, 0.5], {"trials": 3}, "`trials` is for likelihood='binomial'"),
+    "trials of shares": (
+        Beta(),
+        [0.5, 0.5],
+        {"trials": 3},
+        "`trials` is for likelihood='binomial'",
+    ),
     "exposure of shares": (Beta(), [0.5, 0.5], {"exposure": 3.0}, "`exposure`"),
 }
 
@@ -253,11 +297,14 @@ def test_observations_that_cannot_be_are_refused(case):
         (lambda: LogNormal(-1.0), "`scale`"),
         (lambda: Weibull(0.0), "`shape`"),
         (lambda: Ordinal(2), "`n_levels`"),
-        (lambda: Ordinal(4, [1.0]), "`gaps` must hold 2 distances between the 3 thresholds of 4 levels, got 1"),
+        (
+            lambda: Ordinal(4, [1.0]),
+            "`gaps` must hold 2 distances between the 3 thresholds of 4 levels, got 1",
+        ),
         (lambda: Ordinal(4, [1.0, -1.0]), r"`gaps\[1\]`"),
         (lambda: checked_likelihood("weibul"), "weibull"),
     ],
-)  # fmt: skip
+)
 def test_parameters_that_cannot_be_are_refused(make, said):
     with pytest.raises(ValueError, match=said):
         make()
@@ -293,15 +340,20 @@ def simulated(name, n=400):
     return frame
 
 
-# two parameters, times that are censored, and gaps; long Markov chains agree for all in model/test_likelihoods.py
+# two parameters, times that are censored, and gaps; long Markov chains agree for all in
+# model/test_likelihoods.py
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["zero_inflated_negative_binomial", "weibull", "ordinal"])
 def test_parameters_are_recovered(name):
     frame, likelihood = simulated(name), TRUE[name]
     model = LatentGaussianModel(
-        "y ~ 1 + x", grf.gp.Groups("group"), Ordinal(4) if name == "ordinal" else name,
-        exposure="people" if likelihood.log_link else None, event="seen" if name == "weibull" else None, seed=0,
-    ).fit(frame)  # fmt: skip
+        "y ~ 1 + x",
+        grf.gp.Groups("group"),
+        Ordinal(4) if name == "ordinal" else name,
+        exposure="people" if likelihood.log_link else None,
+        event="seen" if name == "weibull" else None,
+        seed=0,
+    ).fit(frame)
     table = model.summary()
     wanted = {"Intercept": 1.2, "x": 0.5}
     wanted |= {"gap_1": 0.8, "gap_2": 1.4} if name == "ordinal" else vars(likelihood)
@@ -313,9 +365,13 @@ def test_parameters_are_recovered(name):
     rows = frame.iloc[:5]
     draws = model.sample(rows, 4_000, seed=0)
     quantiles = model.predict(rows, quantiles=(0.1, 0.9))
-    np.testing.assert_allclose((draws[:, :, None] < quantiles[:, None]).mean(axis=1), [[0.1, 0.9]] * 5, atol=0.03)
+    np.testing.assert_allclose(
+        (draws[:, :, None] < quantiles[:, None]).mean(axis=1), [[0.1, 0.9]] * 5, atol=0.03
+    )
     middle = float(np.median(draws))
-    np.testing.assert_allclose(model.probability(rows, above=middle), (draws > middle).mean(axis=1), atol=0.04)
+    np.testing.assert_allclose(
+        model.probability(rows, above=middle), (draws > middle).mean(axis=1), atol=0.04
+    )
     pit = model.loo().pit
     assert (np.isnan(pit) == ~frame["seen"].to_numpy()).all()
     if name != "weibull":  # observed times are not a random part of all
@@ -354,20 +410,33 @@ class Exponential(Likelihood):
 def test_a_likelihood_without_distribution_has_no_integral_transforms():
     frame = simulated("log_normal", 60)
     settings = {"hyperparameters": "mode", "seed": 0}
-    own = LatentGaussianModel("y ~ 1 + x", grf.gp.Groups("group"), Exponential(), **settings).fit(frame)
-    same = LatentGaussianModel("y ~ 1 + x", grf.gp.Groups("group"), Weibull(1.0), **settings).fit(frame)
+    own = LatentGaussianModel("y ~ 1 + x", grf.gp.Groups("group"), Exponential(), **settings).fit(
+        frame
+    )
+    same = LatentGaussianModel("y ~ 1 + x", grf.gp.Groups("group"), Weibull(1.0), **settings).fit(
+        frame
+    )
     assert own.loo().pit is None
     assert same.loo().pit.shape == (60,)
     np.testing.assert_allclose(own.loo().log_density, same.loo().log_density, rtol=1e-6)
-    np.testing.assert_allclose(own.predict(quantiles=(0.1, 0.9)), same.predict(quantiles=(0.1, 0.9)), rtol=1e-5)
+    np.testing.assert_allclose(
+        own.predict(quantiles=(0.1, 0.9)), same.predict(quantiles=(0.1, 0.9)), rtol=1e-5
+    )
 
 
 def test_ordinal_levels_on_a_graph(tmp_path):
     graph = grf.load_graph(nx.grid_2d_graph(10, 10))
     rng = np.random.default_rng(4)
-    f = 0.7 + grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=5.0), 8 * rng.standard_normal(100))
+    f = 0.7 + grf.apply_root(
+        graph, grf.Matern(nu=2.0, lengthscale=5.0), 8 * rng.standard_normal(100)
+    )
     nodes = np.repeat(np.arange(0, 100, 2), 3)
-    settings = {"kernel": grf.Matern(nu=2.0), "likelihood": Ordinal(4), "hyperparameters": "mode", "seed": 0}
+    settings = {
+        "kernel": grf.Matern(nu=2.0),
+        "likelihood": Ordinal(4),
+        "hyperparameters": "mode",
+        "seed": 0,
+    }
     gp = grf.GraphGPRegressor(graph, **settings)
     gp.fit(nodes, Ordinal(4, [0.8, 1.4]).sample(f[nodes], rng))
     np.testing.assert_allclose(gp.likelihood_.gaps, [0.8, 1.4], rtol=0.5)
@@ -376,16 +445,22 @@ def test_ordinal_levels_on_a_graph(tmp_path):
     assert np.mean((low < truth) & (truth < high)) > 0.8
     assert np.corrcoef(gp.predict(), truth)[0, 1] > 0.7
     draws = gp.likelihood_.mean(gp.sample([3, 90], 4_000, seed=0))
-    np.testing.assert_allclose(gp.probability([3, 90], above=1.5), np.mean(draws > 1.5, axis=0), atol=0.05)
+    np.testing.assert_allclose(
+        gp.probability([3, 90], above=1.5), np.mean(draws > 1.5, axis=0), atol=0.05
+    )
     gp.save(tmp_path / "gp.npz")
     assert grf.GraphGPRegressor.load(tmp_path / "gp.npz").likelihood_ == gp.likelihood_
 
 
-@pytest.mark.parametrize("settings", [{"event": "sen"}, {"event": "seen", "likelihood": "gamma"}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"event": "sen"}, {"event": "seen", "likelihood": "gamma"}], ids=str
+)
 def test_events_that_cannot_be_are_refused(settings):
     frame = simulated("weibull", 60)
     with pytest.raises(ValueError, match=r"`event`.*(did you mean 'seen'|until an event)"):
-        LatentGaussianModel("y ~ 1", grf.gp.Groups("group"), **{"likelihood": "weibull", **settings}).fit(frame)
+        LatentGaussianModel(
+            "y ~ 1", grf.gp.Groups("group"), **{"likelihood": "weibull", **settings}
+        ).fit(frame)
 
 
 @pytest.mark.more
@@ -395,8 +470,13 @@ def test_censored_times_taken_for_observed_are_too_short():
     found = {}
     for event in ("seen", None):
         model = LatentGaussianModel(
-            "y ~ 1 + x", grf.gp.Groups("group"), "weibull", exposure="people", event=event, hyperparameters="mode"
-        )  # fmt: skip
+            "y ~ 1 + x",
+            grf.gp.Groups("group"),
+            "weibull",
+            exposure="people",
+            event=event,
+            hyperparameters="mode",
+        )
         found[event] = model.fit(frame).coefficients_.loc["Intercept", "mean"]
     assert abs(found["seen"] - 1.2) < 0.15
     assert found[None] < found["seen"] - 0.15

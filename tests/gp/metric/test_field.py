@@ -1,4 +1,6 @@
-"""The field along edges: closed forms on paths, circles and stars, cuts that change nothing, and its precision."""
+"""The field along edges: closed forms on paths, circles and stars, cuts that change nothing, and
+its precision.
+"""
 
 import numpy as np
 import pytest
@@ -16,29 +18,39 @@ def _field(graph, places, **settings):
 @pytest.fixture(scope="module")
 def path():
     """Four edges in a row, one of them listed backwards, and the places of their nodes."""
-    return MetricGraph([0, 2, 2, 3], [1, 1, 3, 4], [1.0, 0.3, 2.0, 0.7]), np.array([0.0, 1.0, 1.3, 3.3, 4.0])
+    return MetricGraph([0, 2, 2, 3], [1, 1, 3, 4], [1.0, 0.3, 2.0, 0.7]), np.array(
+        [0.0, 1.0, 1.3, 3.3, 4.0]
+    )
 
 
 @pytest.fixture(scope="module")
 def town():
     """A small network with a dead end, parallel edges, a loop and two components."""
     src, dst = [0, 1, 2, 3, 1, 3, 4, 4, 6], [1, 2, 3, 0, 3, 1, 3, 4, 7]
-    return MetricGraph(src, dst, [1.0, 2.0, 1.5, 0.4, 3.0, 2.2, 0.9, 1.7, 1.1], nodes=[0, 1, 2, 3, 4, 6, 7])
+    return MetricGraph(
+        src, dst, [1.0, 2.0, 1.5, 0.4, 3.0, 2.2, 0.9, 1.7, 1.1], nodes=[0, 1, 2, 3, 4, 6, 7]
+    )
 
 
 def test_a_path_is_the_ornstein_uhlenbeck_process(path):
     graph, t = path
-    np.testing.assert_allclose(_field(graph, None), 2 * np.exp(-np.abs(t[:, None] - t) / LENGTH), rtol=1e-12)
+    np.testing.assert_allclose(
+        _field(graph, None), 2 * np.exp(-np.abs(t[:, None] - t) / LENGTH), rtol=1e-12
+    )
 
 
 def test_free_ends_have_no_slope_and_twice_the_variance(path):
     graph, t = path
     low, high = np.minimum(t[:, None], t), np.maximum(t[:, None], t)
-    expected = 4 * np.cosh(low / LENGTH) * np.cosh((t[-1] - high) / LENGTH) / np.sinh(t[-1] / LENGTH)
+    expected = (
+        4 * np.cosh(low / LENGTH) * np.cosh((t[-1] - high) / LENGTH) / np.sinh(t[-1] / LENGTH)
+    )
     np.testing.assert_allclose(_field(graph, None, ends="free"), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("src", "dst", "length"), [([0], [0], [3.0]), ([0, 1], [1, 0], [1.0, 2.0])])
+@pytest.mark.parametrize(
+    ("src", "dst", "length"), [([0], [0], [3.0]), ([0, 1], [1, 0], [1.0, 2.0])]
+)
 def test_a_circle_is_the_process_on_the_circle(src, dst, length):
     graph = MetricGraph(src, dst, length)
     places = [0, (0, 0.25), (0, 0.75), (len(src) - 1, 1.5)]
@@ -78,7 +90,9 @@ def test_draws_have_this_covariance(town):
     draws = town.sample(places, lengthscale=LENGTH, output_scale=2.0, n_samples=20_000, seed=1)
     expected = _field(town, places)
     found = draws.T @ draws / 20_000
-    deviation = np.sqrt((expected**2 + np.outer(np.diagonal(expected), np.diagonal(expected))) / 20_000)
+    deviation = np.sqrt(
+        (expected**2 + np.outer(np.diagonal(expected), np.diagonal(expected))) / 20_000
+    )
     assert np.abs((found - expected) / deviation).max() < 6  # false alarms: 21 x 2e-9
     wrong = _field(town, places, ends="free")
     assert np.abs((found - wrong) / deviation).max() > 6
@@ -113,5 +127,7 @@ def test_edges_far_longer_than_the_lengthscale_are_independent_ends():
 
 def test_a_precision_that_is_singular_to_rounding_is_refused():
     graph = MetricGraph([0, 1], [1, 2], [1e-9, 1.0])
-    with pytest.raises(ValueError, match="numerically singular: pieces of edges are 1e-09 to 1 long"):
+    with pytest.raises(
+        ValueError, match="numerically singular: pieces of edges are 1e-09 to 1 long"
+    ):
         graph.covariance(lengthscale=1e6, ends="free")

@@ -1,4 +1,6 @@
-"""MetricGraphGPRegressor: against dense algebra, likelihood and gradient, intervals that hold, and bad input."""
+"""MetricGraphGPRegressor: against dense algebra, likelihood and gradient, intervals that hold, and
+bad input.
+"""
 
 import pickle
 
@@ -26,7 +28,9 @@ def _network(side, seed):
     kept = rng.random(src.size) < 0.75
     src, dst = src[kept], dst[kept]
     nodes = np.unique([src, dst])
-    return MetricGraph(np.searchsorted(nodes, src), np.searchsorted(nodes, dst), rng.uniform(0.2, 2.0, src.size))
+    return MetricGraph(
+        np.searchsorted(nodes, src), np.searchsorted(nodes, dst), rng.uniform(0.2, 2.0, src.size)
+    )
 
 
 def _anywhere(graph, n, rng):
@@ -36,19 +40,33 @@ def _anywhere(graph, n, rng):
 
 @pytest.fixture(scope="module")
 def observed():
-    """A network of two components, 40 observations with repeats on the first, and places to predict."""
+    """A network of two components, 40 observations with repeats on the first, and places to
+    predict.
+    """
     graph = MetricGraph([0, 1, 1, 2, 4], [1, 2, 3, 0, 5], [2.0, 3.0, 1.0, 1.5, 2.5])
     rng = np.random.default_rng(0)
     edges = rng.integers(4, size=36)
-    places = [*zip(edges.tolist(), rng.random(36) * graph.length[edges], strict=True), 0, 0, 3, (0, 2.0)]
-    y = 4.0 + graph.sample(places, lengthscale=1.5, output_scale=3.0, seed=1)[0] + 0.4 * rng.standard_normal(40)
+    places = [
+        *zip(edges.tolist(), rng.random(36) * graph.length[edges], strict=True),
+        0,
+        0,
+        3,
+        (0, 2.0),
+    ]
+    y = (
+        4.0
+        + graph.sample(places, lengthscale=1.5, output_scale=3.0, seed=1)[0]
+        + 0.4 * rng.standard_normal(40)
+    )
     return graph, places, y, [(0, 0.1), 2, (3, 0.7), places[5], (4, 1.0), 0, (0, 0.1)]
 
 
 def _dense(graph, places, asked, y, ends="stationary", alpha=1, mean="constant", **given):
     """Posterior mean and covariance by the textbook."""
     length = given["lengthscale"]
-    whole = graph.covariance([*places, *asked], lengthscale=length, output_scale=1.0, alpha=alpha, ends=ends)
+    whole = graph.covariance(
+        [*places, *asked], lengthscale=length, output_scale=1.0, alpha=alpha, ends=ends
+    )
     whole *= given["output_scale"]
     n = len(places)
     a, cross, own = whole[:n, :n] + given["noise"] * np.eye(n), whole[n:, :n], whole[n:, n:]
@@ -92,13 +110,17 @@ def test_the_likelihood_is_that_of_the_observations(observed):
     )
 
 
-@pytest.mark.parametrize(("prior", "alpha"), [(FLAT, 1), (HyperparameterPrior(), 1), (HyperparameterPrior(), 2)])
+@pytest.mark.parametrize(
+    ("prior", "alpha"), [(FLAT, 1), (HyperparameterPrior(), 1), (HyperparameterPrior(), 2)]
+)
 def test_the_search_climbs_with_the_right_gradient(observed, prior, alpha):
     graph, places, y, _ = observed
     pieces = graph.subdivide(graph.places(places), alpha)
     observations = Observations.of(pieces.where, y[:, None], np.ones((pieces.n_nodes, 1)))
     precision = EdgePrecision(pieces, EdgeKernel(1.0, alpha), "stationary")
-    found = best(precision, observations, FieldHyperparameters(None, None, None), prior, graph.road_length)
+    found = best(
+        precision, observations, FieldHyperparameters(None, None, None), prior, graph.road_length
+    )
     point = np.log([0.7, 2.0, 0.3])
     _, slope = found.search.negative(point)
     for axis in range(3):
@@ -145,7 +167,9 @@ def test_several_outputs_share_hyperparameters(observed):
     assert gp.sample(asked, 3, seed=0).shape == (3, 7, 2)
 
 
-@pytest.mark.filterwarnings("ignore:the graph explains y no better")  # of so few values some draws look so
+@pytest.mark.filterwarnings(
+    "ignore:the graph explains y no better"
+)  # of so few values some draws look so
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     graph, places, y, asked = observed
@@ -156,7 +180,9 @@ def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     deviation = np.sqrt(np.diagonal(covariance))
     z = (draws.mean(axis=0) - mean) / deviation * np.sqrt(4_000)
     assert np.abs(z).max() < 6  # false alarms: 5 x 2e-9
-    np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.12)  # more than 6 deviations, tails included
+    np.testing.assert_allclose(
+        draws.std(axis=0), deviation, rtol=0.12
+    )  # more than 6 deviations, tails included
     np.testing.assert_array_equal(gp.sample(asked[:5], 2, seed=3), gp.sample(asked[:5], 2, seed=3))
 
 
@@ -178,7 +204,9 @@ def test_default_intervals_hold_on_draws(alpha):
     assert 0.91 < inside["truth"] < 0.98
     assert abs(inside["default"] - inside["truth"]) < 0.02
     narrow = np.mean(np.abs(scores["default"]) < 0.75 * 1.96)
-    assert abs(narrow - inside["truth"]) > 0.04  # intervals of three quarters of the width would be seen
+    assert (
+        abs(narrow - inside["truth"]) > 0.04
+    )  # intervals of three quarters of the width would be seen
 
 
 def test_values_that_do_not_vary_say_nothing():
@@ -188,7 +216,9 @@ def test_values_that_do_not_vary_say_nothing():
     mean, std = gp.predict(return_std=True)
     np.testing.assert_allclose(mean, 2.0)
     assert (std > 0).all()
-    assert MetricGraphGPRegressor(graph, **FIXED).fit([(0, 0.1)], [1.0]).predict([0]) == pytest.approx(1.0)
+    assert MetricGraphGPRegressor(graph, **FIXED).fit([(0, 0.1)], [1.0]).predict(
+        [0]
+    ) == pytest.approx(1.0)
 
 
 def test_it_is_an_estimator(observed):

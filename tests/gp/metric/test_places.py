@@ -37,7 +37,9 @@ def test_all_ways_to_give_places_agree(roads, places):
 def test_rows_of_three_numbers_are_two_nodes_and_a_distance():
     graph = MetricGraph([5, 7], [7, 9], [1.0, 2.0], nodes=[5, 7, 9])
     by_rows = _covariance(graph, np.array([[2, 1, 0.5], [1, 0, 0.25]]))
-    by_names = _covariance(graph, [(*graph.graph.index([9, 7]), 0.5), (*graph.graph.index([7, 5]), 0.25)])
+    by_names = _covariance(
+        graph, [(*graph.graph.index([9, 7]), 0.5), (*graph.graph.index([7, 5]), 0.25)]
+    )
     np.testing.assert_allclose(by_rows, _covariance(graph, [(1, 1.5), (0, 0.75)]), rtol=1e-12)
     np.testing.assert_allclose(by_names, by_rows, rtol=1e-12)
 
@@ -81,21 +83,34 @@ def test_networkx_graphs_keep_their_parallel_edges():
         _covariance(made, ["x", ("z", "y", 1.0)]),
         _covariance(MetricGraph([0, 0, 1], [1, 1, 2], [1.0, 2.0, 3.0]), [0, (2, 2.0)]),
     )
-    with pytest.raises(ValueError, match=r"`length` must be an attribute of every edge, but edge .* no 'metres'"):
+    with pytest.raises(
+        ValueError, match=r"`length` must be an attribute of every edge, but edge .* no 'metres'"
+    ):
         MetricGraph.from_networkx(graph, length="metres")
 
 
 def osm_town(graph=nx.MultiDiGraph):
-    """Junctions with identifiers of OpenStreetMap; two-way streets, a one-way street and parallel ones."""
+    """Junctions with identifiers of OpenStreetMap; two-way streets, a one-way street and parallel
+    ones.
+    """
     made = graph(crs="epsg:4326")
-    spots = {656001893: (7.0, 50.0), 656001894: (7.001, 50.0), 31: (7.001, 50.001), 656001899: (7.0, 50.001)}
+    spots = {
+        656001893: (7.0, 50.0),
+        656001894: (7.001, 50.0),
+        31: (7.001, 50.001),
+        656001899: (7.0, 50.001),
+    }
     for node, (x, y) in spots.items():
         made.add_node(node, x=x, y=y)
     made.add_node(5, x=7.0, y=50.0)  # without a street
     for u, v, length in [
-        (656001893, 656001894, 71.5), (656001894, 31, 111.0), (656001894, 31, 150.0), (31, 656001899, 71.4),
-        (656001894, 656001893, 71.5), (31, 656001894, 150.0),
-    ]:  # fmt: skip
+        (656001893, 656001894, 71.5),
+        (656001894, 31, 111.0),
+        (656001894, 31, 150.0),
+        (31, 656001899, 71.4),
+        (656001894, 656001893, 71.5),
+        (31, 656001894, 150.0),
+    ]:
         made.add_edge(u, v, length=length)
     return made
 
@@ -106,18 +121,28 @@ def test_two_directions_of_one_length_are_one_street_with_two_names():
     np.testing.assert_array_equal(made.length, [71.5, 111.0, 150.0, 71.4])
     assert made.nodes == (656001893, 656001894, 31, 656001899)
     np.testing.assert_array_equal(made.index([31, 656001893]), [2, 0])
-    found = made.places([
-        (656001893, 656001894, 0, 10.0), (656001894, 656001893, 0, 61.5), (656001893, 656001894, 10.0),
-        (656001894, 31, 1, 40.0), (31, 656001894, 0, 110.0),  # the key of this direction is another
-        (656001894, 31, 0, 40.0), (31, 656001899, 0, 1.4), (656001899, 31, 0, 70.0),
-    ])  # fmt: skip
+    found = made.places(
+        [
+            (656001893, 656001894, 0, 10.0),
+            (656001894, 656001893, 0, 61.5),
+            (656001893, 656001894, 10.0),
+            (656001894, 31, 1, 40.0),
+            (31, 656001894, 0, 110.0),  # the key of this direction is another
+            (656001894, 31, 0, 40.0),
+            (31, 656001899, 0, 1.4),
+            (656001899, 31, 0, 70.0),
+        ]
+    )
     np.testing.assert_array_equal(found.edge, [0, 0, 0, 2, 2, 1, 3, 3])
     np.testing.assert_allclose(found.distance, [10, 10, 10, 40, 40, 40, 1.4, 1.4])
     apart = osm_town()
     apart.edges[31, 656001894, 0]["length"] = 151.0  # another carriageway
     assert MetricGraph.from_networkx(apart).n_edges == 5
     undirected = MetricGraph.from_networkx(osm_town().to_undirected())
-    assert undirected.places([(31, 656001894, 1, 10.0)]).edge == undirected.places([(656001894, 31, 1, 1.0)]).edge
+    assert (
+        undirected.places([(31, 656001894, 1, 10.0)]).edge
+        == undirected.places([(656001894, 31, 1, 1.0)]).edge
+    )
 
 
 def test_integers_that_are_no_positions_are_names():
@@ -135,9 +160,13 @@ def test_integers_that_are_no_positions_are_names():
     for nodes in ([656001894, 31], np.array([656001894, 31])):
         np.testing.assert_array_equal(made.places(nodes).node, [1, 2])
     np.testing.assert_array_equal(made.places([1, 2]).node, [1, 2])
-    with pytest.raises(ValueError, match="must be nodes of the graph, got 99; names here look like 656001893"):
+    with pytest.raises(
+        ValueError, match="must be nodes of the graph, got 99; names here look like 656001893"
+    ):
         made.places([656001893, 99])
-    both = MetricGraph([2, 1], [1, 0], [1.0, 1.0], nodes=[2, 1, 0])  # all of which are positions as well
+    both = MetricGraph(
+        [2, 1], [1, 0], [1.0, 1.0], nodes=[2, 1, 0]
+    )  # all of which are positions as well
     with pytest.raises(ValueError, match="must say whether integers are names or positions"):
         both.places([0, 2])
 
@@ -147,7 +176,8 @@ def test_places_in_a_data_frame():
     made = MetricGraph.from_networkx(osm_town())
     wanted = made.places([(656001894, 31, 1, 40.0), (31, 656001899, 0, 7.5)])
     table = pandas.DataFrame(
-        {"metres": [40.0, 7.5], "v": [31, 656001899], "key": [1, 0], "u": [656001894, 31]}, index=["x", "y"]
+        {"metres": [40.0, 7.5], "v": [31, 656001899], "key": [1, 0], "u": [656001894, 31]},
+        index=["x", "y"],
     )
     numbered = pandas.DataFrame({"distance": [40.0, 7.5], "edge": [2, 3]})
     for frame in (table, table.set_index(["u", "v", "key"]), numbered):
@@ -157,7 +187,9 @@ def test_places_in_a_data_frame():
     np.testing.assert_array_equal(simple.edge, [3])
     assert made.places(table.iloc[:0]).node.size == 0
     for frame in (table.assign(speed=30.0), table.drop(columns="metres"), table[["metres", "key"]]):
-        with pytest.raises(ValueError, match="`places` must have the columns u, v, key and one of distances"):
+        with pytest.raises(
+            ValueError, match="`places` must have the columns u, v, key and one of distances"
+        ):
             made.places(frame)
 
 
@@ -166,7 +198,9 @@ def test_numbers_in_text_are_lengths_and_other_text_is_not():
     graph.add_edge("a", "b", length="12.5")
     assert MetricGraph.from_networkx(graph).length == [12.5]
     graph.add_edge("b", "c", length="long")
-    with pytest.raises(ValueError, match=r"`length` must be an attribute with numbers, but 'length' of edge"):
+    with pytest.raises(
+        ValueError, match=r"`length` must be an attribute with numbers, but 'length' of edge"
+    ):
         MetricGraph.from_networkx(graph)
 
 
@@ -195,7 +229,10 @@ def test_the_unit_of_lengthscales_does_not_depend_on_cuts():
 @pytest.mark.parametrize(
     ("places", "said"),
     [
-        ([("a", "b", 4.5)], "from 0 to the length of the edge, 4 for edge 0 from 'a' to 'b', got 4.5"),
+        (
+            [("a", "b", 4.5)],
+            "from 0 to the length of the edge, 4 for edge 0 from 'a' to 'b', got 4.5",
+        ),
         ([("a", "b", 4.000001)], "got 4.000001"),
         ([("a", "b", -0.5)], "got -0.5"),
         ([(0, float("nan"))], "must be finite, got nan"),
@@ -206,7 +243,10 @@ def test_the_unit_of_lengthscales_does_not_depend_on_cuts():
         ([("a", 1.0)], "the edge number of places` must be an integer"),
         ([("a", "e", 1.0)], "'e'"),
         (["e"], "'e'"),
-        ([("c", "d", 2, 1.0)], r"got key 2 between 'c' and 'd', whose edges have the keys 0, 1 \(place 0\)"),
+        (
+            [("c", "d", 2, 1.0)],
+            r"got key 2 between 'c' and 'd', whose edges have the keys 0, 1 \(place 0\)",
+        ),
         ([("a", "d", 0, 1.0)], "got key 0 between 'a' and 'd', which no edge joins"),
         ([(0, 1, 2, 3, 4)], "got a place of 5 parts"),
         (np.zeros((2, 5)), "which has none of these shapes"),
@@ -246,7 +286,9 @@ def test_files_keep_the_keys_of_streets(tmp_path):
     """Key 0 from 31 is another street than key 0 to 31, and is not found by counting."""
     town = MetricGraph.from_networkx(osm_town())
     gp = MetricGraphGPRegressor(town, lengthscale=100.0, output_scale=1.0, noise=0.01)
-    gp.fit([(656001894, 31, 0, 50.0), (31, 656001894, 0, 50.0)], [1.0, -1.0]).save(tmp_path / "gp.npz")
+    gp.fit([(656001894, 31, 0, 50.0), (31, 656001894, 0, 50.0)], [1.0, -1.0]).save(
+        tmp_path / "gp.npz"
+    )
     loaded = MetricGraphGPRegressor.load(tmp_path / "gp.npz")
     there = [(31, 656001894, 0, 50.0), (656001894, 31, 1, 100.0), (656001894, 31, 0, 50.0)]
     np.testing.assert_array_equal(loaded.predict(there), gp.predict(there))

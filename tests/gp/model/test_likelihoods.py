@@ -80,11 +80,19 @@ def test_the_field_is_recovered_with_its_uncertainty(grid, signal, name):
     np.testing.assert_allclose(draws.mean(axis=0), mean[[3, 90]], atol=0.1)
     np.testing.assert_allclose(gp.likelihood_.mean(draws).mean(axis=0), rate[[3, 90]], rtol=0.1)
     seen = gp.sample([3, 90], 4000, seed=1, observations=True)
-    np.testing.assert_allclose(seen.mean(axis=0), rate[[3, 90]], atol=5 * noisy[[3, 90]].max() / 4000**0.5)
+    np.testing.assert_allclose(
+        seen.mean(axis=0), rate[[3, 90]], atol=5 * noisy[[3, 90]].max() / 4000**0.5
+    )
 
 
 SHORT = grf.Matern(nu=2.0, lengthscale=2.0)
-RATES = {"kernel": SHORT, "optimize": False, "output_scale": 1.0, "likelihood": "poisson", "seed": 0}
+RATES = {
+    "kernel": SHORT,
+    "optimize": False,
+    "output_scale": 1.0,
+    "likelihood": "poisson",
+    "seed": 0,
+}
 SOME = np.arange(0, 196, 7)
 
 
@@ -93,11 +101,15 @@ def by_series(grid, signal):
     """Means, deviations and those of draws by the series."""
     nodes, y, beside = observed("poisson", signal)
     gp = grf.GraphGPRegressor(grid, method="series", **RATES).fit(nodes, y, **beside)
-    return *gp.predict(SOME, latent=True, return_std=True), gp.sample(SOME, 2000, seed=0).std(axis=0)
+    return *gp.predict(SOME, latent=True, return_std=True), gp.sample(SOME, 2000, seed=0).std(
+        axis=0
+    )
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "precision"}, {"method": "series", "solver": "cg"}, {"method": "features"}], ids=str
+    "options",
+    [{"method": "precision"}, {"method": "series", "solver": "cg"}, {"method": "features"}],
+    ids=str,
 )
 def test_all_routes_agree(grid, signal, by_series, options):
     nodes, y, beside = observed("poisson", signal)
@@ -119,21 +131,35 @@ def test_coefficients_of_the_gaussian_are_those_of_least_squares(grid, signal):
     y = signal + 0.02 * covariate + 0.1 * rng.standard_normal(196)
     for method in ("series", "precision"):
         gp = grf.GraphGPRegressor(
-            grid, kernel=SMOOTH, mean=covariate, method=method, optimize=False, output_scale=1.0, noise=0.01,
-            numerics=grf.gp.Numerics(normalize=False), seed=0,
-        ).fit(np.arange(196), y)  # fmt: skip
+            grid,
+            kernel=SMOOTH,
+            mean=covariate,
+            method=method,
+            optimize=False,
+            output_scale=1.0,
+            noise=0.01,
+            numerics=grf.gp.Numerics(normalize=False),
+            seed=0,
+        ).fit(np.arange(196), y)
         a = SMOOTH.dense(grid) + 0.01 * np.eye(196)
         h = np.column_stack([np.ones(196), covariate])
         inverse = np.linalg.inv(h.T @ np.linalg.solve(a, h))
         np.testing.assert_allclose(
             gp.coefficients_["mean"].to_numpy(), inverse @ h.T @ np.linalg.solve(a, y), rtol=1e-5
         )
-        np.testing.assert_allclose(gp.coefficients_["sd"].to_numpy(), np.sqrt(np.diagonal(inverse)), rtol=1e-5)
+        np.testing.assert_allclose(
+            gp.coefficients_["sd"].to_numpy(), np.sqrt(np.diagonal(inverse)), rtol=1e-5
+        )
 
 
 def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     nodes, y, beside = observed("negative_binomial", signal, n=25)
-    settings = {"kernel": grf.Matern(nu=1.0), "likelihood": "negative_binomial", "method": "precision", "seed": 0}
+    settings = {
+        "kernel": grf.Matern(nu=1.0),
+        "likelihood": "negative_binomial",
+        "method": "precision",
+        "seed": 0,
+    }
     gp = grf.GraphGPRegressor(grid, hyperparameters="average", **settings).fit(nodes, y, **beside)
     points = gp._fitted.points
     assert 2 <= gp.n_points_ == len(points) <= 8
@@ -144,16 +170,27 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     for point in points:
         fixed = settings | {"kernel": point.kernel, "likelihood": point.likelihood}
         one = grf.GraphGPRegressor(
-            grid, optimize=False, numerics=grf.gp.Numerics(normalize=False), output_scale=point.amplitude, **fixed
+            grid,
+            optimize=False,
+            numerics=grf.gp.Numerics(normalize=False),
+            output_scale=point.amplitude,
+            **fixed,
         )
         one.fit(nodes, y, **beside)
-        laws.append((*one.predict([3, 90], latent=True, return_std=True), one.log_density([3, 90], [2.0, 0.0])))
+        laws.append(
+            (
+                *one.predict([3, 90], latent=True, return_std=True),
+                one.log_density([3, 90], [2.0, 0.0]),
+            )
+        )
     p = np.array([point.weight for point in points])
     means, stds, densities = np.array(laws).swapaxes(0, 1)
     mean, std = gp.predict([3, 90], latent=True, return_std=True)
     np.testing.assert_allclose(mean, p @ means, rtol=1e-4)
     np.testing.assert_allclose(std**2, p @ (stds**2 + (means - mean) ** 2), rtol=1e-4)
-    np.testing.assert_allclose(gp.log_density([3, 90], [2.0, 0.0]), np.log(p @ np.exp(densities)), rtol=1e-4)
+    np.testing.assert_allclose(
+        gp.log_density([3, 90], [2.0, 0.0]), np.log(p @ np.exp(densities)), rtol=1e-4
+    )
     levels = [0.025, 0.5, 0.975]
     quantiles = gp.predict([3, 90], latent=True, quantiles=levels)
     below = np.tensordot(p, norm.cdf((quantiles - means[..., None]) / stds[..., None]), axes=1)
@@ -166,14 +203,21 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     loaded = grf.GraphGPRegressor.load(tmp_path / "gp.npz")
     np.testing.assert_array_equal(loaded.predict(quantiles=levels), gp.predict(quantiles=levels))
     np.testing.assert_array_equal(
-        loaded.sample([1], 3, seed=0, observations=True), gp.sample([1], 3, seed=0, observations=True)
+        loaded.sample([1], 3, seed=0, observations=True),
+        gp.sample([1], 3, seed=0, observations=True),
     )
 
 
 def test_huge_counts_do_not_overflow(grid):
     y = 1e9 * (1.0 + np.arange(50))
     gp = grf.GraphGPRegressor(
-        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood="poisson", method="series", seed=0
+        grid,
+        kernel=SMOOTH,
+        optimize=False,
+        output_scale=1.0,
+        likelihood="poisson",
+        method="series",
+        seed=0,
     ).fit(np.arange(50), y)
     np.testing.assert_allclose(gp.predict(np.arange(50)), y, rtol=1e-4)
     # Newton's method begins at the mode, where the gradient is rounding.
@@ -202,12 +246,20 @@ def test_all_zeros_and_separable_classes_have_a_posterior(grid):
 
 def test_log_densities_are_those_of_draws(grid, signal):
     nodes, y, beside = observed("poisson", signal)
-    settings = {"kernel": SMOOTH, "likelihood": "poisson", "optimize": False, "output_scale": 1.0, "seed": 0}
+    settings = {
+        "kernel": SMOOTH,
+        "likelihood": "poisson",
+        "optimize": False,
+        "output_scale": 1.0,
+        "seed": 0,
+    }
     gp = grf.GraphGPRegressor(grid, **settings).fit(nodes, y, **beside)
     found = gp.log_density([3, 90], [2.0, 0.0], exposure=[1.0, 3.0])
     rate = np.exp(gp.sample([3, 90], 20_000, seed=0)) * [1.0, 3.0]
     np.testing.assert_allclose(found, np.log(poisson.pmf([2, 0], rate).mean(axis=0)), atol=0.03)
-    normal = grf.GraphGPRegressor(grid, kernel=SMOOTH, optimize=False, output_scale=1.0, noise=0.1, seed=0)
+    normal = grf.GraphGPRegressor(
+        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, noise=0.1, seed=0
+    )
     normal.fit(nodes, signal[nodes])
     mean, std = normal.predict([3], return_std="observation")
     np.testing.assert_allclose(-normal.log_density([3], [1.0])[0], metrics.nlpd([1.0], mean, std))
@@ -226,9 +278,19 @@ BAD = {
         "whole numbers, .* y counts events, use likelihood=.poisson. with `exposure`",
     ),
     "trials of counts": ({"likelihood": "poisson"}, [1.0, 2.0], {"trials": 3}, "binomial"),
-    "no exposure": ({"likelihood": "poisson"}, [1.0, 2.0], {"exposure": [0.0, 1.0]}, "greater than 0"),
+    "no exposure": (
+        {"likelihood": "poisson"},
+        [1.0, 2.0],
+        {"exposure": [0.0, 1.0]},
+        "greater than 0",
+    ),
     "exposure of classes": ({"likelihood": "bernoulli"}, [1.0, 0.0], {"exposure": 2.0}, "rates"),
-    "exposures": ({"likelihood": "poisson"}, [1.0, 0.0], {"exposure": [1.0, 2.0, 3.0]}, "one for each"),
+    "exposures": (
+        {"likelihood": "poisson"},
+        [1.0, 0.0],
+        {"exposure": [1.0, 2.0, 3.0]},
+        "one for each",
+    ),
     "two outputs": ({"likelihood": "poisson"}, [[1.0, 0.0], [1.0, 0.0]], {}, "one output"),
     "not yes or no": ({"likelihood": "bernoulli"}, [2.0, 0.0], {}, "0 or 1"),
     "zero": ({"likelihood": "gamma"}, [1.0, 0.0], {}, "greater than 0"),
@@ -237,7 +299,12 @@ BAD = {
     "a class": ({"likelihood": grf.gp.Poisson}, [1.0, 0.0], {}, "`likelihood`"),
     "gaussian exposure": ({}, [1.0, 0.0], {"exposure": 2.0}, "`likelihood`"),
     "trials of nothing": ({"likelihood": "binomial"}, [0.0, 1.0], {"trials": [0, 1]}, "at least 1"),
-    "negative exposure": ({"likelihood": "gamma"}, [1.0, 2.0], {"exposure": -1.0}, "greater than 0"),
+    "negative exposure": (
+        {"likelihood": "gamma"},
+        [1.0, 2.0],
+        {"exposure": -1.0},
+        "greater than 0",
+    ),
 }
 
 
@@ -251,7 +318,9 @@ def test_bad_input_is_told(grid, case):
 def test_bad_questions_are_told(grid):
     with pytest.raises(ValueError, match="df"):
         grf.gp.StudentT(df=0.5)
-    gp = grf.GraphGPRegressor(grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood="poisson", seed=0)
+    gp = grf.GraphGPRegressor(
+        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood="poisson", seed=0
+    )
     gp.fit([0, 1, 2], [1, 0, 3])
     with pytest.raises(ValueError, match="latent=True"):
         gp.predict(return_cov=True)
@@ -273,7 +342,9 @@ def test_scores_of_honest_predictions():
     assert metrics.crps(y, draws) < metrics.crps(y, draws + 2)
     # of normal predictions it is 2 phi(0) - 1/sqrt(pi) at their mean
     normal = rng.standard_normal((400_000, 1))
-    assert metrics.crps([0.0], normal) == pytest.approx(2 / (2 * np.pi) ** 0.5 - np.pi**-0.5, abs=0.005)
+    assert metrics.crps([0.0], normal) == pytest.approx(
+        2 / (2 * np.pi) ** 0.5 - np.pi**-0.5, abs=0.005
+    )
     low, high = np.full(3000, -1.96), np.full(3000, 1.96)
     values = rng.standard_normal(3000)
     best = metrics.interval_score(values, low, high)
@@ -281,7 +352,9 @@ def test_scores_of_honest_predictions():
 
 
 def test_precisions_that_would_go_to_and_fro_settle(grid):
-    """The posterior of one outlier has two humps; rounds that took whole steps alternated and warned."""
+    """The posterior of one outlier has two humps; rounds that took whole steps alternated and
+    warned.
+    """
     whole = SMOOTH.dense(grid)
     root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)
     rng = np.random.default_rng([1, 174])
@@ -289,22 +362,37 @@ def test_precisions_that_would_go_to_and_fro_settle(grid):
     nodes, y, _ = observed("student_t", signal, n=100, seed=174)
     likelihood = LIKELIHOODS["student_t"](**TRUE["student_t"])
     grf.GraphGPRegressor(
-        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood=likelihood, method="series", seed=0
+        grid,
+        kernel=SMOOTH,
+        optimize=False,
+        output_scale=1.0,
+        likelihood=likelihood,
+        method="series",
+        seed=0,
     ).fit(nodes, y)
 
 
 @pytest.mark.more
 @pytest.mark.parametrize("name", EVERY)
 def test_long_markov_chains_agree(grid, signal, name):
-    """Elliptical slice sampling, known hyperparameters: means within 0.1 deviation, deviations within 10 %."""
+    """Elliptical slice sampling, known hyperparameters: means within 0.1 deviation, deviations
+    within 10 %.
+    """
     nodes, y, beside = observed(name, signal, n=300)
     likelihood = LIKELIHOODS[name](**TRUE.get(name, {}))
     gp = grf.GraphGPRegressor(
-        grid, kernel=SMOOTH, optimize=False, output_scale=1.0, likelihood=likelihood, method="series", seed=0
+        grid,
+        kernel=SMOOTH,
+        optimize=False,
+        output_scale=1.0,
+        likelihood=likelihood,
+        method="series",
+        seed=0,
     ).fit(nodes, y, **beside)
     mean, std = gp.predict(latent=True, return_std=True)
     checked = likelihood.checked(
-        np.asarray(y, float), np.asarray(beside.get("trials"), float) if "trials" in beside else None
+        np.asarray(y, float),
+        np.asarray(beside.get("trials"), float) if "trials" in beside else None,
     )
     offset = np.log(beside.get("exposure", np.ones(300))) + gp._fitted.offset[0]
     whole = SMOOTH.dense(grid)
@@ -318,7 +406,9 @@ def test_long_markov_chains_agree(grid, signal, name):
         likely = float(likelihood.log_density(checked, f[nodes] + offset).sum())
         return likely - 0.5 * f @ prior @ f + 0.5 * x @ own @ x
 
-    draws = mean + elliptical_slices(np.linalg.cholesky(wide), log_ratio, 4_000, np.random.default_rng(0))
+    draws = mean + elliptical_slices(
+        np.linalg.cholesky(wide), log_ratio, 4_000, np.random.default_rng(0)
+    )
     assert np.sqrt(np.mean(((draws.mean(axis=0) - mean) / std) ** 2)) < 0.1
     assert abs(np.mean(std / draws.std(axis=0)) - 1) < 0.1
 

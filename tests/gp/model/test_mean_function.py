@@ -27,7 +27,9 @@ def _observed(n_outputs=1, seed=0):
 
 
 def _dense(graph, nodes, y, covariates):
-    """Coefficients, posterior mean, covariance and log likelihood by textbook formulas, repeats kept as rows."""
+    """Coefficients, posterior mean, covariance and log likelihood by textbook formulas, repeats
+    kept as rows.
+    """
     kernel = grf.Diffusion(2.0).dense(graph)
     kernel *= 1.5 / np.diagonal(kernel).mean()
     a = kernel[np.ix_(nodes, nodes)] + 0.2 * np.eye(nodes.size)
@@ -57,7 +59,9 @@ def test_the_posterior_and_likelihood_are_those_of_dense_least_squares(grid, n_o
     np.testing.assert_allclose(gp.mean_, coefficients[0], rtol=1e-8)
     np.testing.assert_allclose(gp.coefficients_["mean"].to_numpy()[1:], coefficients[1:], rtol=1e-8)
     # conjugate gradients have no determinant
-    np.testing.assert_allclose(gp.log_marginal_likelihood_, value if solver == "cholesky" else np.nan, rtol=1e-8)
+    np.testing.assert_allclose(
+        gp.log_marginal_likelihood_, value if solver == "cholesky" else np.nan, rtol=1e-8
+    )
     found, std = gp.predict(return_std=True)
     np.testing.assert_allclose(found, mean, atol=1e-8)
     np.testing.assert_allclose(std[:, 0] ** 2, np.diagonal(covariance), atol=1e-8)
@@ -73,7 +77,9 @@ def test_units_and_origin_of_covariates_change_only_the_coefficients(grid):
     far = grf.GraphGPRegressor(grid, mean=5e6 + 1e3 * COORDINATES, seed=0).fit(nodes, y[:, 0])
     np.testing.assert_allclose(far.predict(), one.predict(), atol=1e-6)
     np.testing.assert_allclose(
-        far.coefficients_["mean"].to_numpy()[1:], one.coefficients_["mean"].to_numpy()[1:] / 1e3, rtol=1e-6
+        far.coefficients_["mean"].to_numpy()[1:],
+        one.coefficients_["mean"].to_numpy()[1:] / 1e3,
+        rtol=1e-6,
     )
     np.testing.assert_allclose(
         far.mean_, one.mean_ - 5e3 * one.coefficients_["mean"].to_numpy()[1:].sum(), rtol=1e-6
@@ -92,14 +98,22 @@ def test_an_exact_trend_is_continued_exactly(grid):
 @pytest.mark.parametrize(
     ("mean", "error", "message"),
     [
-        ("linear", ValueError, "`mean` must be one of 'constant', 'zero', or an array of covariates"),
+        (
+            "linear",
+            ValueError,
+            "`mean` must be one of 'constant', 'zero', or an array of covariates",
+        ),
         (None, TypeError, "`mean` must be 'constant', 'zero', or an array of covariates"),
         (["a"] * 144, TypeError, "`mean` must be 'constant', 'zero', or an array"),
         ([[1, 2], [3]], TypeError, "`mean` must be 'constant', 'zero', or an array"),
         (np.ones(143), ValueError, r"`mean` must hold covariates of shape \(144,\) or \(144, b\)"),
         (np.ones((144, 0)), ValueError, r"covariates of shape \(144,\) or \(144, b\)"),
         (np.ones((144, 1, 1)), ValueError, r"covariates of shape \(144,\) or \(144, b\)"),
-        (np.where(np.arange(144) == 7, np.nan, 1.0), ValueError, "`mean` must be finite, got nan at position 7"),
+        (
+            np.where(np.arange(144) == 7, np.nan, 1.0),
+            ValueError,
+            "`mean` must be finite, got nan at position 7",
+        ),
         (np.full(144, 1e5), ValueError, "vary over the observed nodes, and column 0 does not"),
         (
             np.column_stack([COORDINATES, COORDINATES.sum(axis=1)]),

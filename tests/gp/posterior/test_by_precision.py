@@ -21,7 +21,11 @@ ENDS = np.hstack([RNG.integers(0, 40, (2, 90)), RNG.integers(40, 56, (2, 20))])
 GRAPH = grf.from_edges(*ENDS, RNG.uniform(0.2, 3, 110), n_nodes=N)
 NODES = np.r_[RNG.choice(38, 25, replace=False), 0, 0, 5]  # none in the second component; repeats
 Y = RNG.standard_normal((NODES.size, 2))
-BASES = {"constant": np.ones((N, 1)), "trend": np.column_stack([np.ones(N), np.arange(N)]), "zero": no_mean(N)}
+BASES = {
+    "constant": np.ones((N, 1)),
+    "trend": np.column_stack([np.ones(N), np.arange(N)]),
+    "zero": no_mean(N),
+}
 KERNELS = [
     grf.Matern(1.0, 2.0),
     grf.Matern(2.0, 4.0, laplacian="combinatorial"),
@@ -33,7 +37,9 @@ AMPLITUDE = 2.5
 
 
 class Units:
-    """Stands for a generator: its normals, in their order, are those of one unit vector after another."""
+    """Stands for a generator: its normals, in their order, are those of one unit vector after
+    another.
+    """
 
     def __init__(self, size: int) -> None:
         self.size, self.place = size, 0
@@ -66,8 +72,12 @@ def test_means_variances_covariances_and_draws_are_those_of_dense_algebra(kernel
     size = np.abs(covariance).max()
     np.testing.assert_allclose(posterior.means(every), mean + [1.0, -2.0], rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(posterior.variances(every), np.diagonal(covariance), rtol=1e-8)
-    np.testing.assert_allclose(posterior.variances(every[3:9]), np.diagonal(covariance)[3:9], rtol=1e-8)
-    np.testing.assert_allclose(posterior.covariances(every), covariance, rtol=1e-8, atol=1e-9 * size)
+    np.testing.assert_allclose(
+        posterior.variances(every[3:9]), np.diagonal(covariance)[3:9], rtol=1e-8
+    )
+    np.testing.assert_allclose(
+        posterior.covariances(every), covariance, rtol=1e-8, atol=1e-9 * size
+    )
     # draws are linear in normals: those of all unit vectors make their covariance
     numbers = SparsePrecision(GRAPH, kernel).root_size + np.unique(NODES).size + basis.shape[1]
     draws, _ = joint_draws(posterior, every, every, numbers, Units(numbers))
@@ -81,8 +91,12 @@ def test_observations_may_have_noise_of_their_own():
     root = np.sqrt(AMPLITUDE) * np.linalg.cholesky(kernel.dense(GRAPH))
     mean, covariance = dense_posterior(root, NODES, Y, 0.3 / precisions, basis=basis)
     posterior = made(kernel, 0.3, basis, precisions)
-    np.testing.assert_allclose(posterior.means(np.arange(N)), mean + [1.0, -2.0], rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(posterior.variances(np.arange(N)), np.diagonal(covariance), rtol=1e-9)
+    np.testing.assert_allclose(
+        posterior.means(np.arange(N)), mean + [1.0, -2.0], rtol=1e-9, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        posterior.variances(np.arange(N)), np.diagonal(covariance), rtol=1e-9
+    )
 
 
 def test_a_draw_is_one_function_whatever_nodes_and_however_many_draws_are_asked_for():
@@ -97,15 +111,25 @@ def test_the_likelihood_and_its_gradient_are_those_of_dense_algebra(kernel, mean
     observations = Observations.of(NODES, Y, BASES[mean], RNG.uniform(0.5, 2, NODES.size))
     seen = np.ix_(observations.nodes, observations.nodes)
     step = 1e-5 * kernel.lengthscale
-    ends = [kernel.replace(lengthscale=kernel.lengthscale + sign * step).dense(GRAPH)[seen] for sign in (1, -1)]
+    ends = [
+        kernel.replace(lengthscale=kernel.lengthscale + sign * step).dense(GRAPH)[seen]
+        for sign in (1, -1)
+    ]
     dense = log_marginal_likelihood(
-        [kernel.dense(GRAPH)[seen]], [observations], scale=AMPLITUDE, noise=0.2,
+        [kernel.dense(GRAPH)[seen]],
+        [observations],
+        scale=AMPLITUDE,
+        noise=0.2,
         derivatives=[[(ends[0] - ends[1]) / (2 * step)]],
-    )  # fmt: skip
+    )
     precision = SparsePrecision(GRAPH, kernel)
-    sparse = precision_likelihood(precision, observations, amplitude=AMPLITUDE, noise=0.2, names=["lengthscale"])
+    sparse = precision_likelihood(
+        precision, observations, amplitude=AMPLITUDE, noise=0.2, names=["lengthscale"]
+    )
     assert sparse.value == pytest.approx(dense.value, rel=1e-11)
-    assert (sparse.log_scale, sparse.log_noise) == pytest.approx((dense.log_scale, dense.log_noise), rel=1e-9)
+    assert (sparse.log_scale, sparse.log_noise) == pytest.approx(
+        (dense.log_scale, dense.log_noise), rel=1e-9
+    )
     assert sparse.parameters == pytest.approx(dense.parameters, rel=1e-6)
     np.testing.assert_allclose(sparse.mean, dense.mean, rtol=1e-8)
     alone = precision_likelihood(precision, observations, amplitude=AMPLITUDE, noise=0.2)

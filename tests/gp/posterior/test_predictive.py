@@ -1,4 +1,6 @@
-"""Quantiles of new observations: the least y with P(Y <= y) >= level, against sums and closed forms."""
+"""Quantiles of new observations: the least y with P(Y <= y) >= level, against sums and closed
+forms.
+"""
 
 from dataclasses import dataclass
 
@@ -31,10 +33,23 @@ LEVELS = np.array([1e-3, 0.025, 0.5, 0.8, 0.975, 0.999])
 Z = np.linspace(-10.0, 10.0, 20_001)
 WEIGHTS = np.exp(-0.5 * Z * Z) / np.exp(-0.5 * Z * Z).sum()
 BUILT_IN = [
-    Poisson(), NegativeBinomial(0.4), ZeroInflatedPoisson(0.3), ZeroInflatedNegativeBinomial(0.2, 0.5), Binomial(),
-    Bernoulli(), Ordinal(4, [0.7, 1.5]), StudentT(0.3, 5.0), StudentT(0.01, 1.5), NormalNoise(0.6), Gamma(3.0),
-    Gamma(0.2), Beta(6.0), LogNormal(0.5), Weibull(1.7), Weibull(0.5),
-]  # fmt: skip
+    Poisson(),
+    NegativeBinomial(0.4),
+    ZeroInflatedPoisson(0.3),
+    ZeroInflatedNegativeBinomial(0.2, 0.5),
+    Binomial(),
+    Bernoulli(),
+    Ordinal(4, [0.7, 1.5]),
+    StudentT(0.3, 5.0),
+    StudentT(0.01, 1.5),
+    NormalNoise(0.6),
+    Gamma(3.0),
+    Gamma(0.2),
+    Beta(6.0),
+    LogNormal(0.5),
+    Weibull(1.7),
+    Weibull(0.5),
+]
 # At f: distributions of scipy, by which none of our own formulas is used.
 SCIPY = [
     (Poisson(), lambda f: scipy.stats.poisson(np.exp(f))),
@@ -69,7 +84,8 @@ def mixture(likelihood, mean, variance):
     """Two normal distributions of f at a node."""
     parts = [(mean, variance), (mean + 0.5, variance / 2)]
     return MarginalMixture(
-        [Marginals(np.array([m]), np.array([v]), likelihood) for m, v in parts], np.array([0.3, 0.7])
+        [Marginals(np.array([m]), np.array([v]), likelihood) for m, v in parts],
+        np.array([0.3, 0.7]),
     )
 
 
@@ -77,7 +93,8 @@ def at_most(law, y):
     """P(Y <= y) by a sum over 20,001 values of f in each part."""
     parts = zip(law.probabilities, law.parts, strict=True)
     return sum(
-        p * (part.likelihood.at_most(np.asarray(y), part.mean + np.sqrt(part.variance) * Z) @ WEIGHTS)
+        p
+        * (part.likelihood.at_most(np.asarray(y), part.mean + np.sqrt(part.variance) * Z) @ WEIGHTS)
         for p, part in parts
     )
 
@@ -135,7 +152,9 @@ def test_many_nodes_and_levels_in_any_order_are_those_of_each_alone():
 def test_counts_beyond_all_reason_have_quantiles():
     law = Marginals(np.array([30.0, -700.0]), np.array([1e-4, 0.0]), Poisson())
     found = observed_quantiles(law, np.array([0.1, 0.9]))
-    np.testing.assert_allclose(found[0], np.exp(30 + 0.01 * scipy.stats.norm.ppf([0.1, 0.9])), rtol=1e-5)
+    np.testing.assert_allclose(
+        found[0], np.exp(30 + 0.01 * scipy.stats.norm.ppf([0.1, 0.9])), rtol=1e-5
+    )
     np.testing.assert_array_equal(found[1], 0.0)
 
 
@@ -144,7 +163,9 @@ def test_quantiles_of_values_that_decrease_with_f_are_in_the_order_of_the_levels
     expected = law.quantiles(LEVELS, Falling())
     assert (np.diff(Falling().mean(expected), axis=1) > 0).all()
     np.testing.assert_allclose(  # P(mean <= y) = P(f >= -log y)
-        [law.probability(-np.log(y), np.inf)[0] for y in Falling().mean(expected)[0]], LEVELS, atol=1e-9
+        [law.probability(-np.log(y), np.inf)[0] for y in Falling().mean(expected)[0]],
+        LEVELS,
+        atol=1e-9,
     )
     assert (np.diff(observed_quantiles(law, LEVELS)) > 0).all()
 
@@ -160,5 +181,7 @@ def test_a_likelihood_without_distribution_says_what_its_quantiles_need():
     class Bare(Falling):
         distribution = Likelihood.distribution
 
-    with pytest.raises(NotImplementedError, match=r"has no `distribution`.*define it, or take quantiles of obs"):
+    with pytest.raises(
+        NotImplementedError, match=r"has no `distribution`.*define it, or take quantiles of obs"
+    ):
         observed_quantiles(mixture(Bare(), 0.0, 1.0), LEVELS)

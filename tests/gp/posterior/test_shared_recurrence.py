@@ -1,4 +1,6 @@
-"""What the parts of an average share: one recurrence for the matrices of the observed nodes, one for variances."""
+"""What the parts of an average share: one recurrence for the matrices of the observed nodes, one
+for variances.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,12 @@ import pytest
 import graphrf as grf
 from graphrf.gp.posterior.by_rows import Posterior
 from graphrf.gp.routes import covariance as covariance_module
-from graphrf.gp.routes.covariance import Covariance, SampledSource, shared_matrices, shared_variances
+from graphrf.gp.routes.covariance import (
+    Covariance,
+    SampledSource,
+    shared_matrices,
+    shared_variances,
+)
 from graphrf.gp.routes.rows import RootRows
 from tests.support.dense_gp import dense_posterior
 
@@ -52,17 +59,24 @@ def no_columns_at_queried_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=repr,
 )
-def test_deviations_are_those_of_dense_algebra(kernel: grf.kernels.Kernel, noise: float, solver: str) -> None:
+def test_deviations_are_those_of_dense_algebra(
+    kernel: grf.kernels.Kernel, noise: float, solver: str
+) -> None:
     y = np.cos(NODES)
     gp = fixed(kernel, noise, solver=solver, tol=1e-10, std_method="exact").fit(NODES, y)
     _, covariance = dense_posterior(np.sqrt(2.0) * kernel.dense_root(GRAPH), NODES, y, noise)
     _, deviations = gp.predict(return_std=True)
     # rounding of the prior, as of columns at the queried nodes
-    assert np.abs(deviations**2 - np.diagonal(covariance)).max() < 1e-11 * 2.0 * kernel.dense(GRAPH).max()
+    assert (
+        np.abs(deviations**2 - np.diagonal(covariance)).max()
+        < 1e-11 * 2.0 * kernel.dense(GRAPH).max()
+    )
 
 
 @pytest.mark.usefixtures("no_columns_at_queried_nodes")
-def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     y = np.sin(NODES / 20) + 0.1 * np.cos(NODES)
 
     def fit() -> grf.GraphGPRegressor:
@@ -75,7 +89,9 @@ def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(monkeypa
     monkeypatch.setattr(covariance_module, "_SHARED_NUMBERS", 0)
     alone = fit()
     assert together.n_points_ == alone.n_points_ > 1
-    for one, other in zip(together.predict(return_std=True), alone.predict(return_std=True), strict=True):
+    for one, other in zip(
+        together.predict(return_std=True), alone.predict(return_std=True), strict=True
+    ):
         assert np.allclose(one, other, rtol=1e-9, atol=1e-12)
     assert together.kernel_ == alone.kernel_
     assert len({point.kernel.laplacian for point in together._fitted.points}) == 2
@@ -83,14 +99,20 @@ def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(monkeypa
 
 @pytest.fixture
 def covariances() -> list[Covariance]:
-    """A diffusion, a cut root, a kernel of the other Laplacian, sampled rows, correlations, a wider diffusion."""
+    """A diffusion, a cut root, a kernel of the other Laplacian, sampled rows, correlations, a wider
+    diffusion.
+    """
     options = {"n_threads": 1}
     series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
     correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
     cut = Covariance.of(GRAPH, grf.kernels.InverseCosine(), 1.0, warns=False, **options)
     sampled = Covariance.of(
-        GRAPH, grf.Diffusion(2.0), 1.0, sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0), **options
+        GRAPH,
+        grf.Diffusion(2.0),
+        1.0,
+        sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0),
+        **options,
     )
     wider = Covariance.of(GRAPH, grf.Diffusion(30.0), 2.0, **options)
     assert cut.lacks is not None

@@ -1,4 +1,6 @@
-"""Costs of products, factors and solves decide between series and features, solvers and deviations."""
+"""Costs of products, factors and solves decide between series and features, solvers and
+deviations.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,11 @@ def ring():
 
 
 def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(ring, monkeypatch):
-    # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many observed nodes
-    even = (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4  # at which walks cost a quarter
+    # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many
+    # observed nodes
+    even = (
+        (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4
+    )  # at which walks cost a quarter
     assert choose_method(ring, int(0.9 * even), 1_000) == "series"  # within the budget
     monkeypatch.setattr(costs, "SERIES_BUDGET", 1e9)
     assert choose_method(ring, int(0.9 * even), 1_000) == "features"
@@ -53,7 +58,8 @@ def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes(monkeypatch):
 def test_deviations_are_exact_while_their_columns_are_affordable(ring):
     assert choose_deviations(ring, "series", 2_000, 10_000, 1) == "exact"
     assert choose_deviations(ring, "series", 4_000, 10_000, 1) == "sampled"
-    # several sets of hyperparameters have columns each, and share prior variances where few nodes were observed
+    # several sets of hyperparameters have columns each, and share prior variances where few nodes
+    # were observed
     assert choose_deviations(ring, "series", 2_000, 10_000, 9) == "sampled"
     assert choose_deviations(ring, "series", 2_000, 100, 9) == "exact"
     # deviations of predictors by sampled rows take the columns of the series, too
@@ -72,7 +78,7 @@ def test_solvers_and_costs_beyond_a_size(ring, karate):
     assert columns == [34, 3 * 64]  # one for each node, or three products for each draw
 
 
-# -- factors ----------------------------------------------------------------------------------------
+# -- factors ---------------------------------------------------------------------------------------
 
 KERNELS = [(grf.Matern(nu=nu), ("lengthscale",)) for nu in (1.0, 2.0, 3.0)]
 
@@ -98,7 +104,9 @@ def test_kernels_are_kept_whose_factors_fit_beside_each_other(n_points, count, m
     monkeypatch.setattr(costs, "numbers_there", lambda: 0.5 * count * entries)
     assert factored_precision(graph, KERNELS, n_points)[1] == KERNELS[:1]
     monkeypatch.setattr(costs, "numbers_there", lambda: 0.49 * count * entries)
-    with pytest.raises(FactorTooLargeError, match=f"no room for {count} sparse factors .* Matern.*; use method="):
+    with pytest.raises(
+        FactorTooLargeError, match=f"no room for {count} sparse factors .* Matern.*; use method="
+    ):
         factored_precision(graph, KERNELS, n_points)
 
 
@@ -106,5 +114,7 @@ def test_an_elimination_without_room_is_one_kernel_less(monkeypatch):
     graph = grf.load_graph(nx.grid_2d_graph(20, 20))
     monkeypatch.setattr("graphrf.operators.sparse.ordering.numbers_there", lambda: 100.0)
     monkeypatch.setattr(costs, "numbers_there", lambda: 1e12)
-    with pytest.raises(FactorTooLargeError, match=r"numbers: graphs with hubs .* hyperparameters='mode'"):
+    with pytest.raises(
+        FactorTooLargeError, match=r"numbers: graphs with hubs .* hyperparameters='mode'"
+    ):
         factored_precision(graph, KERNELS, 1)

@@ -43,7 +43,10 @@ def test_series_gram_is_the_dense_kernel_and_its_derivatives(weighted_graph, ker
     assert len(changes) == len(names)
     for name, change in zip(names, changes, strict=True):
         np.testing.assert_allclose(
-            change, _differences(kernel, weighted_graph, name)[block], atol=2e-7 * max(scale, 1), rtol=1e-5
+            change,
+            _differences(kernel, weighted_graph, name)[block],
+            atol=2e-7 * max(scale, 1),
+            rtol=1e-5,
         )
 
 
@@ -59,11 +62,17 @@ def test_rows_that_products_have_not_reached_are_not_made_and_no_bit_changes(mon
             super().step(*arguments, **options)
 
     monkeypatch.setattr(gram_module, "RecurrenceSteps", Counted)
-    found, (slope,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(kernel, ["lengthscale"])
+    found, (slope,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(
+        kernel, ["lengthscale"]
+    )
     assert rows[:3] == [10, 12, 14]
-    monkeypatch.setattr(gram_module, "reached_rows", lambda matrix: (np.zeros(200, int), np.full(200, 200)))
+    monkeypatch.setattr(
+        gram_module, "reached_rows", lambda matrix: (np.zeros(200, int), np.full(200, 200))
+    )
     monkeypatch.setattr(gram_module, "neighbourhood", lambda *arguments: np.arange(200))
-    whole, (other,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(kernel, ["lengthscale"])
+    whole, (other,) = SeriesGram(graph, "normalized", nodes, max_degree=300)(
+        kernel, ["lengthscale"]
+    )
     assert rows[-1] == 200
     assert np.array_equal(found, whole)
     assert np.array_equal(slope, other)
@@ -79,7 +88,9 @@ def test_nodes_in_no_order_give_the_same_table_and_the_same_diagonal():
     assert not np.array_equal(gram._rows, nodes)  # renumbered
     matrix, (slope,) = gram(kernel, ["lengthscale"])
     np.testing.assert_allclose(matrix, kernel.dense(graph)[np.ix_(nodes, nodes)], atol=1e-8)
-    np.testing.assert_allclose(slope, _differences(kernel, graph, "lengthscale")[np.ix_(nodes, nodes)], atol=1e-6)
+    np.testing.assert_allclose(
+        slope, _differences(kernel, graph, "lengthscale")[np.ix_(nodes, nodes)], atol=1e-6
+    )
     length = series_length(kernel, graph.laplacian_scale("normalized"), 1e-11)
     factor = SeriesFactor(graph, max_length=length, nodes=nodes)
     found = factor.diagonal(kernel.modulation(length + 1))
@@ -91,7 +102,9 @@ def test_series_gram_grows_for_longer_lengthscales_and_keeps_what_it_had(grid):
     gram = SeriesGram(grid, "normalized", nodes, max_degree=400, n_threads=2)
     for lengthscale in (1.0, 20.0, 1.0, 5.0):
         kernel = grf.Diffusion(lengthscale)
-        np.testing.assert_allclose(gram(kernel, ())[0], kernel.dense(grid)[np.ix_(nodes, nodes)], atol=1e-8)
+        np.testing.assert_allclose(
+            gram(kernel, ())[0], kernel.dense(grid)[np.ix_(nodes, nodes)], atol=1e-8
+        )
 
 
 LONG = [
@@ -130,7 +143,9 @@ def test_degree_says_what_fits(grid):
 
 
 def test_the_gram_of_walks_is_phi_phi_t_with_its_derivative(grid):
-    features = grf.sample_features(grid, grf.RandomWalks(n_walks=16), nodes=NODES, seed=3, dtype="float64")
+    features = grf.sample_features(
+        grid, grf.RandomWalks(n_walks=16), nodes=NODES, seed=3, dtype="float64"
+    )
     kernel = grf.Diffusion(2.0)
     gram = SampledGram(features.factor(), 1.0)
     matrix, (change,) = gram(kernel, ["lengthscale"])

@@ -18,7 +18,9 @@ def _plan(graph, kernels=None, n_observed=100, **settings):
     automatic = kernels is None
     kernels = automatic_kernels(graph) if kernels is None else kernels
     settings = {"method": "auto", "sampler": None, "n_points": 8, "n_threads": 1, **settings}
-    return make_plan(graph, [(kernel, LENGTH) for kernel in kernels], n_observed, automatic=automatic, **settings)
+    return make_plan(
+        graph, [(kernel, LENGTH) for kernel in kernels], n_observed, automatic=automatic, **settings
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,13 @@ def test_kernels_without_a_sparse_inverse_take_the_series(roads):
 
 
 def test_a_trained_smoothness_takes_the_series_also_from_an_integer(roads):
-    settings = {"method": "auto", "automatic": False, "sampler": None, "n_points": 8, "n_threads": 1}
+    settings = {
+        "method": "auto",
+        "automatic": False,
+        "sampler": None,
+        "n_points": 8,
+        "n_threads": 1,
+    }
     plan = make_plan(roads, [(grf.Matern(nu=2.0), ("nu", "lengthscale"))], 100, **settings)
     assert plan.route.name == "series"
 
@@ -60,18 +68,25 @@ def test_graphs_whose_factors_fill_up_take_the_series_or_features(hubs, monkeypa
     assert plan.route.name == "features"
     assert [type(kernel) for kernel, _ in plan.kernels].count(grf.Diffusion) == 2
     assert _plan(hubs, [grf.Matern(nu=2.0)]).route.name == "features"
-    assert [kernel for kernel, _ in _plan(hubs, [grf.Matern(nu=2.0)]).kernels] == [grf.Matern(nu=2.0)]
+    assert [kernel for kernel, _ in _plan(hubs, [grf.Matern(nu=2.0)]).kernels] == [
+        grf.Matern(nu=2.0)
+    ]
 
 
 def test_features_hold_the_rows_of_observed_nodes_unless_these_live_elsewhere(roads):
     sampler = grf.RandomWalks(8)
-    here, there = (_plan(roads, method="features", sampler=sampler, remote=remote) for remote in (False, True))
+    here, there = (
+        _plan(roads, method="features", sampler=sampler, remote=remote) for remote in (False, True)
+    )
     assert (here.route._n_held, there.route._n_held) == (100, 0)
     assert here.route.sampler is sampler
 
 
 def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
-    kernel, settings = grf.Matern(nu=2.0), {"automatic": False, "sampler": None, "n_threads": 1, "method": "auto"}
+    kernel, settings = (
+        grf.Matern(nu=2.0),
+        {"automatic": False, "sampler": None, "n_threads": 1, "method": "auto"},
+    )
 
     def route(names, n_points):
         return make_plan(roads, [(kernel, names)], 100, n_points=n_points, **settings).route.name
@@ -79,7 +94,9 @@ def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
     assert route(LENGTH, 1) == "precision"
     monkeypatch.setattr("graphrf.gp.routes.plan._EVALUATIONS", 1e9)
     assert route(LENGTH, 1) == "series"
-    assert route(LENGTH, 8) == route((), 1) == "precision"  # averages and known kernels have no search
+    assert (
+        route(LENGTH, 8) == route((), 1) == "precision"
+    )  # averages and known kernels have no search
 
 
 def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(roads, monkeypatch):
@@ -95,7 +112,9 @@ def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(ro
 def test_layers_are_taken_only_where_they_are_cheaper(roads, monkeypatch):
     assert _plan(roads, [grf.Matern(nu=0.5)]).route.name == "precision"
     block = grf.Graph(nx.to_scipy_sparse_array(nx.grid_graph([16, 16, 16])))
-    monkeypatch.setattr(SparsePrecision, "_dissected", None)  # layers are not ordered to see that they are dear
+    monkeypatch.setattr(
+        SparsePrecision, "_dissected", None
+    )  # layers are not ordered to see that they are dear
     assert _plan(block, [grf.Matern(nu=1.5)]).route.name == "series"
     monkeypatch.undo()
     assert _plan(block, [grf.Matern(nu=1.0)]).route.name == "precision"

@@ -1,4 +1,6 @@
-"""Combinations of resolvents are near to K, relative to its spectrum, for every kernel that they serve."""
+"""Combinations of resolvents are near to K, relative to its spectrum, for every kernel that they
+serve.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,24 @@ def graph():
 )
 @pytest.mark.parametrize("length", [0.1, 1.0, 10.0, 100.0])
 def test_the_whole_matrix_lies_between_multiples_of_k(graph, laplacian, nu, length):
-    kernel = grf.Matern(nu=nu, lengthscale=length * lengthscale_unit(graph, laplacian), laplacian=laplacian)
+    kernel = grf.Matern(
+        nu=nu, lengthscale=length * lengthscale_unit(graph, laplacian), laplacian=laplacian
+    )
     fit = ResolventFit(graph, laplacian)
     assert fit.serves(kernel)
-    (table,) = resolvents_between(SparsePrecision(graph, grf.Matern(nu=1.0)), fit, [np.arange(150)], 1)
+    (table,) = resolvents_between(
+        SparsePrecision(graph, grf.Matern(nu=1.0)), fit, [np.arange(150)], 1
+    )
     exact = kernel.dense(graph)
     values, vectors = np.linalg.eigh(exact)
     noise = 1e-6 * values.mean()
     size = np.sqrt(values + noise)
-    relative = vectors.T @ (table.many([kernel])[0] + noise * np.eye(150)) @ vectors / (size * size[:, None])
+    relative = (
+        vectors.T
+        @ (table.many([kernel])[0] + noise * np.eye(150))
+        @ vectors
+        / (size * size[:, None])
+    )
     assert np.abs(np.linalg.eigvalsh(0.5 * (relative + relative.T)) - 1).max() < 1e-2
 
 
@@ -52,7 +63,9 @@ def test_blocks_and_derivatives_are_those_of_k(graph, kernel):
     tables = resolvents_between(SparsePrecision(graph, grf.Matern(nu=1.0)), fit, blocks, 2)
     (name,) = [own for own in kernel.hyperparameters if own != "nu"]
     step = 1e-4 * kernel.hyperparameters[name]
-    ends = [kernel.replace(**{name: kernel.hyperparameters[name] + side * step}) for side in (1, -1)]
+    ends = [
+        kernel.replace(**{name: kernel.hyperparameters[name] + side * step}) for side in (1, -1)
+    ]
     for table, block in zip(tables, blocks, strict=True):
         places = np.ix_(block, block)
         matrix, (slope,) = table(kernel, (name,))
@@ -74,11 +87,15 @@ def test_kernels_that_decay_faster_are_left_to_the_series(graph):
     assert resolvents.longest(rough) == LENGTHSCALES[1]
     places = np.ix_(observed[0], observed[0])
     np.testing.assert_allclose(series.many([smooth])[0][0], smooth.dense(graph)[places], atol=1e-8)
-    np.testing.assert_allclose(resolvents.many([rough])[0][0], rough.dense(graph)[places], atol=1e-4)
+    np.testing.assert_allclose(
+        resolvents.many([rough])[0][0], rough.dense(graph)[places], atol=1e-4
+    )
 
 
 def test_the_number_of_threads_changes_no_bit(graph):
     fit = ResolventFit(graph, "normalized")
     precision = SparsePrecision(graph, grf.Matern(nu=1.0))
-    one, two = (resolvents_between(precision, fit, [np.arange(0, 150, 3)], n)[0].matrices for n in (1, 2))
+    one, two = (
+        resolvents_between(precision, fit, [np.arange(0, 150, 3)], n)[0].matrices for n in (1, 2)
+    )
     np.testing.assert_array_equal(one, two)

@@ -1,4 +1,6 @@
-"""The exact roots that priors are made of: right where their power series is cut or cancels, or said to be off."""
+"""The exact roots that priors are made of: right where their power series is cut or cancels, or
+said to be off.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from graphrf.operators.series.chebyshev_sums import ChebyshevSum, single_roundin
 
 PATH = grf.load_graph(nx.path_graph(40))
 KARATE = grf.load_graph(nx.karate_club_graph(), weight=False)
-LIGHT_AND_HEAVY = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 5))
+LIGHT_AND_HEAVY = grf.from_edges(
+    np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 5)
+)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,10 @@ LIGHT_AND_HEAVY = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 **
         (PATH, grf.Diffusion(400.0)),
         (PATH, grf.RegularizedLaplacian(100.0)),
         (LIGHT_AND_HEAVY, grf.Matern(1.5, 5.0, laplacian="combinatorial")),
-        (KARATE, grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial")),  # terms 10^12 times their sum
+        (
+            KARATE,
+            grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial"),
+        ),  # terms 10^12 times their sum
         (PATH, grf.Diffusion(3.0)),
     ],
     ids=lambda x: repr(x) if isinstance(x, grf.kernels.Kernel) else "",
@@ -38,10 +45,14 @@ def test_roots_of_any_length_are_exact(graph, kernel):
     assert error < 1e-8 * kernel.root_norm(graph.laplacian_scale(kernel.laplacian)) ** 2
     np.testing.assert_allclose(root @ root.T, expected, atol=1e-9 * np.abs(expected).max())
     some = factor.take(np.array([3, 1]))
-    np.testing.assert_allclose(some.columns(modulation, some)[0], expected[np.ix_([3, 1], [3, 1])], rtol=1e-8)
+    np.testing.assert_allclose(
+        some.columns(modulation, some)[0], expected[np.ix_([3, 1], [3, 1])], rtol=1e-8
+    )
 
 
-@pytest.mark.parametrize("kernel", [grf.kernels.InverseCosine(), grf.kernels.PStepRandomWalk(2.0, 1)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [grf.kernels.InverseCosine(), grf.kernels.PStepRandomWalk(2.0, 1)], ids=repr
+)
 def test_singular_roots_keep_their_stated_error(kernel):
     factor, modulation, error, _ = root_series(PATH, kernel)
     root = factor.apply(modulation, np.eye(40))
@@ -52,10 +63,14 @@ def test_singular_roots_keep_their_stated_error(kernel):
 
 
 def test_what_is_cut_is_warned_about_and_in_the_end_refused():
-    with pytest.warns(UserWarning, match=r"20000 Chebyshev terms of Reg.* leave out up to 0\.0\d+ of the norm"):
+    with pytest.warns(
+        UserWarning, match=r"20000 Chebyshev terms of Reg.* leave out up to 0\.0\d+ of the norm"
+    ):
         factor, modulation, error, _ = root_series(PATH, grf.RegularizedLaplacian(1e4))
     root = factor.apply(modulation, np.eye(40))
-    assert np.linalg.norm(root @ root.T - grf.RegularizedLaplacian(1e4).dense(PATH), 2) < error < 0.2
+    assert (
+        np.linalg.norm(root @ root.T - grf.RegularizedLaplacian(1e4).dense(PATH), 2) < error < 0.2
+    )
     with pytest.raises(ValueError, match="shorten the lengthscale"):
         root_series(PATH, grf.RegularizedLaplacian(1e6))
 
@@ -77,7 +92,13 @@ def test_regression_and_classification_with_long_kernels_are_those_of_dense_alge
     nodes, y = np.array([0, 7, 20, 33]), np.array([1.0, -0.5, 0.3, 2.0])
     kernel = grf.Matern(1.5, 300.0)
     dense = kernel.dense(PATH)
-    settings = {"kernel": kernel, "optimize": False, "output_scale": 1.0, "seed": 0, "method": "series"}
+    settings = {
+        "kernel": kernel,
+        "optimize": False,
+        "output_scale": 1.0,
+        "seed": 0,
+        "method": "series",
+    }
     regressor = grf.GraphGPRegressor(PATH, noise=0.1, mean="zero", **settings).fit(nodes, y)
     prior = dense / (np.trace(dense) / 40)
     expected = prior[:, nodes] @ np.linalg.solve(prior[np.ix_(nodes, nodes)] + 0.1 * np.eye(4), y)
@@ -105,16 +126,24 @@ def test_training_says_where_its_tables_of_the_series_end(monkeypatch, recwarn):
     ):
         grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
     long = grf.Matern(1.5, 1000.0)
-    # The series that is cut leaves no variance between nodes, which the scale of a classifier is measured by.
+    # The series that is cut leaves no variance between nodes, which the scale of a classifier is
+    # measured by.
     with pytest.raises(ValueError, match=r"cannot be factored: .* another lengthscale"):
-        grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, labels)
-    with pytest.warns(UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"):
-        grf.GraphGPRegressor(PATH, kernel=long, method="series", optimize=False, seed=0).fit(nodes, 1.0 * labels)
+        grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(
+            nodes, labels
+        )
+    with pytest.warns(
+        UserWarning, match="training cut the series of Matern.* after 1000 Chebyshev terms"
+    ):
+        grf.GraphGPRegressor(PATH, kernel=long, method="series", optimize=False, seed=0).fit(
+            nodes, 1.0 * labels
+        )
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
 @pytest.mark.parametrize(
-    "graph", [nx.path_graph(300), nx.grid_2d_graph(17, 17), nx.barabasi_albert_graph(300, 3, seed=0)]
+    "graph",
+    [nx.path_graph(300), nx.grid_2d_graph(17, 17), nx.barabasi_albert_graph(300, 3, seed=0)],
 )
 def test_rounding_to_single_precision_stays_within_what_is_expected(graph, laplacian):
     graph = grf.Graph(nx.to_scipy_sparse_array(graph))
@@ -129,26 +158,38 @@ def test_rounding_to_single_precision_stays_within_what_is_expected(graph, lapla
         smooth = (whole @ np.random.default_rng(0).standard_normal((n, 16))).astype(np.float32)
         errors = [np.linalg.norm(single(np.eye(n)) - whole, 2)]
         errors.append(
-            np.linalg.norm(single(smooth) - whole @ smooth.astype(np.float64), 2) / np.linalg.norm(smooth, 2)
+            np.linalg.norm(single(smooth) - whole @ smooth.astype(np.float64), 2)
+            / np.linalg.norm(smooth, 2)
         )
         shares.append(max(errors) / single_rounding(exact.coefficients))
-        # Control: a fifth of u sqrt(degree) sum |c_k|, which random signs suggest, is exceeded by far.
+        # Control: a fifth of u sqrt(degree) sum |c_k|, which random signs suggest, is exceeded by
+        # far.
         if exact.degree > 200 and isinstance(kernel, grf.Diffusion):
             assert max(errors) > 6e-8 * np.sqrt(exact.degree) * np.abs(exact.coefficients).sum()
     assert max(shares) <= 1.0
     assert max(shares) > 0.02
 
 
-@pytest.mark.parametrize(("method", "unit"), [("features", 1.0), ("features", 1e30), ("series", 1.0)])
+@pytest.mark.parametrize(
+    ("method", "unit"), [("features", 1.0), ("features", 1e30), ("series", 1.0)]
+)
 def test_squares_of_draws_with_random_signs_are_unbiased_variances(method, unit):
     graph = grf.Graph(nx.to_scipy_sparse_array(nx.random_regular_graph(6, 400, seed=0)))
     nodes = np.random.default_rng(0).choice(400, 60, replace=False)
     gp = grf.GraphGPRegressor(
-        graph, kernel=grf.Diffusion(1.0), method=method, noise=0.01 * unit**2, optimize=False,
-        output_scale=unit**2, seed=0,
-    )  # fmt: skip
+        graph,
+        kernel=grf.Diffusion(1.0),
+        method=method,
+        noise=0.01 * unit**2,
+        optimize=False,
+        output_scale=unit**2,
+        seed=0,
+    )
     fitted = gp.fit(nodes, unit * np.sin(nodes))._posterior
-    exact, prior = fitted.variances(np.arange(400)), fitted.covariance.exact_rows(np.arange(400)).variances()
+    exact, prior = (
+        fitted.variances(np.arange(400)),
+        fitted.covariance.exact_rows(np.arange(400)).variances(),
+    )
     sampled = fitted.sampled_variances(np.random.default_rng(1), n_draws=1_600)
     # Six standard deviations or more: one of the 400 errors exceeds them once in a million runs.
     assert np.abs(sampled / exact - 1).max() < 6 * np.sqrt(2 / 1_600)

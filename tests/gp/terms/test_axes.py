@@ -1,4 +1,6 @@
-"""Levels and cells, alike for all terms: labels of any kind, lists, the order of rows, errors, copies."""
+"""Levels and cells, alike for all terms: labels of any kind, lists, the order of rows, errors,
+copies.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_each_label_reads_its_own_variable(name, kind):
     assert list(term.levels) == labels
     np.testing.assert_array_equal(rows[:, :9], np.eye(9))
     np.testing.assert_array_equal(rows, term.level_rows().toarray())
-    np.testing.assert_array_equal(rows, term.extension(frame_of(labels), term.structure.starts).old.toarray())
+    np.testing.assert_array_equal(
+        rows, term.extension(frame_of(labels), term.structure.starts).old.toarray()
+    )
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -78,7 +82,10 @@ def test_cells_may_be_means_and_weighted_sums_of_levels(name, kind):
     expected[0, :2] = 0.5
     expected[1, [0, 2]] = 2.0, -1.0
     expected[2, 1] = 1.0
-    for rows in (term.rows(frame_of(cells)), term.extension(frame_of(cells), term.structure.starts).old):
+    for rows in (
+        term.rows(frame_of(cells)),
+        term.extension(frame_of(cells), term.structure.starts).old,
+    ):
         np.testing.assert_array_equal(rows.toarray()[:4, :9], expected)
 
 
@@ -107,12 +114,16 @@ def test_text_for_numbers_is_refused_and_named(name):
     match = "holds text, such as '0', where the fit had numbers, such as 0: convert the column"
     with pytest.raises((ValueError, TypeError), match=match):
         bound(name, LABELS["integers"]).extension(frame_of(["0", "1"]), {})
-    with pytest.raises((ValueError, TypeError), match="holds numbers, such as 3, where the fit had text"):
+    with pytest.raises(
+        (ValueError, TypeError), match="holds numbers, such as 3, where the fit had text"
+    ):
         bound(name, LABELS["text"]).extension(frame_of([3]), {})
 
 
 def test_unknown_nodes_are_refused_with_the_nearest_name():
-    with pytest.raises(ValueError, match=r"`g` holds 'n91', of which the fit knows nothing; did you mean 'n9'"):
+    with pytest.raises(
+        ValueError, match=r"`g` holds 'n91', of which the fit knows nothing; did you mean 'n9'"
+    ):
         bound("ICAR", [f"n{k}" for k in range(12)]).extension(frame_of(["n3", "n91"]), {})
 
 
@@ -120,7 +131,9 @@ def test_unknown_nodes_are_refused_with_the_nearest_name():
 def test_copies_keep_a_kernel_that_terms_share(copied):
     kernel, graph = grf.CAR(0.8), path(LABELS["integers"])
     nodes = Nodes(graph, kernel, by="g")
-    made = copied(LatentGaussianModel("y ~ 1", [nodes, Nodes(graph, kernel, by="h"), nodes * Groups("h")]))
+    made = copied(
+        LatentGaussianModel("y ~ 1", [nodes, Nodes(graph, kernel, by="h"), nodes * Groups("h")])
+    )
     first, second, product = made.terms
     assert first.kernel is second.kernel is product.first.kernel
     assert first.parameters()[0].key == second.parameters()[0].key
@@ -148,16 +161,22 @@ def test_two_columns_of_one_name_are_refused(name):
     one = frame_of(range(9)).assign(y=np.arange(9.0))
     two = pandas.concat([one[["g"]], one], axis=1)
     model = LatentGaussianModel("y ~ 1", TERMS[name](range(9)), hyperparameters="mode")
-    with pytest.raises(ValueError, match="`frame` has 2 columns named 'g', which the term of 'g' reads"):
+    with pytest.raises(
+        ValueError, match="`frame` has 2 columns named 'g', which the term of 'g' reads"
+    ):
         model.fit(two)
     with warnings.catch_warnings(action="ignore"):
         model.fit(one)
-    with pytest.raises(ValueError, match="`frame` has 2 columns named 'g', which the term of 'g' reads"):
+    with pytest.raises(
+        ValueError, match="`frame` has 2 columns named 'g', which the term of 'g' reads"
+    ):
         model.predict(two)
 
 
 def test_new_groups_have_the_deviation_of_all_groups():
-    ahead = bound("Groups", list("abc")).extension(frame_of(["b", "x", ["x", "y"], {"a": 1.0, "y": 2.0}]), {})
+    ahead = bound("Groups", list("abc")).extension(
+        frame_of(["b", "x", ["x", "y"], {"a": 1.0, "y": 2.0}]), {}
+    )
     np.testing.assert_array_equal(ahead.old.toarray(), [[0, 1, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0]])
     np.testing.assert_array_equal(ahead.new.toarray(), [[0, 0], [1, 0], [0.5, 0.5], [0, 2]])
     np.testing.assert_array_equal(ahead.precision.toarray(), np.eye(2))

@@ -22,8 +22,12 @@ STREETS = grf.gp.MetricGraph([0, 0, 0, 1], [1, 2, 3, 2], [1.0, 2.0, 0.7, 1.5])
 def covariance(src, dst, length, alpha, stationary=True):
     """Of the values at all vertices."""
     n = max(max(src), max(dst)) + 1
-    pieces = Subdivision(n, np.array(src), np.array(dst), np.array(length, dtype=float), np.arange(n))
-    structure = EdgeStructure(pieces, alpha, ends="stationary" if stationary else "free", lengthscale=LENGTH)
+    pieces = Subdivision(
+        n, np.array(src), np.array(dst), np.array(length, dtype=float), np.arange(n)
+    )
+    structure = EdgeStructure(
+        pieces, alpha, ends="stationary" if stationary else "free", lengthscale=LENGTH
+    )
     return np.linalg.inv(structure.precision({"lengthscale": 1.3}).toarray())[:n, :n]
 
 
@@ -31,14 +35,18 @@ def covariance(src, dst, length, alpha, stationary=True):
 def test_on_a_line_with_stationary_ends_it_is_a_matern_process(alpha, nu):
     times = np.array([0.0, 0.3, 1.0, 1.001, 2.5])
     found = covariance([0, 1, 2, 3], [1, 2, 3, 4], np.diff(times), alpha)
-    np.testing.assert_allclose(found, MaternTime(1.3, nu).covariance(times[:, None] - times), atol=1e-7)
+    np.testing.assert_allclose(
+        found, MaternTime(1.3, nu).covariance(times[:, None] - times), atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("alpha", [1, 2])
 @pytest.mark.parametrize("stationary", [True, False])
 def test_a_vertex_of_degree_two_changes_nothing(alpha, stationary):
     whole = covariance([0, 0, 0, 1], [1, 2, 3, 2], [1.0, 2.0, 0.7, 1.5], alpha, stationary)
-    cut = covariance([0, 4, 0, 0, 1, 5], [4, 1, 2, 3, 5, 2], [0.4, 0.6, 2.0, 0.7, 0.2, 1.3], alpha, stationary)
+    cut = covariance(
+        [0, 4, 0, 0, 1, 5], [4, 1, 2, 3, 5, 2], [0.4, 0.6, 2.0, 0.7, 0.2, 1.3], alpha, stationary
+    )
     np.testing.assert_allclose(cut[:4, :4], whole, atol=1e-12)
 
 
@@ -48,7 +56,9 @@ def test_order_one_is_the_field_of_metric_graphs():
 
 
 def test_order_two_is_the_limit_of_differences():
-    """(kappa^2 - Laplacian) u = W on fine equal pieces, whose Laplacian has Kirchhoff's conditions."""
+    """(kappa^2 - Laplacian) u = W on fine equal pieces, whose Laplacian has Kirchhoff's
+    conditions.
+    """
     step, kappa = 0.01, np.sqrt(3) / 1.3
     ends = [(0, 1, 1.0), (0, 2, 2.0), (0, 3, 0.7), (1, 2, 1.5)]
     rows, columns, n = [], [], 4
@@ -71,8 +81,12 @@ def test_order_two_is_the_limit_of_differences():
 @pytest.mark.parametrize("alpha", [1, 2])
 def test_new_places_have_the_covariance_of_all_places(alpha):
     """Rows for places beside those of the fit, from the variables of the fit and new ones."""
-    frame = pandas.DataFrame({"edge": [(0, 2), (0, 2), (1, 2), (0, 1)], "distance": [0.5, 1.2, 0.3, 0.0]})
-    later = pandas.DataFrame({"edge": [(0, 2), (0, 2), (0, 3), (0, 2)], "distance": [0.8, 1.9, 0.2, 1.2]})
+    frame = pandas.DataFrame(
+        {"edge": [(0, 2), (0, 2), (1, 2), (0, 1)], "distance": [0.5, 1.2, 0.3, 0.0]}
+    )
+    later = pandas.DataFrame(
+        {"edge": [(0, 2), (0, 2), (0, 3), (0, 2)], "distance": [0.8, 1.9, 0.2, 1.2]}
+    )
     bound = BoundTerm.of(Along(STREETS, alpha), frame, 0, 1.0)
     values = {own.name: own.start for own in bound.structure.parameters}
     extension = bound.extension(later, values)
@@ -87,9 +101,13 @@ def test_new_places_have_the_covariance_of_all_places(alpha):
 
 def test_places_at_equal_distances_keep_one_pattern():
     """Entries of derivatives cancel between equal pieces, at all lengthscales or at some."""
-    frame = pandas.DataFrame({"edge": [(0, 1), (0, 2), (0, 3)] * 4, "distance": np.linspace(0.05, 0.65, 12)})
+    frame = pandas.DataFrame(
+        {"edge": [(0, 1), (0, 2), (0, 3)] * 4, "distance": np.linspace(0.05, 0.65, 12)}
+    )
     frame["cases"] = np.random.default_rng(0).poisson(3.0, 12)
-    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0)
+    model = LatentGaussianModel(
+        "cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0
+    )
     assert np.isfinite(model.fit(frame).predict(frame)).all()
 
 
@@ -119,7 +137,9 @@ def test_counts_along_streets_are_fitted_and_predicted():
     frame["distance"] = [float(rng.uniform(0, lengths[edge])) for edge in frame["edge"]]
     rate = np.exp(1.0 + np.sin(3 * frame["distance"] / frame["edge"].map(lengths)))
     frame["cases"] = rng.poisson(rate)
-    model = LatentGaussianModel("cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0)
+    model = LatentGaussianModel(
+        "cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0
+    )
     model.fit(frame[:120])
     mean, std = model.predict(frame[120:], return_std=True)
     truth = rate[120:].to_numpy()

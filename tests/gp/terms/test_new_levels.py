@@ -1,4 +1,6 @@
-"""New levels of each term, alone and in products: their law, their reach, and effects beside predictions."""
+"""New levels of each term, alone and in products: their law, their reach, and effects beside
+predictions.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ TERMS = {
     "ICAR": (lambda: Nodes(GRAPH, grf.ICAR(), by="c"), NODES),
     "BYM2": (lambda: Nodes(GRAPH, grf.BYM2(0.4), by="c"), NODES),
     "Matern": (lambda: Nodes(GRAPH, grf.Matern(2.0, 2.0), by="c"), NODES),
-    **{kind: (lambda kind=kind: Steps("c", kind), range(8)) for kind in ("iid", "ar1", "rw1", "rw2", "matern")},
+    **{
+        kind: (lambda kind=kind: Steps("c", kind), range(8))
+        for kind in ("iid", "ar1", "rw1", "rw2", "matern")
+    },
     "seasonal": (lambda: Steps("c", "seasonal", period=3), range(8)),
     "Groups": (lambda: Groups("c"), NODES),
 }
@@ -48,7 +53,9 @@ def starts(own):
 def fitted(kind, cells, **settings):
     data = frame(cells)
     data["y"] = np.sin(np.arange(len(data)))
-    model = LatentGaussianModel("y ~ 1", TERMS[kind][0](), hyperparameters="mode", seed=0, **settings)
+    model = LatentGaussianModel(
+        "y ~ 1", TERMS[kind][0](), hyperparameters="mode", seed=0, **settings
+    )
     return model.fit(data), data
 
 
@@ -63,7 +70,9 @@ def test_effects_have_the_labels_of_levels_and_are_the_predictions_at_these(kind
 
 @pytest.mark.parametrize("kind", ["iid", "ar1", "rw1", "rw2", "matern", "Groups"])
 def test_new_levels_have_the_law_that_a_fit_with_them_would_have_given(kind):
-    """Conditional on what is known; walks are compared by differences, whose scale depends on the levels."""
+    """Conditional on what is known; walks are compared by differences, whose scale depends on the
+    levels.
+    """
     own, steps = bound(kind), kind != "Groups"
     known, new = list(TERMS[kind][1]), [8, 9] if steps else ["y", "z"]
     values = starts(own)
@@ -100,7 +109,9 @@ def test_a_season_goes_on_as_it_was():
 def test_forecasts_far_ahead_are_finite_or_refused_before_memory_is_taken(kind, ahead):
     own = bound(kind)
     if kind in ("rw2", "seasonal"):
-        with pytest.raises(MemoryError, match=r"forecasts of .* levels of `c` needs .*; predict nearer levels"):
+        with pytest.raises(
+            MemoryError, match=r"forecasts of .* levels of `c` needs .*; predict nearer levels"
+        ):
             own.extension(frame([ahead]), starts(own))
     else:
         later = own.extension(frame([ahead]), starts(own))
@@ -122,7 +133,9 @@ def test_a_product_reads_pairs_of_levels_and_forecasts_those_of_one_column(kind)
     assert later.old.nnz == 0  # another group is independent of those of the fit
     (known,) = own.rows(data[:1]).toarray()
     joint = Joint([own], np.zeros((0, 0)), [own.rows(data)])
-    alone = joint.posterior(joint.prior(joint.vector(list(starts(own).values()))), np.zeros(len(data)))
+    alone = joint.posterior(
+        joint.prior(joint.vector(list(starts(own).values()))), np.zeros(len(data))
+    )
     expected = known @ alone.solve(known) / starts(own)["sd(c:g)"] ** 2
     assert (later.new @ inverse @ later.new.T)[0, 0] == pytest.approx(expected, rel=1e-8)
 

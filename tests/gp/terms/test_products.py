@@ -54,7 +54,10 @@ def matern_steps(n):
 # The term of a column, and its covariance at n levels.
 KINDS = {
     "ICAR": (lambda by, n: Nodes(graph(n), grf.ICAR(), by=by), icar),
-    "BYM2": (lambda by, n: Nodes(graph(n), grf.BYM2(0.4), by=by), lambda n: 0.6 * np.eye(n) + 0.4 * icar(n)),
+    "BYM2": (
+        lambda by, n: Nodes(graph(n), grf.BYM2(0.4), by=by),
+        lambda n: 0.6 * np.eye(n) + 0.4 * icar(n),
+    ),
     "Matern": (lambda by, n: Nodes(graph(n), grf.Matern(2.0, 1.5), by=by), matern_field),
     "iid": (lambda by, n: Steps(by, "iid"), np.eye),
     "ar1": (lambda by, n: Steps(by, "ar1"), lambda n: 0.5 ** lags(n)),
@@ -102,7 +105,9 @@ def test_determinants_and_precisions_of_products_are_those_on_their_subspace(fir
     q, held = product.precision(product.starts).toarray(), product.constraints.toarray()
     basis = null_space(held) if len(held) else np.eye(product.size)
     inner = basis.T @ q @ basis
-    assert product.log_determinant(product.starts) == pytest.approx(np.linalg.slogdet(inner)[1], abs=1e-6)
+    assert product.log_determinant(product.starts) == pytest.approx(
+        np.linalg.slogdet(inner)[1], abs=1e-6
+    )
     assert np.linalg.eigvalsh(q)[0] > 0  # definite off the subspace, too
     rows = own.rows(cells(9, 12)).toarray() @ basis
     found = rows @ np.linalg.solve(inner, rows.T)
@@ -117,9 +122,13 @@ def test_a_fit_at_the_mode_states_the_evidence_of_its_own_hyperparameters(first,
     wave = np.sin(frame["a"]) * np.cos(0.5 * frame["b"])
     frame["y"] = 3.0 + wave + 0.3 * rng.standard_normal(n * m)
     term = KINDS[first][0]("a", n) * KINDS[second][0]("b", m)
-    model = LatentGaussianModel("y ~ 1", term, hyperparameters="mode", prior=None, seed=0).fit(frame)
+    model = LatentGaussianModel("y ~ 1", term, hyperparameters="mode", prior=None, seed=0).fit(
+        frame
+    )
     found = model.summary()["mean"]
-    dense = found["sd(a:b)"] ** 2 * covariance(first, second, n, m) + found["scale"] ** 2 * np.eye(n * m)
+    dense = found["sd(a:b)"] ** 2 * covariance(first, second, n, m) + found["scale"] ** 2 * np.eye(
+        n * m
+    )
     mean = np.full(n * m, found["Intercept"])
     expected = multivariate_normal.logpdf(frame["y"], mean, dense)
     assert model.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-4)
@@ -137,7 +146,9 @@ def test_the_walk_of_one_column_is_forecast_whatever_the_size_of_the_other(n, m)
     held, inverse = ahead.constraints.toarray(), np.linalg.inv(ahead.precision.toarray())
     if len(held):
         inverse -= inverse @ held.T @ np.linalg.solve(held @ inverse @ held.T, held @ inverse)
-    found = np.sqrt(factor.variances(joint.layout.rows(ahead.old)) + np.diag(ahead.new @ inverse @ ahead.new.T))
+    found = np.sqrt(
+        factor.variances(joint.layout.rows(ahead.old)) + np.diag(ahead.new @ inverse @ ahead.new.T)
+    )
 
     steps = np.linalg.pinv(np.diff(np.eye(m), axis=0).T @ np.diff(np.eye(m), axis=0))
     scale = np.exp(np.log(np.diag(steps)).mean())

@@ -1,4 +1,6 @@
-"""Levels along a line: the usual step, nearly equal levels, dates, and new levels before, between and after."""
+"""Levels along a line: the usual step, nearly equal levels, dates, and new levels before, between
+and after.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_evidence_is_continuous_in_the_places_of_levels(kind, late):
         frame = pandas.DataFrame({"t": places, "y": y})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = LatentGaussianModel("y ~ 1", Steps("t", kind), hyperparameters="mode", seed=0).fit(frame)
+            model = LatentGaussianModel(
+                "y ~ 1", Steps("t", kind), hyperparameters="mode", seed=0
+            ).fit(frame)
         return model.log_marginal_likelihood_
 
     moved = t.copy()
@@ -75,7 +79,9 @@ def test_levels_at_any_times_are_fitted_and_predicted(kind, mode):
     frame = pandas.DataFrame({"t": t, "y": np.sin(t) + 0.3 * rng.standard_normal(40)})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = LatentGaussianModel("y ~ 1", Steps("t", kind), hyperparameters=mode, seed=0).fit(frame)
+        model = LatentGaussianModel("y ~ 1", Steps("t", kind), hyperparameters=mode, seed=0).fit(
+            frame
+        )
     later = pandas.DataFrame({"t": rng.uniform(0, 60_000, 9)})
     assert np.isfinite(model.predict(later, return_std=True)).all()
 
@@ -84,7 +90,10 @@ def test_an_autoregression_has_one_pattern_for_all_correlations():
     """Correlations across long gaps underflow to 0."""
     structure = bound([0.0, 1.0, 2.2, 3.0, 4000.0, 90000.0], "ar1").structure
     (parameter,) = structure.parameters
-    patterns = {structure.precision({parameter.name: rho}).indices.tobytes() for rho in (0.001, 0.5, 0.99, 0.9999)}
+    patterns = {
+        structure.precision({parameter.name: rho}).indices.tobytes()
+        for rho in (0.001, 0.5, 0.99, 0.9999)
+    }
     assert len(patterns) == 1
 
 
@@ -98,7 +107,9 @@ def test_matern_covariances_hold_where_levels_are_near_to_each_other(nu, gap, le
     values = {parameter.name: lengthscale}
     q = structure.precision(values).toarray()
     expected = MaternTime(lengthscale, nu).covariance(labels[:, None] - labels)
-    np.testing.assert_allclose(np.linalg.inv(q)[:6, :6], expected, atol=1e-5)  # of the inverse of a stiff matrix
+    np.testing.assert_allclose(
+        np.linalg.inv(q)[:6, :6], expected, atol=1e-5
+    )  # of the inverse of a stiff matrix
     assert structure.log_determinant(values) == pytest.approx(np.linalg.slogdet(q)[1], abs=1e-5)
 
 
@@ -123,7 +134,10 @@ def test_the_law_of_positive_correlations_is_that_of_all_given_their_sign():
         x, z = np.log(r / (1 - r)), np.log((1 + r) / (1 - r))
         # densities of r, from those of the two coordinates
         ratios.append(
-            law.log_density(x)[0] - np.log(r * (1 - r)) - whole.log_density(z)[0] + np.log((1 - r * r) / 2)
+            law.log_density(x)[0]
+            - np.log(r * (1 - r))
+            - whole.log_density(z)[0]
+            + np.log((1 - r * r) / 2)
         )
         step = (law.log_density(x + 1e-5)[0] - law.log_density(x - 1e-5)[0]) / 2e-5
         assert law.log_density(x)[1] == pytest.approx(step, abs=1e-7)
@@ -138,8 +152,12 @@ DATES = {
     "numpy's dates": [np.datetime64("2024-03-20") + k for k in range(20)],
     "1600": pandas.date_range("1600-01-01", periods=20, freq="D", unit="s").tolist(),
     "2300": [date(2300, 1, 1) + timedelta(k) for k in range(20)],
-    "nights in Berlin": pandas.date_range("2024-03-20", periods=20, freq="D", tz="Europe/Berlin").tolist(),
-    "hours in Berlin": pandas.date_range("2024-03-30 20:00", periods=20, freq="h", tz="Europe/Berlin").tolist(),
+    "nights in Berlin": pandas.date_range(
+        "2024-03-20", periods=20, freq="D", tz="Europe/Berlin"
+    ).tolist(),
+    "hours in Berlin": pandas.date_range(
+        "2024-03-30 20:00", periods=20, freq="h", tz="Europe/Berlin"
+    ).tolist(),
     "microseconds": pandas.date_range("2024-03-30", periods=20, freq="us").tolist(),
     "nanoseconds": pandas.date_range("2024-03-30", periods=20, freq="3ns").tolist(),
     "nanoseconds since 1970": [1_700_000_000_000_000_000 + k for k in range(20)],
@@ -160,7 +178,9 @@ def test_equal_steps_of_dates_are_equal(name):
 
 def test_a_moment_is_the_same_level_in_all_zones():
     hours = bound(pandas.Series(DATES["hours in Berlin"]), "rw1")
-    moments = pandas.DataFrame({"t": pandas.Series(DATES["hours in Berlin"]).dt.tz_convert("Asia/Tokyo")})
+    moments = pandas.DataFrame(
+        {"t": pandas.Series(DATES["hours in Berlin"]).dt.tz_convert("Asia/Tokyo")}
+    )
     np.testing.assert_array_equal(hours.extension(moments, {}).old.toarray(), np.eye(20))
 
 
@@ -176,17 +196,26 @@ def test_days_that_are_missing_are_levels():
 @pytest.mark.parametrize(
     ("labels", "match"),
     [
-        ([20260130, 20260131, 20260201], r'got 20260130, which looks like a date: .*format="%Y%m%d"'),
+        (
+            [20260130, 20260131, 20260201],
+            r'got 20260130, which looks like a date: .*format="%Y%m%d"',
+        ),
         ([20260130.0, 20260131.0, 20260201.0], "looks like a date"),
         ([202611, 202612, 202701], 'format="%Y%m"'),
         ([2026013023, 2026013100, 2026013101], 'format="%Y%m%d%H"'),
-        (list("abc"), "must hold numbers or dates for Steps, got 'a'; pandas.to_datetime makes dates of text"),
+        (
+            list("abc"),
+            "must hold numbers or dates for Steps, got 'a'; pandas.to_datetime makes dates of text",
+        ),
         ([1.0, 2.0, np.inf], "`t` must be finite"),
         ([1, 2, 10**400], "`t` must be finite"),
         ([1.0, 1.0 + 1e-16, 2.0], "must have at least 3 levels"),
         ([1, 2, pandas.Timestamp("2024-01-01")], "must hold numbers or dates"),
         ([pandas.Timestamp("2024-01-01"), 2, 3], "must hold dates in all rows, got int 2"),
-        ([*DAYS[:2], pandas.Timestamp("2024-01-01", tz="UTC")], "with a time zone in all rows or in none"),
+        (
+            [*DAYS[:2], pandas.Timestamp("2024-01-01", tz="UTC")],
+            "with a time zone in all rows or in none",
+        ),
     ],
 )
 def test_labels_that_are_no_places_are_refused(labels, match):
@@ -194,7 +223,9 @@ def test_labels_that_are_no_places_are_refused(labels, match):
         bound(pandas.Series(labels, dtype=object))
 
 
-@pytest.mark.parametrize("labels", [[202601, 202602, 202612], [20269901, 20269902, 20269903], [5, 6, 20260131]])
+@pytest.mark.parametrize(
+    "labels", [[202601, 202602, 202612], [20269901, 20269902, 20269903], [5, 6, 20260131]]
+)
 def test_numbers_that_are_no_dates_are_numbers(labels):
     assert bound(labels).levels == labels
 
@@ -204,7 +235,9 @@ def test_numbers_that_are_no_dates_are_numbers(labels):
 
 @pytest.mark.parametrize("kind", ["iid", "ar1", "rw1", "matern"])
 def test_new_levels_have_the_law_of_all_levels(kind):
-    """Conditional means and variances of places before, between and after, from the joint covariance."""
+    """Conditional means and variances of places before, between and after, from the joint
+    covariance.
+    """
     known, new = np.array([0.0, 1, 2.5, 4, 5.2]), np.array([-1.0, 1.7, 9.0])
     term = bound(known, kind)
     values = term.structure.starts
@@ -216,7 +249,9 @@ def test_new_levels_have_the_law_of_all_levels(kind):
         covariance = paths / term.structure.scale
     else:
         increments = term.axes[0]._structure((every - known[0]) / term.axes[0]._at.step)
-        covariance = np.linalg.inv(increments.precision(values).toarray())[: every.size, : every.size]
+        covariance = np.linalg.inv(increments.precision(values).toarray())[
+            : every.size, : every.size
+        ]
     n = known.size
     found = np.linalg.inv(ahead.precision.toarray())
     spread = ahead.new @ found @ ahead.new.T
@@ -227,10 +262,15 @@ def test_new_levels_have_the_law_of_all_levels(kind):
         return
     gain = np.linalg.solve(covariance[np.ix_(a, a)], covariance[np.ix_(a, b)])
     if kind == "rw1":
-        assert ahead.old.toarray().sum(axis=1) == pytest.approx(1.0)  # the level is that of its neighbours
-        np.testing.assert_allclose(ahead.old.toarray()[1, :n], [0, 0.8 / 1.5, 0.7 / 1.5, 0, 0], atol=1e-9)
+        assert ahead.old.toarray().sum(axis=1) == pytest.approx(
+            1.0
+        )  # the level is that of its neighbours
         np.testing.assert_allclose(
-            np.diag(spread)[1:], np.diag(covariance[np.ix_(b, b)] - gain.T @ covariance[np.ix_(a, b)])[1:]
+            ahead.old.toarray()[1, :n], [0, 0.8 / 1.5, 0.7 / 1.5, 0, 0], atol=1e-9
+        )
+        np.testing.assert_allclose(
+            np.diag(spread)[1:],
+            np.diag(covariance[np.ix_(b, b)] - gain.T @ covariance[np.ix_(a, b)])[1:],
         )
     else:
         np.testing.assert_allclose(ahead.old.toarray(), gain.T, atol=1e-9)
@@ -241,7 +281,11 @@ def test_new_levels_have_the_law_of_all_levels(kind):
 @pytest.mark.parametrize(
     ("kind", "new", "match"),
     [
-        ("ar1", 5.5, "`t` must be a whole number of steps of 1 from .*got 5.5: use 'rw1' or 'matern'"),
+        (
+            "ar1",
+            5.5,
+            "`t` must be a whole number of steps of 1 from .*got 5.5: use 'rw1' or 'matern'",
+        ),
         ("rw2", 22.5, "must be a whole number of steps of 1"),
         ("rw2", -1, "of which the fit knows nothing"),
         ("rw1", pandas.Timestamp("2024-01-01"), "must hold numbers or dates"),
@@ -250,7 +294,9 @@ def test_new_levels_have_the_law_of_all_levels(kind):
 )
 def test_new_levels_without_a_meaning_are_refused(kind, new, match):
     with pytest.raises((ValueError, TypeError), match=match):
-        bound(range(20), kind).extension(pandas.DataFrame({"t": [3, new]}), {"correlation(t)": -0.5})
+        bound(range(20), kind).extension(
+            pandas.DataFrame({"t": [3, new]}), {"correlation(t)": -0.5}
+        )
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from graphrf.gp.terms.term import BoundTerm
 pandas = pytest.importorskip("pandas")
 
 GRAPH = grf.load_graph(nx.grid_2d_graph(3, 4))
-ISLANDS = grf.from_edges([0, 1, 3, 4], [1, 2, 4, 5], nodes=list("abcdefg"))  # two components and an isolated node
+ISLANDS = grf.from_edges(
+    [0, 1, 3, 4], [1, 2, 4, 5], nodes=list("abcdefg")
+)  # two components and an isolated node
 RNG = np.random.default_rng(0)
 FRAME = pandas.DataFrame(
     {
@@ -31,19 +33,31 @@ FRAME = pandas.DataFrame(
 CAR = grf.CAR(0.8)
 MODELS = {
     "areas through time, type IV": [
-        Nodes(GRAPH, grf.BYM2(0.4)), Steps("t", "rw2"), Nodes(GRAPH, grf.ICAR()) * Steps("t", "rw1"), Groups("h"),
+        Nodes(GRAPH, grf.BYM2(0.4)),
+        Steps("t", "rw2"),
+        Nodes(GRAPH, grf.ICAR()) * Steps("t", "rw1"),
+        Groups("h"),
     ],
-    "one kernel in two terms": [Nodes(GRAPH, CAR), Nodes(GRAPH, CAR) * Groups("h"), Steps("t", "ar1")],
-    "season and trend": [Steps("t", "seasonal", period=3), Steps("t", "rw2"), Groups("h") * Steps("t", "rw2")],
+    "one kernel in two terms": [
+        Nodes(GRAPH, CAR),
+        Nodes(GRAPH, CAR) * Groups("h"),
+        Steps("t", "ar1"),
+    ],
+    "season and trend": [
+        Steps("t", "seasonal", period=3),
+        Steps("t", "rw2"),
+        Groups("h") * Steps("t", "rw2"),
+    ],
     "products with hidden variables": [
         Nodes(GRAPH, grf.Matern(2.0, 2.0)) * Steps("uneven", "matern"),
         Nodes(GRAPH, grf.ICAR()) * Steps("t", "rw2"),
     ],
     "islands": [
         Nodes(ISLANDS, grf.BYM2(0.3), by="district"),
-        Nodes(ISLANDS, grf.ICAR(), by="district") * Steps("uneven", "rw1"), Steps("uneven", "ar1"),
+        Nodes(ISLANDS, grf.ICAR(), by="district") * Steps("uneven", "rw1"),
+        Steps("uneven", "ar1"),
     ],
-}  # fmt: skip
+}
 
 
 def joint(name):
@@ -65,18 +79,26 @@ def test_determinants_inverses_and_variances_are_those_of_the_subspace(name):
     held = own.constraints.toarray()
     basis = null_space(held) if len(held) else np.eye(own.n)
     q, a = prior.precision.toarray(), own.a.toarray()
-    assert prior.log_determinant == pytest.approx(np.linalg.slogdet(basis.T @ q @ basis)[1], abs=1e-8)
+    assert prior.log_determinant == pytest.approx(
+        np.linalg.slogdet(basis.T @ q @ basis)[1], abs=1e-8
+    )
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 60)
     p = q + a.T @ np.diag(weights) @ a
     inverse = basis @ np.linalg.inv(basis.T @ p @ basis) @ basis.T
     factor = own.posterior(prior, weights)
-    assert factor.log_determinant == pytest.approx(np.linalg.slogdet(basis.T @ p @ basis)[1], abs=1e-8)
+    assert factor.log_determinant == pytest.approx(
+        np.linalg.slogdet(basis.T @ p @ basis)[1], abs=1e-8
+    )
     rhs = np.random.default_rng(3).standard_normal(own.n)
     np.testing.assert_allclose(factor.solve(rhs), inverse @ rhs, atol=1e-8)
-    np.testing.assert_allclose(factor.variances(own.observed), np.diag(a @ inverse @ a.T), atol=1e-9)
+    np.testing.assert_allclose(
+        factor.variances(own.observed), np.diag(a @ inverse @ a.T), atol=1e-9
+    )
     draws = factor.draws(np.random.default_rng(4).standard_normal((own.n, 20)))
     np.testing.assert_allclose(held @ draws, 0.0, atol=1e-6)
-    np.testing.assert_allclose(factor.draws(np.eye(own.n)) @ factor.draws(np.eye(own.n)).T, inverse, atol=1e-7)
+    np.testing.assert_allclose(
+        factor.draws(np.eye(own.n)) @ factor.draws(np.eye(own.n)).T, inverse, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -85,7 +107,9 @@ def test_slopes_are_those_of_precision_and_determinant(name):
     vector, step = at(own), 1e-5
     factor = own.posterior(own.prior(vector), np.ones(60))
     for k, slope in enumerate(own.slopes(vector)):
-        ahead, behind = (own.prior(vector + sign * step * np.eye(vector.size)[k]) for sign in (1, -1))
+        ahead, behind = (
+            own.prior(vector + sign * step * np.eye(vector.size)[k]) for sign in (1, -1)
+        )
         change = (ahead.precision - behind.precision) / (2 * step)
         scale = max(1.0, abs(change).max())
         assert abs(change - slope.precision).max() < 1e-6 * scale
@@ -126,7 +150,9 @@ def test_a_matern_process_has_its_covariance(nu):
     (parameter,) = structure.parameters
     covariance = np.linalg.inv(structure.precision({parameter.name: 1.3}).toarray())[:5, :5]
     times = np.array([0.0, 0.3, 1.7, 2.0, 4.1])
-    np.testing.assert_allclose(covariance, MaternTime(1.3, nu).covariance(times[:, None] - times), atol=1e-9)
+    np.testing.assert_allclose(
+        covariance, MaternTime(1.3, nu).covariance(times[:, None] - times), atol=1e-9
+    )
 
 
 def test_an_autoregression_has_its_correlations_across_gaps():
@@ -156,17 +182,31 @@ def test_cells_may_be_averages_and_weighted_sums():
     [
         (lambda: Steps("t", "rw3"), "`kind` must be one of"),
         (lambda: Steps("t", "rw1", period=4), "`period` is the number of levels of a season"),
-        (lambda: Steps("t", "rw1", prior={"correlation": (1.0, 2.0)}), "`prior` must be of sd for kind='rw1'"),
+        (
+            lambda: Steps("t", "rw1", prior={"correlation": (1.0, 2.0)}),
+            "`prior` must be of sd for kind='rw1'",
+        ),
         (lambda: Nodes(GRAPH, grf.Diffusion(2.0)), "`kernel` must have a sparse precision"),
         (lambda: Nodes(GRAPH, CAR, prior={"mixing": None}), "must be of sd, dependence"),
-        (lambda: Nodes(GRAPH, CAR, prior={"sd": 3.0}).deviation_prior, r"must be \(median, factor\)"),
         (
-            lambda: Nodes(GRAPH, grf.Matern(1.0), prior={"lengthscale": PenalisedDeviation()}).parameters(),
+            lambda: Nodes(GRAPH, CAR, prior={"sd": 3.0}).deviation_prior,
+            r"must be \(median, factor\)",
+        ),
+        (
+            lambda: Nodes(
+                GRAPH, grf.Matern(1.0), prior={"lengthscale": PenalisedDeviation()}
+            ).parameters(),
             r"of 'lengthscale' must be \(median, factor\), or None",
         ),
         (lambda: Nodes(GRAPH, CAR) * Groups("h") * Groups("t"), "`terms` are multiplied in pairs"),
-        (lambda: BoundTerm.of(Steps("uneven", "rw2"), FRAME, 0, 1.0), "`uneven` must have equal steps"),
-        (lambda: BoundTerm.of(Steps("node", "rw1"), FRAME, 0, 1.0), "`node` must hold numbers or dates"),
+        (
+            lambda: BoundTerm.of(Steps("uneven", "rw2"), FRAME, 0, 1.0),
+            "`uneven` must have equal steps",
+        ),
+        (
+            lambda: BoundTerm.of(Steps("node", "rw1"), FRAME, 0, 1.0),
+            "`node` must hold numbers or dates",
+        ),
         (
             lambda: BoundTerm.of(Groups("h") * Steps("t", "seasonal", period=3), FRAME, 0, 1.0),
             "no part in products",

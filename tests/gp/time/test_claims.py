@@ -1,4 +1,6 @@
-"""Growth with the number of times, calibration over draws of the prior, and `update` against a fit of all."""
+"""Growth with the number of times, calibration over draws of the prior, and `update` against a fit
+of all.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.posterior import QueriedNodes, TimePosterior, process_draws
 from tests.support.sequential import assert_rates
 
-PARTS = (Part(ConstantTime(), 0.5, 0.3), Part(MaternTime(4.0, nu=1.5), 1.0, 0.2), Part(MaternTime(1.0), 0.2, 0.3))
+PARTS = (
+    Part(ConstantTime(), 0.5, 0.3),
+    Part(MaternTime(4.0, nu=1.5), 1.0, 0.2),
+    Part(MaternTime(1.0), 0.2, 0.3),
+)
 NOISE = 0.2
 GRAPH = grf.from_edges([*range(9), 0], [*range(1, 10), 5])
 KERNEL = grf.Diffusion(1.5)
@@ -23,9 +29,15 @@ TIMES = np.array([0.0, 1.0, 2.0, 3.5, 4.0, 7.0, 8.0])
 N_DRAWS = 19
 
 
-# -- growth ------------------------------------------------------------------------------------------------------
+# -- growth ----------------------------------------------------------------------------------------
 
-PASSES = {"gains": riccati, "filtered": loops, "unfiltered": loops, "smoothed": loops, "products": loops}
+PASSES = {
+    "gains": riccati,
+    "filtered": loops,
+    "unfiltered": loops,
+    "smoothed": loops,
+    "products": loops,
+}
 
 
 def work(monkeypatch, n_times: int) -> tuple[int, int]:
@@ -45,7 +57,9 @@ def work(monkeypatch, n_times: int) -> tuple[int, int]:
         for name, module in PASSES.items():
             patch.setattr(module, name, counted(getattr(module, name)))
         tracemalloc.start()
-        gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=NOISE, optimize=False, n_threads=1)
+        gp = grf.gp.GraphTimeGPRegressor(
+            GRAPH, KERNEL, PARTS, noise=NOISE, optimize=False, n_threads=1
+        )
         gp.fit(y, times=np.arange(float(n_times)), nodes=SENSORS)
         gp.predict(return_std=True)
         gp.predict([0, 2], [n_times + 1.0], return_std=True)
@@ -64,13 +78,15 @@ def test_work_and_memory_are_linear_in_the_number_of_times(monkeypatch):
     assert 0.8 < memory < 1.05
 
 
-# -- calibration -------------------------------------------------------------------------------------------------
+# -- calibration -----------------------------------------------------------------------------------
 
 
 def ranks(gaps: str, believed_noise: float = NOISE):
-    """For draws of the prior, whether the truth's rank among 19 posterior draws is low, extreme, or middling.
+    """For draws of the prior, whether the truth's rank among 19 posterior draws is low, extreme, or
+    middling.
 
-    `gaps`: "none", "times" (all sensors at once) or "cells". The truth is at a random place, observed or not.
+    `gaps`: "none", "times" (all sensors at once) or "cells". The truth is at a random place,
+    observed or not.
     """
     near = KERNEL.dense(GRAPH)
     near /= np.diag(near).mean()
@@ -87,7 +103,9 @@ def ranks(gaps: str, believed_noise: float = NOISE):
         mask = np.random.default_rng(0).random(mask.shape) < 0.6
     believed = Separable(PARTS, believed_noise)
     covariance = GridCovariance(believed, Sensors.of(near[np.ix_(SENSORS, SENSORS)]), TIMES)
-    sensor = np.array([int(np.flatnonzero(node == SENSORS)[0]) if node in SENSORS else -1 for node in places])
+    sensor = np.array(
+        [int(np.flatnonzero(node == SENSORS)[0]) if node in SENSORS else -1 for node in places]
+    )
     seen_as = QueriedNodes(near[np.ix_(places, SENSORS)], near[np.ix_(places, places)], sensor)
     cells = ObservedCells(covariance, mask, 1e-6)
     posterior = TimePosterior(cells, np.zeros(mask.shape), 2, 0)
@@ -99,13 +117,23 @@ def ranks(gaps: str, believed_noise: float = NOISE):
             for part, root in zip(PARTS, roots, strict=True)
         )
         of_times, of_at = np.searchsorted(grid, TIMES), np.searchsorted(grid, at)
-        y = f[of_times][:, :, SENSORS] + np.sqrt(NOISE) * rng.standard_normal((TIMES.size, n, SENSORS.size))
+        y = f[of_times][:, :, SENSORS] + np.sqrt(NOISE) * rng.standard_normal(
+            (TIMES.size, n, SENSORS.size)
+        )
         # What is drawn is the mean, linear in y, and an error that does not depend on y.
         alpha, _, _ = cells.solve(y)
         mean = posterior._weighted(alpha, seen_as, at)
-        errors = posterior.draws(seen_as, at, N_DRAWS * n, round_).reshape(N_DRAWS, n, at.size, places.size)
-        t, place, each = rng.integers(at.size, size=n), rng.integers(places.size, size=n), np.arange(n)
-        u = (mean[t, each, place] + errors[:, each, t, place] < f[of_at[t], each, places[place]]).sum(axis=0)
+        errors = posterior.draws(seen_as, at, N_DRAWS * n, round_).reshape(
+            N_DRAWS, n, at.size, places.size
+        )
+        t, place, each = (
+            rng.integers(at.size, size=n),
+            rng.integers(places.size, size=n),
+            np.arange(n),
+        )
+        u = (
+            mean[t, each, place] + errors[:, each, t, place] < f[of_at[t], each, places[place]]
+        ).sum(axis=0)
         return np.column_stack([u < 10, (u < 2) | (u > 17), (u >= 5) & (u < 15)])
 
     return draw
@@ -124,4 +152,4 @@ def test_a_noise_that_is_believed_too_small_fails():
         assert_rates(ranks("none", 0.02), RATES, RATES, n0=500)
 
 
-# -- update ------------------------------------------------------------------------------------------------------
+# -- update ----------------------------------------------------------------------------------------

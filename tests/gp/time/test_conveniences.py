@@ -14,12 +14,20 @@ TIMES = pandas.date_range("2026-01-01", periods=30, freq="h", tz="Europe/Berlin"
 RNG = np.random.default_rng(0)
 VALUES = np.sin(np.arange(30)[:, None] / 4 + np.arange(6) / 3) + 0.05 * RNG.standard_normal((30, 6))
 VALUES[4:9, 2] = np.nan
-FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))[sorted(NAMES)]
+FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))[
+    sorted(NAMES)
+]
 
 
 def model(**settings):
     part = Part(MaternTime(lengthscale=6.0, nu=1.5), 0.6, 0.05)
-    known = {"kernel": grf.Diffusion(2.0), "time_kernel": part, "noise": 0.01, "optimize": False, "seed": 0}
+    known = {
+        "kernel": grf.Diffusion(2.0),
+        "time_kernel": part,
+        "noise": 0.01,
+        "optimize": False,
+        "seed": 0,
+    }
     return grf.gp.GraphTimeGPRegressor(GRAPH, **{**known, **settings})
 
 
@@ -36,7 +44,9 @@ def test_rows_and_columns_are_titled_and_ordered_as_in_fit():
         assert frame.index.equals(FRAME.index)
         assert (frame.columns.name, frame.index.name) == ("sensor", "when")
     np.testing.assert_array_equal(gp.predict(), mean.to_numpy())  # also without a frame
-    np.testing.assert_allclose(mean, model().fit(FRAME[NAMES]).predict(as_frame=True)[sorted(NAMES)], atol=1e-9)
+    np.testing.assert_allclose(
+        mean, model().fit(FRAME[NAMES]).predict(as_frame=True)[sorted(NAMES)], atol=1e-9
+    )
     later = pandas.date_range(TIMES[-1], periods=3, freq="h")
     assert gp.predict(["d"], later, as_frame=True).index.equals(later.rename("when"))
 
@@ -56,7 +66,9 @@ def test_quantiles_probabilities_and_scores():
     np.testing.assert_allclose(
         new, mean[..., None] + spread[..., None] * [-1.959964, 1.959964], rtol=1e-6, atol=1e-6
     )
-    with pytest.raises(ValueError, match=r"`quantiles` are returned alone.*those of a new observation"):
+    with pytest.raises(
+        ValueError, match=r"`quantiles` are returned alone.*those of a new observation"
+    ):
         gp.predict(quantiles=(0.025, 0.975), return_std=True)
     np.testing.assert_array_equal(gp.probability(above=0.0) > 0.5, mean > 0)
     assert gp.score(FRAME) > 0.95
@@ -84,10 +96,14 @@ def test_columns_of_arrays_are_those_of_fit():
     assert (
         np.abs(gp.fill(FRAME.to_numpy(), TIMES, nodes=NAMES) - filled.to_numpy()).max() > 0.1
     )  # the order matters
-    np.testing.assert_allclose(filled.to_numpy()[4:9, 3], gp.predict(["d"], TIMES[4:9])[:, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        filled.to_numpy()[4:9, 3], gp.predict(["d"], TIMES[4:9])[:, 0], atol=1e-12
+    )
     assert gp.score(FRAME.to_numpy(), TIMES) == gp.score(FRAME)
     for method in (gp.fill, gp.score):
-        with pytest.raises(ValueError, match=r"`Y` must have 6 columns, those of `fit`, .* got shape \(30, 5\)"):
+        with pytest.raises(
+            ValueError, match=r"`Y` must have 6 columns, those of `fit`, .* got shape \(30, 5\)"
+        ):
             method(FRAME.to_numpy()[:, :5], TIMES)
 
 
@@ -95,7 +111,10 @@ def test_tables_of_another_form_are_refused_with_the_way_out():
     for other, message in (
         (FRAME.stack(), r"a Series with 2 levels in its index: pass Y\.unstack\(\)"),
         (FRAME.T, r"got nodes in its index, 'a', 'b', .*, and columns Timestamp.*: pass Y\.T"),
-        (pandas.concat([FRAME, FRAME[["a"]]], axis=1), "`Y` must have one column for each node, got 2 of 'a'"),
+        (
+            pandas.concat([FRAME, FRAME[["a"]]], axis=1),
+            "`Y` must have one column for each node, got 2 of 'a'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             model().fit(other)
@@ -103,7 +122,8 @@ def test_tables_of_another_form_are_refused_with_the_way_out():
 
 def test_labels_that_differ_are_refused():
     with pytest.raises(
-        ValueError, match=r"must be None where the columns of `Y` are nodes: got 'f', 'b', .* 'a', 'b'"
+        ValueError,
+        match=r"must be None where the columns of `Y` are nodes: got 'f', 'b', .* 'a', 'b'",
     ):
         model().fit(FRAME, nodes=NAMES)
     with pytest.raises(ValueError, match="`times` must be None, or the index"):
@@ -117,7 +137,9 @@ def test_labels_that_differ_are_refused():
     long = FRAME.melt(ignore_index=False).dropna()
     y = pandas.Series(long["value"].to_numpy(), index=np.arange(7, 7 + len(long)))
     with pytest.raises(ValueError, match="`y` has the labels 7, 8"):
-        model().fit(pandas.Series(long["sensor"].to_numpy(), index=np.arange(len(long)) + 3), long.index, y)
+        model().fit(
+            pandas.Series(long["sensor"].to_numpy(), index=np.arange(len(long)) + 3), long.index, y
+        )
 
 
 def test_files_keep_titles(tmp_path):
@@ -144,8 +166,12 @@ def test_sensors_in_another_order_are_warned_of(recwarn):
     hours = np.arange(80.0)
     time = np.linalg.cholesky(np.exp(-np.abs(hours[:, None] - hours) / 6))
     y = time @ rng.standard_normal((80, 12)) @ space.T + 0.05 * rng.standard_normal((80, 12))
-    gp = grf.gp.GraphTimeGPRegressor(graph, "diffusion", time_kernel=MaternTime(6.0), max_train=400, seed=0)
+    gp = grf.gp.GraphTimeGPRegressor(
+        graph, "diffusion", time_kernel=MaternTime(6.0), max_train=400, seed=0
+    )
     gp.fit(y, hours)
     assert not [warning for warning in recwarn if "equally alike" in str(warning.message)]
-    with pytest.warns(UserWarning, match="explains Y no better than sensors that are all equally alike"):
+    with pytest.warns(
+        UserWarning, match="explains Y no better than sensors that are all equally alike"
+    ):
         gp.fit(y[:, rng.permutation(12)], hours)

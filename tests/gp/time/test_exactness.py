@@ -33,20 +33,27 @@ def graph() -> grf.Graph:
     return grf.from_edges([*range(15), 0], [*range(1, 16), 7])
 
 
-def dense(graph: grf.Graph, nodes: np.ndarray, times: np.ndarray, other=None, at=None) -> np.ndarray:
+def dense(
+    graph: grf.Graph, nodes: np.ndarray, times: np.ndarray, other=None, at=None
+) -> np.ndarray:
     """Covariances of f at all times and nodes (time-major) with those of others."""
     other, at = (nodes, times) if other is None else (other, at)
     near = GraphCovariance(graph, 0).block(KERNEL, nodes, other)
     same = nodes[:, None] == other
     lags = times[:, None] - at
-    return sum(np.kron(part.kernel.covariance(lags), part.shared * near + part.own * same) for part in PARTS)
+    return sum(
+        np.kron(part.kernel.covariance(lags), part.shared * near + part.own * same)
+        for part in PARTS
+    )
 
 
 def signal(graph: grf.Graph, times: np.ndarray, gaps: str) -> np.ndarray:
     """A draw on the sensors, with gaps: "none", "times" (all sensors at once) or "cells"."""
     rng = np.random.default_rng(5)
     covariance = dense(graph, SENSORS, times) + NOISE * np.eye(times.size * SENSORS.size)
-    y = MEAN + rng.multivariate_normal(np.zeros(len(covariance)), covariance).reshape(times.size, -1)
+    y = MEAN + rng.multivariate_normal(np.zeros(len(covariance)), covariance).reshape(
+        times.size, -1
+    )
     if gaps == "times":
         y[[3, 4]] = np.nan
     if gaps == "cells":
@@ -60,7 +67,9 @@ def fitted(graph: grf.Graph, y: np.ndarray, times, **settings) -> grf.gp.GraphTi
     return gp.fit(y, times=times, nodes=SENSORS)
 
 
-def posterior(graph: grf.Graph, y: np.ndarray, times: np.ndarray, nodes: np.ndarray, at: np.ndarray):
+def posterior(
+    graph: grf.Graph, y: np.ndarray, times: np.ndarray, nodes: np.ndarray, at: np.ndarray
+):
     """Mean and covariance of f by dense algebra, with the constant that the regressor takes."""
     seen = ~np.isnan(y).ravel()
     constant = float(np.nanmean(np.nanmean(y, axis=0)))
@@ -101,9 +110,12 @@ def test_deviations_with_gaps_are_those_of_draws(graph, monkeypatch):
     monkeypatch.setattr(time_posterior, "LEAST_DRAWS", 2_000)
     y = signal(graph, REGULAR, "cells")
     n_draws = 2_000
-    _, std = fitted(graph, y, REGULAR, n_draws=n_draws, tol=1e-6).predict(NODES, AT, return_std=True)
+    _, std = fitted(graph, y, REGULAR, n_draws=n_draws, tol=1e-6).predict(
+        NODES, AT, return_std=True
+    )
     _, covariance = posterior(graph, y, REGULAR, NODES, AT)
-    # Each ratio has a deviation of at most sqrt(2 / n_draws): a false alarm in one of 36 is below 1e-6.
+    # Each ratio has a deviation of at most sqrt(2 / n_draws): a false alarm in one of 36 is below
+    # 1e-6.
     ratio = std.ravel() ** 2 / np.diag(covariance)
     assert np.abs(ratio - 1).max() < 5.6 * np.sqrt(2 / n_draws)
 
@@ -140,11 +152,14 @@ def test_nodes_that_no_sensor_tells_of_keep_the_prior():
 def test_draws_have_the_posterior_covariance(graph, gaps):
     y = signal(graph, REGULAR, gaps)
     n = 4_000
-    draws = fitted(graph, y, REGULAR, tol=1e-6).sample(NODES, AT, n_samples=n, seed=1).reshape(n, -1)
+    draws = (
+        fitted(graph, y, REGULAR, tol=1e-6).sample(NODES, AT, n_samples=n, seed=1).reshape(n, -1)
+    )
     mean, covariance = posterior(graph, y, REGULAR, NODES, AT)
     white = np.linalg.solve(np.linalg.cholesky(covariance), (draws - mean).T)
     size = len(mean)
-    # The squares' sum is chi-squared; entries of the covariance have deviations of at most sqrt(2 / n).
+    # The squares' sum is chi-squared; entries of the covariance have deviations of at most sqrt(2 /
+    # n).
     assert abs((white**2).sum() - size * n) < 6 * np.sqrt(2 * size * n)
     assert np.abs(white @ white.T / n - np.eye(size)).max() < 6.5 * np.sqrt(2 / n)
 
@@ -154,7 +169,9 @@ def test_draws_have_the_posterior_covariance(graph, gaps):
 )
 def test_likelihood_and_its_slopes(graph, times, own_correlation):
     sensors = Sensors.of(GraphCovariance(graph, 0).block(KERNEL, SENSORS, SENSORS), own_correlation)
-    model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), NOISE)
+    model = Separable(
+        tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), NOISE
+    )
     rng = np.random.default_rng(2)
     y = rng.standard_normal((times.size, SENSORS.size, 2))
     turned = np.einsum("tnr,nm->tmr", y, sensors.vectors)
@@ -162,7 +179,9 @@ def test_likelihood_and_its_slopes(graph, times, own_correlation):
 
     def value(logarithms):
         other = with_parameters(model, logarithms)
-        return log_likelihood(other, sensors.eigenvalues, sensors.own, steps, turned, with_slopes=False).value
+        return log_likelihood(
+            other, sensors.eigenvalues, sensors.own, steps, turned, with_slopes=False
+        ).value
 
     near, lags = sensors.matrix, times[:, None] - times
     covariance = NOISE * np.eye(times.size * SENSORS.size) + sum(
@@ -171,18 +190,24 @@ def test_likelihood_and_its_slopes(graph, times, own_correlation):
     )
     law = multivariate_normal(np.zeros(len(covariance)), covariance)
     evidence = log_likelihood(model, sensors.eigenvalues, sensors.own, steps, turned, n_threads=2)
-    assert evidence.value == pytest.approx(np.mean([law.logpdf(y[..., r].ravel()) for r in range(2)]), rel=1e-10)
+    assert evidence.value == pytest.approx(
+        np.mean([law.logpdf(y[..., r].ravel()) for r in range(2)]), rel=1e-10
+    )
     first = log_parameters(model)
     for i, slope in enumerate(evidence.slopes):
         h = 1e-5 * (np.arange(first.size) == i)
-        assert slope == pytest.approx((value(first + h) - value(first - h)) / 2e-5, rel=1e-5, abs=1e-5)
+        assert slope == pytest.approx(
+            (value(first + h) - value(first - h)) / 2e-5, rel=1e-5, abs=1e-5
+        )
 
 
 @pytest.mark.parametrize(("own_correlation", "noise"), [(0.0, NOISE), (0.7, NOISE), (0.7, 1e-6)])
 def test_the_likelihood_of_many_sensors_by_filters_of_some(own_correlation, noise):
     eigenvalues = np.concatenate([[0.0, 1e-9], np.geomspace(1e-5, 20.0, 98)])
     own = Sensors.of(np.diag(eigenvalues), own_correlation).own
-    model = Separable(tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), noise)
+    model = Separable(
+        tuple(part._replace(shared=part.shared + 0.1, own=part.own + 0.1) for part in PARTS), noise
+    )
     steps, rng = TimeSteps.of(IRREGULAR), np.random.default_rng(0)
     y, exact = np.empty((IRREGULAR.size, eigenvalues.size, 1)), 0.0
     for i in range(eigenvalues.size):
@@ -203,7 +228,9 @@ def test_the_likelihood_of_many_sensors_by_filters_of_some(own_correlation, nois
     for i, slope in enumerate(evidence.slopes):
         h = 1e-4 * (np.arange(first.size) == i)
         up, down = (
-            log_likelihood(with_parameters(model, first + s * h), eigenvalues, own, steps, y, with_slopes=False)
+            log_likelihood(
+                with_parameters(model, first + s * h), eigenvalues, own, steps, y, with_slopes=False
+            )
             for s in (1, -1)
         )
         assert slope == pytest.approx((up.value - down.value) / 2e-4, rel=1e-5, abs=1e-5)

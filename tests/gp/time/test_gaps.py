@@ -15,13 +15,19 @@ from graphrf.gp.time.training import search
 from graphrf.gp.time.training.likelihood import log_likelihood
 
 KERNEL = grf.Diffusion(2.0)
-PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(6.0, nu=1.5), 2.0, 0.5), Part(MaternTime(2.0), 1.0, 1.0))
+PARTS = (
+    Part(ConstantTime(), 1.0, 0.5),
+    Part(MaternTime(6.0, nu=1.5), 2.0, 0.5),
+    Part(MaternTime(2.0), 1.0, 1.0),
+)
 MODEL = Separable(PARTS, 0.3)
 GRAPH = grf.from_edges([*range(23), 0, 5], [*range(1, 24), 23, 17])
 
 
 def mask_of(kind: str, n_times: int, n: int = 24, seed: int = 0) -> np.ndarray:
-    """What is observed: 70 or 30 % of the values, or a third of the sensors in turns of 24 times."""
+    """What is observed: 70 or 30 % of the values, or a third of the sensors in turns of
+    24 times.
+    """
     rng = np.random.default_rng(seed)
     if kind == "runs":
         return np.repeat(rng.random((-(-n_times // 24), n)) > 0.3, 24, axis=0)[:n_times]
@@ -73,12 +79,16 @@ def test_solves_are_those_of_dense_algebra(kind):
 @pytest.mark.parametrize(("kind", "most"), [("0.7", 12), ("0.3", 18), ("runs", 20)])
 def test_steps_are_few_and_do_not_grow_with_the_times(kind, most):
     y = np.random.default_rng(1).standard_normal((1200, 1, 24)).cumsum(axis=0) / 10
-    steps = [cells_of(mask_of(kind, size), 1e-3).solve(y[:size])[2].iterations for size in (150, 1200)]
+    steps = [
+        cells_of(mask_of(kind, size), 1e-3).solve(y[:size])[2].iterations for size in (150, 1200)
+    ]
     assert max(steps) <= most
     assert steps[1] <= 1.3 * steps[0] + 1
 
 
-@pytest.mark.parametrize(("kind", "lengthscale", "ratio"), [("runs", 6.0, 0.5), ("0.3", 30.0, 0.75)])
+@pytest.mark.parametrize(
+    ("kind", "lengthscale", "ratio"), [("runs", 6.0, 0.5), ("0.3", 30.0, 0.75)]
+)
 def test_preconditioners_save_steps(kind, lengthscale, ratio, monkeypatch):
     y = np.random.default_rng(1).standard_normal((240, 1, 24)).cumsum(axis=0) / 10
     mask, slow = mask_of(kind, 240), MaternTime(lengthscale, nu=1.5)
@@ -92,12 +102,16 @@ def signal(n_times: int, seed: int = 2) -> np.ndarray:
     """A draw of the model, with a mean of 10."""
     rng = np.random.default_rng(seed)
     cells = cells_of(np.ones((n_times, 24), bool), 1e-3)
-    return 10 + (np.linalg.cholesky(dense(cells)) @ rng.standard_normal(n_times * 24)).reshape(n_times, 24)
+    return 10 + (np.linalg.cholesky(dense(cells)) @ rng.standard_normal(n_times * 24)).reshape(
+        n_times, 24
+    )
 
 
 def test_warnings_where_conjugate_gradients_stop_early(monkeypatch):
     y = np.where(mask_of("runs", 48), signal(48), np.nan)
-    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=0.3, optimize=False, n_draws=2, seed=0)
+    gp = grf.gp.GraphTimeGPRegressor(
+        GRAPH, KERNEL, PARTS, noise=0.3, optimize=False, n_draws=2, seed=0
+    )
     gp.fit(y, times=np.arange(48.0))
     monkeypatch.setattr(gaps.ConjugateGradients, "_iterate", lambda *_: 1000)
     with pytest.warns(SolverWarning, match="predictions and intervals are inaccurate"):
@@ -113,15 +127,20 @@ def test_hyperparameters_with_gaps_are_those_without():
     values = []
     for kind in ("1.1", "0.7", "0.4"):
         gapped = np.where(mask_of(kind, 50, seed=3), y, np.nan)
-        gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(gapped, times=times)
+        gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(
+            gapped, times=times
+        )
         assert gp.converged_
         sensors, steps = cells.covariance.sensors, cells.covariance.steps
         residual = (y - y.mean()) @ sensors.vectors
         model = Separable(gp.parts_, gp.noise_)
         values.append(
-            log_likelihood(model, sensors.eigenvalues, sensors.own, steps, residual, with_slopes=False).value
+            log_likelihood(
+                model, sensors.eigenvalues, sensors.own, steps, residual, with_slopes=False
+            ).value
         )
-    # Of the complete data. Nine hyperparameters from a share q of them lose 9 (1 / q - 1) / 2 on average: 2 and 7.
+    # Of the complete data. Nine hyperparameters from a share q of them lose 9 (1 / q - 1) / 2 on
+    # average: 2 and 7.
     assert values[1] > values[0] - 20
     assert values[2] > values[0] - 30
 
@@ -129,7 +148,11 @@ def test_hyperparameters_with_gaps_are_those_without():
 def test_training_with_gaps_that_does_not_settle_has_not_converged(monkeypatch):
     monkeypatch.setattr(search, "_ROUNDS", 1)
     monkeypatch.setattr(search, "_SETTLED", 0.0)
-    monkeypatch.setattr(search, "_MORE_STEPS", 500)  # so that the search of the round ends by itself
+    monkeypatch.setattr(
+        search, "_MORE_STEPS", 500
+    )  # so that the search of the round ends by itself
     gapped = np.where(mask_of("0.7", 24), signal(24), np.nan)
-    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(gapped, times=np.arange(24.0))
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(
+        gapped, times=np.arange(24.0)
+    )
     assert not gp.converged_

@@ -1,4 +1,6 @@
-"""The covariance of sensors that a fit learns: valid on all nodes, better where the graph is wrong, and saved."""
+"""The covariance of sensors that a fit learns: valid on all nodes, better where the graph is wrong,
+and saved.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_it_is_a_covariance_on_all_nodes(share):
     expected = (1 - share) * near + share * covariance.matrix
     np.testing.assert_allclose(whole[np.ix_(SENSORS, SENSORS)], expected, atol=1e-12)
     np.testing.assert_allclose(
-        covariance.block(KERNEL, NODES[3:8], SENSORS), whole[np.ix_(NODES[3:8], SENSORS)], atol=1e-12
+        covariance.block(KERNEL, NODES[3:8], SENSORS),
+        whole[np.ix_(NODES[3:8], SENSORS)],
+        atol=1e-12,
     )
 
 
@@ -56,7 +60,9 @@ def test_it_is_that_of_the_graph_where_both_agree(monkeypatch):
     monkeypatch.setattr("graphrf.gp.time.graph_kernels._RIDGE", 1e-12)
     graph = GraphCovariance(GRAPH, 0)
     same = learned(0.7, graph.block(KERNEL, SENSORS, SENSORS))
-    np.testing.assert_allclose(same.block(KERNEL, NODES, NODES), graph.block(KERNEL, NODES, NODES), atol=1e-6)
+    np.testing.assert_allclose(
+        same.block(KERNEL, NODES, NODES), graph.block(KERNEL, NODES, NODES), atol=1e-6
+    )
 
 
 def test_the_empirical_covariance_has_no_noise_and_the_scale_of_the_graph():
@@ -75,9 +81,12 @@ def rings(n_times: int = 160) -> np.ndarray:
         MaternTime(8.0).covariance(np.subtract.outer(np.arange(n_times), np.arange(n_times)))
     )
     common = slow @ rng.standard_normal((n_times, 2))
-    return 20 + common[:, NODES % 2] + 0.2 * slow @ rng.standard_normal((n_times, 12)) + 0.1 * rng.standard_normal(
-        (n_times, 12)
-    )  # fmt: skip
+    return (
+        20
+        + common[:, NODES % 2]
+        + 0.2 * slow @ rng.standard_normal((n_times, 12))
+        + 0.1 * rng.standard_normal((n_times, 12))
+    )
 
 
 @pytest.mark.filterwarnings(MISFIT)
@@ -87,12 +96,17 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
     y[48:96, [2, 9]] = np.nan
     y[np.random.default_rng(0).random(y.shape) < 0.05] = np.nan
     parts = (Part(MaternTime(5.0), 0.5, 0.5),)
-    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0, n_draws=16).fit(y, times=times)
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0, n_draws=16).fit(
+        y, times=times
+    )
     graph_only = grf.gp.GraphTimeGPRegressor(GRAPH, gp.kernel_, parts, seed=0).fit(y, times=times)
     assert gp.learned_ > 0
     assert graph_only.learned_ == 0  # a kernel that is given is taken as it is
     hidden = np.isnan(y)
-    ours, theirs = (np.sqrt(np.mean((model.predict()[hidden] - truth[hidden]) ** 2)) for model in (gp, graph_only))
+    ours, theirs = (
+        np.sqrt(np.mean((model.predict()[hidden] - truth[hidden]) ** 2))
+        for model in (gp, graph_only)
+    )
     assert ours < 0.75 * theirs
     gp.save(tmp_path / "gp.npz")
     loaded = grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz")
@@ -104,7 +118,9 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
 
 
 @pytest.mark.parametrize("own_correlation", [0.0, 2.0])
-def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_blocks, own_correlation, monkeypatch):
+def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(
+    small_blocks, own_correlation, monkeypatch
+):
     monkeypatch.setattr("graphrf.gp.time.training.learned._OWN_CORRELATIONS", (own_correlation,))
     parts, times = (Part(MaternTime(3.0), 1.0, 0.3),), np.arange(110.0)
     y = rings(110)[:, SENSORS]
@@ -116,12 +132,16 @@ def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(small_bloc
     covariance, part = gp._covariance, gp.parts_[0]
     lags = part.kernel.covariance(times[:, None] - times)
 
-    own = Sensors.of(covariance.block(gp.kernel_, SENSORS, SENSORS), covariance.own_correlation).own_matrix
+    own = Sensors.of(
+        covariance.block(gp.kernel_, SENSORS, SENSORS), covariance.own_correlation
+    ).own_matrix
     np.testing.assert_allclose(np.trace(own), SENSORS.size)
 
     def joint(nodes: np.ndarray) -> np.ndarray:
         same = (nodes[:, None] == SENSORS) @ own
-        return np.kron(lags, part.shared * covariance.block(gp.kernel_, nodes, SENSORS) + part.own * same)
+        return np.kron(
+            lags, part.shared * covariance.block(gp.kernel_, nodes, SENSORS) + part.own * same
+        )
 
     seen = ~np.isnan(y).ravel()
     matrix = joint(SENSORS)[np.ix_(seen, seen)] + gp.noise_ * np.eye(seen.sum())
@@ -138,7 +158,9 @@ def test_a_covariance_is_judged_by_times_that_it_was_not_made_of():
     rng = np.random.default_rng(0)
     y = along @ rng.standard_normal((80, 12)) @ np.linalg.cholesky(near + 0.01 * np.eye(12)).T
     y += 0.1 * rng.standard_normal(y.shape)
-    found = learned_covariance(model, near, times, y, np.ones(y.shape, bool), log_parameters(model), 10_000, 0, 1)
+    found = learned_covariance(
+        model, near, times, y, np.ones(y.shape, bool), log_parameters(model), 10_000, 0, 1
+    )
     assert found.weight <= 0.3
 
     first = CompleteGrid.of(Sensors.of(near), times[:40], y[:40, None])
@@ -147,17 +169,26 @@ def test_a_covariance_is_judged_by_times_that_it_was_not_made_of():
         sensors = Sensors.of((1 - share) * near + share * empirical(teacher, model.noise, near))
         return evidence(model, [CompleteGrid.of(sensors, times[:40], y[:40, None])], 1)
 
-    assert of_the_first_half(0.3, y[:40]) > evidence(model, [first], 1) > of_the_first_half(0.3, y[40:])
+    assert (
+        of_the_first_half(0.3, y[:40])
+        > evidence(model, [first], 1)
+        > of_the_first_half(0.3, y[40:])
+    )
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_what_twins_share_of_their_own_is_found_where_they_do(together):
-    """Neighbouring nodes 2 i and 2 i + 1 nearly coincide in what lasts; what is quick they share, or do not."""
+    """Neighbouring nodes 2 i and 2 i + 1 nearly coincide in what lasts; what is quick they share,
+    or do not.
+    """
     times, near = np.arange(300.0), GraphCovariance(GRAPH, 0).block(KERNEL, NODES, NODES)
     pairs = np.kron(np.eye(6), np.ones((2, 2))) + 0.02 * np.eye(12)
     rng = np.random.default_rng(0)
     kernels = MaternTime(8.0, nu=1.5), MaternTime(1.0)
-    slow, quick = (np.linalg.cholesky(k.covariance(times[:, None] - times) + 1e-9 * np.eye(300)) for k in kernels)
+    slow, quick = (
+        np.linalg.cholesky(k.covariance(times[:, None] - times) + 1e-9 * np.eye(300))
+        for k in kernels
+    )
     root = np.linalg.cholesky(pairs)
     y = slow @ rng.standard_normal((300, 12)) @ root.T
     y += 0.5 * quick @ rng.standard_normal((300, 12)) @ (root.T if together else np.eye(12))
@@ -172,7 +203,9 @@ def test_what_twins_share_of_their_own_is_found_where_they_do(together):
 def test_a_damaged_share_is_refused(tmp_path, small_blocks):
     parts = (Part(MaternTime(3.0), 1.0, 0.3),)
     y = rings(110)
-    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0).fit(y, times=np.arange(110.0))
+    gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0).fit(
+        y, times=np.arange(110.0)
+    )
     gp.learned_ = 1.5
     gp.save(tmp_path / "gp.npz")
     with pytest.raises(ValueError, match="learned"):

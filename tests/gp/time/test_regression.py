@@ -71,8 +71,12 @@ def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     expected = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
     covariance, nodes = graph_kernels.GraphCovariance(GRAPH, 0), np.arange(5)
-    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(KERNEL, nodes, nodes)  # made once
-    assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(grf.Diffusion(1.0), nodes, nodes)
+    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(
+        KERNEL, nodes, nodes
+    )  # made once
+    assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(
+        grf.Diffusion(1.0), nodes, nodes
+    )
     named = graph_kernels.GraphCovariance(grf.Graph(GRAPH.adjacency, nodes=range(7, -1, -1)), 0)
     np.testing.assert_array_equal(
         named.block(KERNEL, nodes, nodes), covariance.block(KERNEL, nodes, nodes)
@@ -89,14 +93,19 @@ def test_large_graphs_compare_several_kernels(monkeypatch):
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
     kernels = graph_kernels.candidate_kernels(GRAPH, "auto")
     assert {repr(type(kernel)) + str(getattr(kernel, "nu", "")) for kernel in kernels} == {
-        f"{grf.Matern!r}1.0", f"{grf.Matern!r}2.0", f"{grf.Diffusion!r}"
-    }  # fmt: skip
+        f"{grf.Matern!r}1.0",
+        f"{grf.Matern!r}2.0",
+        f"{grf.Diffusion!r}",
+    }
     large = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
     monkeypatch.undo()
     small = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
     for kernel in kernels:
         np.testing.assert_allclose(large[kernel], small[kernel], atol=1e-5)
-    assert grf.gp.GraphTimeGPRegressor(GRAPH, max_train=50, seed=0).fit(y, times=TIMES).kernel_ is not None
+    assert (
+        grf.gp.GraphTimeGPRegressor(GRAPH, max_train=50, seed=0).fit(y, times=TIMES).kernel_
+        is not None
+    )
 
 
 def test_rows_and_columns_without_values_are_predicted():
@@ -124,16 +133,18 @@ def test_training_finds_the_signal():
     assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.2
     assert np.mean(np.abs(mean - truth) < 1.96 * std) > 0.85
     ahead = gp.predict(times=times[-1] + np.arange(1.0, 7.0))
-    future = 10 + 3 * np.sin(2 * np.pi * (times[-1] + np.arange(1.0, 7.0))[:, None] / 24 + np.arange(8) / 3)
+    future = 10 + 3 * np.sin(
+        2 * np.pi * (times[-1] + np.arange(1.0, 7.0))[:, None] / 24 + np.arange(8) / 3
+    )
     assert np.sqrt(np.mean((ahead - future) ** 2)) < 1.0
 
 
 def test_the_same_on_any_number_of_threads():
     y = waves()
     one, two = (
-        grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, seed=4, n_threads=k, n_draws=4, max_train=50).fit(
-            y, times=TIMES
-        )
+        grf.gp.GraphTimeGPRegressor(
+            GRAPH, KERNEL, seed=4, n_threads=k, n_draws=4, max_train=50
+        ).fit(y, times=TIMES)
         for k in (1, 2)
     )
     for a, b in zip(one.predict(return_std=True), two.predict(return_std=True), strict=True):
@@ -148,7 +159,9 @@ def test_files(tmp_path, with_graph, graph):
     y[3] = np.nan
     gp = fixed(graph, n_draws=4).fit(y, times=dates)
     gp.save(tmp_path / "gp.npz", graph=with_graph)
-    loaded = grf.gp.GraphTimeGPRegressor.load(tmp_path / "gp.npz", graph=None if with_graph else graph)
+    loaded = grf.gp.GraphTimeGPRegressor.load(
+        tmp_path / "gp.npz", graph=None if with_graph else graph
+    )
     for a, b in zip(gp.predict(return_std=True), loaded.predict(return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (loaded.parts_, loaded.noise_, loaded.seed_) == (gp.parts_, gp.noise_, gp.seed_)
@@ -221,13 +234,21 @@ def test_bad_data_frames():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(waves(), index=TIMES, columns=list("abcdefgh"))
     for other, message in (
-        (frame.set_axis(pandas.date_range("2024-01-01", periods=12).astype(str)), "pandas.to_datetime"),
+        (
+            frame.set_axis(pandas.date_range("2024-01-01", periods=12).astype(str)),
+            "pandas.to_datetime",
+        ),
         (frame.set_axis(pandas.period_range("2024-01-01", periods=12, freq="h")), "to_timestamp"),
-        (frame.set_axis([*pandas.date_range("2024-01-01", periods=11, tz="UTC"), pandas.NaT]), "NaT"),
+        (
+            frame.set_axis([*pandas.date_range("2024-01-01", periods=11, tz="UTC"), pandas.NaT]),
+            "NaT",
+        ),
         # clocks are set back: hours repeat
         (
             frame.set_axis(
-                pandas.date_range("2024-10-26 18:00", periods=12, freq="h", tz="Europe/Berlin").tz_localize(None)
+                pandas.date_range(
+                    "2024-10-26 18:00", periods=12, freq="h", tz="Europe/Berlin"
+                ).tz_localize(None)
             ),
             "repeat at position 9",
         ),
@@ -242,12 +263,16 @@ def test_hours_as_durations_and_dates_without_a_time_of_day():
     durations = fixed().fit(y, times=np.arange(0, 720, 60).astype("timedelta64[m]"))
     np.testing.assert_array_equal(durations.predict(), expected)
     np.testing.assert_allclose(durations.predict(times=[3.0]), expected[3:4], rtol=1e-12)
-    days = fixed().fit(y, times=[datetime.date(2024, 2, 25) + datetime.timedelta(days=i) for i in range(12)])
+    days = fixed().fit(
+        y, times=[datetime.date(2024, 2, 25) + datetime.timedelta(days=i) for i in range(12)]
+    )
     np.testing.assert_array_equal(days.predict(), fixed().fit(y, times=24 * TIMES).predict())
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns"), [(1, 8), (12, 1), (1, 1), (2, 8)], ids=["time", "sensor", "value", "two times"]
+    ("rows", "columns"),
+    [(1, 8), (12, 1), (1, 1), (2, 8)],
+    ids=["time", "sensor", "value", "two times"],
 )
 def test_little_data(rows, columns):
     y = waves(gaps=False)[:rows, :columns]
@@ -310,7 +335,10 @@ def test_arrays_with_named_axes():
         def copy(self, data):
             return DataArray(data, self.dims, self.coords)
 
-    coordinates = {"time": np.datetime64("2024-05-06T00") + np.arange(12), "place": np.array(list("abcdefgh"))}
+    coordinates = {
+        "time": np.datetime64("2024-05-06T00") + np.arange(12),
+        "place": np.array(list("abcdefgh")),
+    }
     expected = fixed(NAMED).fit(waves(), times=TIMES).predict()
     try:
         import xarray
@@ -328,9 +356,13 @@ def test_arrays_with_named_axes():
             wanted = np.where(np.isnan(waves()), expected, waves())
             np.testing.assert_allclose(filled.transpose("time", "place"), wanted, atol=1e-9)
         with pytest.raises(ValueError, match="no coordinates"):
-            fixed(NAMED).fit(kind(waves(), dims=("time", "place"), coords={"place": coordinates["place"]}))
+            fixed(NAMED).fit(
+                kind(waves(), dims=("time", "place"), coords={"place": coordinates["place"]})
+            )
         with pytest.raises(ValueError, match="two axes"):
-            fixed(NAMED).fit(kind(np.ones(12), dims=("time",), coords={"time": coordinates["time"]}))
+            fixed(NAMED).fit(
+                kind(np.ones(12), dims=("time",), coords={"time": coordinates["time"]})
+            )
 
 
 def test_bad_queries():
@@ -356,7 +388,13 @@ def test_bad_queries():
 
 @pytest.mark.parametrize(
     "kernel",
-    [MaternTime(2.0), MaternTime(2.0, 1.5), MaternTime(2.0, 2.5), PeriodicTime(24.0, 50.0), ConstantTime()],
+    [
+        MaternTime(2.0),
+        MaternTime(2.0, 1.5),
+        MaternTime(2.0, 2.5),
+        PeriodicTime(24.0, 50.0),
+        ConstantTime(),
+    ],
 )
 def test_time_kernels(kernel: TimeKernel):
     lags = np.array([0.0, 0.3, 5.0, 30.0])
@@ -377,7 +415,9 @@ def test_many_harmonics_are_the_periodic_kernel():
     lags = np.linspace(0.0, 24.0, 7)
     whole = np.exp(-2 * np.sin(np.pi * lags / 24) ** 2 / 0.8**2)
     average = np.exp(-2 * np.sin(np.pi * np.arange(4096) / 4096) ** 2 / 0.8**2).mean()
-    np.testing.assert_allclose(kernel.covariance(lags), (whole - average) / (1 - average), atol=1e-7)
+    np.testing.assert_allclose(
+        kernel.covariance(lags), (whole - average) / (1 - average), atol=1e-7
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Readings that are modelled on another scale: the same model of transformed values, taken back to their units."""
+"""Readings that are modelled on another scale: the same model of transformed values, taken back to
+their units.
+"""
 
 import numpy as np
 import pytest
@@ -10,11 +12,18 @@ from graphrf.gp.time.response_scale import ResponseScale
 
 LINE = grf.from_edges(range(7), range(1, 8))
 TIMES = np.arange(120.0)
-KNOWN = {"kernel": grf.Diffusion(2.0), "time_kernel": Part(MaternTime(8.0), 1.0, 0.1), "noise": 0.05, "seed": 0}
+KNOWN = {
+    "kernel": grf.Diffusion(2.0),
+    "time_kernel": Part(MaternTime(8.0), 1.0, 0.1),
+    "noise": 0.05,
+    "seed": 0,
+}
 
 
 def _readings(seed=0, gaps=True):
-    """Values whose logarithms are smooth in time and along the line, with noise; a fifth is missing."""
+    """Values whose logarithms are smooth in time and along the line, with noise; a fifth is
+    missing.
+    """
     rng = np.random.default_rng(seed)
     f = np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.5 * np.sin(TIMES[:, None] / 31)
     y = np.exp(f + 0.3 * rng.standard_normal(f.shape))
@@ -48,7 +57,9 @@ def test_moments_are_those_of_the_lognormal_distribution_and_of_a_square():
     expected = np.exp(mean + variance / 2)
     np.testing.assert_allclose(found[0], expected, rtol=1e-9)
     np.testing.assert_allclose(found[1], expected**2 * np.expm1(variance), rtol=1e-6)
-    far = ResponseScale("sqrt").moments(np.array([[20.0]]), np.array([[1.0]]))  # z < 0 does not occur
+    far = ResponseScale("sqrt").moments(
+        np.array([[20.0]]), np.array([[1.0]])
+    )  # z < 0 does not occur
     np.testing.assert_allclose(np.ravel(far), [401.0, 4 * 400.0 + 2.0], rtol=1e-9)
 
 
@@ -70,27 +81,42 @@ def test_a_model_of_logarithms_is_taken_back(gaps):
     levels = (0.1, 0.5, 0.9)
     np.testing.assert_allclose(gp.predict(quantiles=levels), np.exp(log.predict(quantiles=levels)))
     np.testing.assert_allclose(gp.probability(above=2.0), log.probability(above=np.log(2.0)))
-    np.testing.assert_allclose(gp.sample(n_samples=2, seed=1), np.exp(log.sample(n_samples=2, seed=1)))
+    np.testing.assert_allclose(
+        gp.sample(n_samples=2, seed=1), np.exp(log.sample(n_samples=2, seed=1))
+    )
     mean, std = log.predict(return_std="observation")
     expected = np.exp(mean + std**2 / 2)
     found, spread = gp.predict(return_std="observation")
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     np.testing.assert_allclose(spread, expected * np.sqrt(np.expm1(std**2)), rtol=1e-5)
     new = gp.predict(quantiles=levels, return_std="observation")
-    np.testing.assert_allclose(new, np.exp(mean[..., None] + std[..., None] * [-1.2815516, 0.0, 1.2815516]))
+    np.testing.assert_allclose(
+        new, np.exp(mean[..., None] + std[..., None] * [-1.2815516, 0.0, 1.2815516])
+    )
     mean, std = log.predict(return_std=True)
     np.testing.assert_allclose(gp.predict(), np.exp(mean + std**2 / 2), rtol=1e-6)
     later = TIMES[-1] + 1
-    again = log.update(np.log(_readings(1, gaps=False)[:1]), [later]).predict(times=[later + 1], quantiles=levels)
-    ahead = gp.update(_readings(1, gaps=False)[:1], [later]).predict(times=[later + 1], quantiles=levels)
+    again = log.update(np.log(_readings(1, gaps=False)[:1]), [later]).predict(
+        times=[later + 1], quantiles=levels
+    )
+    ahead = gp.update(_readings(1, gaps=False)[:1], [later]).predict(
+        times=[later + 1], quantiles=levels
+    )
     np.testing.assert_allclose(ahead, np.exp(again))
 
 
 def test_filled_gaps_are_in_the_units_of_the_readings_and_their_intervals_hold():
     y = _readings()
     gaps = np.isnan(y)
-    truth = np.exp(np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.5 * np.sin(TIMES[:, None] / 31))
-    settings = {"kernel": "diffusion", "time_kernel": MaternTime(8.0, nu=1.5), "max_train": 200, "seed": 0}
+    truth = np.exp(
+        np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.5 * np.sin(TIMES[:, None] / 31)
+    )
+    settings = {
+        "kernel": "diffusion",
+        "time_kernel": MaternTime(8.0, nu=1.5),
+        "max_train": 200,
+        "seed": 0,
+    }
     gp = GraphTimeGPRegressor(LINE, transform="auto", **settings).fit(y, times=TIMES)
     assert gp.transform_ in ("log", "yeo-johnson")
     filled = gp.fill(y, times=TIMES)
@@ -105,13 +131,27 @@ def test_filled_gaps_are_in_the_units_of_the_readings_and_their_intervals_hold()
 def test_readings_that_are_normal_keep_their_scale():
     rng = np.random.default_rng(3)
     # near 0, since transforms are nearly linear far from it
-    y = 0.5 + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.3 * rng.standard_normal((TIMES.size, 8))
-    settings = {"kernel": "diffusion", "time_kernel": MaternTime(8.0, nu=1.5), "max_train": 200, "seed": 0}
-    assert GraphTimeGPRegressor(LINE, transform="auto", **settings).fit(y, times=TIMES).transform_ is None
+    y = (
+        0.5
+        + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3)
+        + 0.3 * rng.standard_normal((TIMES.size, 8))
+    )
+    settings = {
+        "kernel": "diffusion",
+        "time_kernel": MaternTime(8.0, nu=1.5),
+        "max_train": 200,
+        "seed": 0,
+    }
+    assert (
+        GraphTimeGPRegressor(LINE, transform="auto", **settings).fit(y, times=TIMES).transform_
+        is None
+    )
 
 
 def test_a_saved_model_keeps_its_transform(tmp_path):
-    gp = GraphTimeGPRegressor(LINE, optimize=False, transform="yeo-johnson", **KNOWN).fit(_readings(), times=TIMES)
+    gp = GraphTimeGPRegressor(LINE, optimize=False, transform="yeo-johnson", **KNOWN).fit(
+        _readings(), times=TIMES
+    )
     gp.save(tmp_path / "model.npz")
     loaded = GraphTimeGPRegressor.load(tmp_path / "model.npz", graph=LINE)
     assert loaded.transform_ == "yeo-johnson"
@@ -128,7 +168,9 @@ def test_values_outside_of_the_domain_are_refused(name, low):
 
 def test_a_transform_that_is_chosen_needs_training():
     with pytest.raises(ValueError, match="transform"):
-        GraphTimeGPRegressor(LINE, optimize=False, transform="auto", **KNOWN).fit(_readings(), times=TIMES)
+        GraphTimeGPRegressor(LINE, optimize=False, transform="auto", **KNOWN).fit(
+            _readings(), times=TIMES
+        )
     with pytest.raises(ValueError, match="'cube'"):
         GraphTimeGPRegressor(LINE, transform="cube").fit(_readings(), times=TIMES)
 
@@ -151,7 +193,9 @@ def test_probabilities_are_those_of_draws_whichever_ends_are_open(name):
 
 @pytest.mark.parametrize(("name", "low"), [("sqrt", -0.3), ("log", 0.0)])
 def test_later_readings_outside_of_the_domain_are_refused_and_nothing_changes(name, low):
-    gp = GraphTimeGPRegressor(LINE, optimize=False, transform=name, **KNOWN).fit(_readings(), times=TIMES)
+    gp = GraphTimeGPRegressor(LINE, optimize=False, transform=name, **KNOWN).fit(
+        _readings(), times=TIMES
+    )
     before = gp.predict([2], [5.0])
     later = np.full((1, 8), 1.0)
     later[0, 3] = low
@@ -162,11 +206,22 @@ def test_later_readings_outside_of_the_domain_are_refused_and_nothing_changes(na
 
 
 def test_readings_of_zero_do_not_choose_the_square_root():
-    """Its slope is infinite there. Two normal readings in a hundred are below what can be measured, so 0."""
+    """Its slope is infinite there. Two normal readings in a hundred are below what can be measured,
+    so 0.
+    """
     rng = np.random.default_rng(5)
-    y = 2.2 + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.3 * rng.standard_normal((TIMES.size, 8))
+    y = (
+        2.2
+        + np.sin(TIMES[:, None] / 9 + np.arange(8) / 3)
+        + 0.3 * rng.standard_normal((TIMES.size, 8))
+    )
     y = np.where(y < np.quantile(y, 0.02), 0.0, y)
     assert (y == 0).any()
-    settings = {"kernel": "diffusion", "time_kernel": MaternTime(8.0, nu=1.5), "max_train": 200, "seed": 0}
+    settings = {
+        "kernel": "diffusion",
+        "time_kernel": MaternTime(8.0, nu=1.5),
+        "max_train": 200,
+        "seed": 0,
+    }
     gp = GraphTimeGPRegressor(LINE, transform="auto", **settings)
     assert gp.fit(y, times=TIMES).transform_ != "sqrt"

@@ -1,4 +1,6 @@
-"""What a fit on graph and time warns of: standardised errors, few values, stuck sensors, extreme values."""
+"""What a fit on graph and time warns of: standardised errors, few values, stuck sensors, extreme
+values.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def drawn(gaps: float = 0.0, seed: int = 0) -> np.ndarray:
     near /= np.diag(near).mean()
     lags = TIMES[:, None] - TIMES
     covariance = sum(
-        np.kron(part.kernel.covariance(lags), part.shared * near + part.own * np.eye(12)) for part in PARTS
+        np.kron(part.kernel.covariance(lags), part.shared * near + part.own * np.eye(12))
+        for part in PARTS
     )
     y = np.linalg.cholesky(covariance + NOISE * np.eye(720)) @ rng.standard_normal(720)
     return np.where(rng.random(720) < gaps, np.nan, 5 + y).reshape(60, 12)
@@ -40,13 +43,16 @@ def test_errors_are_those_of_each_value_given_the_ones_before(gaps, own_correlat
     y, near = drawn(gaps) - 5, np.linspace(0.5, 1.5, 12)
     own = near / (near + own_correlation * np.median(near))
     own /= own.mean()
-    z = standardised_errors(Separable(PARTS, NOISE), Sensors.of(np.diag(near), own_correlation), TIMES, y)
+    z = standardised_errors(
+        Separable(PARTS, NOISE), Sensors.of(np.diag(near), own_correlation), TIMES, y
+    )
     assert z.rows.tolist() == list(range(60))
     for sensor in (0, 7):
         seen = np.flatnonzero(~np.isnan(y[:, sensor]))
         lags = TIMES[seen][:, None] - TIMES[seen]
         covariance = NOISE * np.eye(seen.size) + sum(
-            (part.shared * near[sensor] + part.own * own[sensor]) * part.kernel.covariance(lags) for part in PARTS
+            (part.shared * near[sensor] + part.own * own[sensor]) * part.kernel.covariance(lags)
+            for part in PARTS
         )
         for last in (1, 20, seen.size - 1):
             before = np.linalg.solve(covariance[:last, :last], covariance[:last, last])

@@ -1,4 +1,6 @@
-"""A fitted regressor inside BoTorch, against dense posteriors and acquisition values computed by hand."""
+"""A fitted regressor inside BoTorch, against dense posteriors and acquisition values computed by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,14 @@ def values(n_outputs=None):
 
 def fitted(graph, y, method="series", nodes=OBSERVED):
     gp = grf.GraphGPRegressor(
-        graph, kernel=KERNEL, optimize=False, noise=NOISE, output_scale=SCALE, mean="zero", method=method, seed=0
+        graph,
+        kernel=KERNEL,
+        optimize=False,
+        noise=NOISE,
+        output_scale=SCALE,
+        mean="zero",
+        method=method,
+        seed=0,
     )
     return gp.fit(nodes, y)
 
@@ -53,7 +62,10 @@ def test_posteriors_of_any_batch_shape_are_the_dense_ones(model, grid):
     mean, covariance = dense_posterior(grid, values())
     for shape in ((3,), (1,), (4, 3), (5, 1), (2, 3, 2), (2, 2, 1)):
         nodes = np.random.default_rng(1).integers(0, 144, shape)
-        for X in (torch.tensor(nodes)[..., None], torch.tensor(nodes, dtype=torch.float64)[..., None]):
+        for X in (
+            torch.tensor(nodes)[..., None],
+            torch.tensor(nodes, dtype=torch.float64)[..., None],
+        ):
             posterior = model.posterior(X)
             assert posterior.mean.shape == (*shape, 1)
             assert posterior.mean.dtype == torch.float64
@@ -63,7 +75,9 @@ def test_posteriors_of_any_batch_shape_are_the_dense_ones(model, grid):
                 covariance[nodes[..., :, None], nodes[..., None, :]],
                 atol=1e-7,
             )
-            np.testing.assert_allclose(posterior.variance[..., 0], np.diag(covariance)[nodes], atol=1e-7)
+            np.testing.assert_allclose(
+                posterior.variance[..., 0], np.diag(covariance)[nodes], atol=1e-7
+            )
     assert model.posterior(torch.zeros(2, 1, 1, dtype=torch.float32)).mean.dtype == torch.float32
     assert model.num_outputs == 1
     assert model.batch_shape == torch.Size()
@@ -87,7 +101,9 @@ def test_batches_are_predicted_together(model, monkeypatch):
     parts = model.posterior(pairs)
     assert len(sizes) > 3
     assert max(sizes[2:]) <= 40
-    torch.testing.assert_close(parts.distribution.covariance_matrix, whole.distribution.covariance_matrix)
+    torch.testing.assert_close(
+        parts.distribution.covariance_matrix, whole.distribution.covariance_matrix
+    )
 
 
 def test_observation_noise_is_added_on_the_diagonal_alone(model):
@@ -95,8 +111,12 @@ def test_observation_noise_is_added_on_the_diagonal_alone(model):
     plain = model.posterior(X).distribution.covariance_matrix
     noisy = model.posterior(X, observation_noise=True).distribution.covariance_matrix
     torch.testing.assert_close(noisy - plain, NOISE * torch.eye(2, dtype=torch.float64)[None])
-    own = model.posterior(X, observation_noise=torch.tensor([[0.5], [2.0]])).distribution.covariance_matrix
-    torch.testing.assert_close(own - plain, torch.diag(torch.tensor([0.5, 2.0], dtype=torch.float64))[None])
+    own = model.posterior(
+        X, observation_noise=torch.tensor([[0.5], [2.0]])
+    ).distribution.covariance_matrix
+    torch.testing.assert_close(
+        own - plain, torch.diag(torch.tensor([0.5, 2.0], dtype=torch.float64))[None]
+    )
 
 
 def test_several_outputs_are_independent_and_can_be_chosen_or_combined(grid):
@@ -117,19 +137,25 @@ def test_several_outputs_are_independent_and_can_be_chosen_or_combined(grid):
     weights = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
     combined = model.posterior(X, posterior_transform=ScalarizedPosteriorTransform(weights))
     np.testing.assert_allclose(combined.mean[..., 0], mean[nodes] @ weights.numpy(), atol=1e-7)
-    np.testing.assert_allclose(combined.variance[..., 0], 5.25 * np.diag(covariance)[nodes], atol=1e-6)
+    np.testing.assert_allclose(
+        combined.variance[..., 0], 5.25 * np.diag(covariance)[nodes], atol=1e-6
+    )
 
 
 def test_acquisition_functions_choose_the_best_node(model, grid):
     mean, covariance = dense_posterior(grid, values())
     std = np.sqrt(np.diag(covariance))
     choices = torch.arange(144, dtype=torch.float64)[:, None]
-    chosen, value = optimize_acqf_discrete(UpperConfidenceBound(model, beta=4.0), q=1, choices=choices)
+    chosen, value = optimize_acqf_discrete(
+        UpperConfidenceBound(model, beta=4.0), q=1, choices=choices
+    )
     upper = mean + 2 * std
     assert upper[int(chosen)] == pytest.approx(upper.max(), abs=1e-6)
     assert float(value) == pytest.approx(upper.max(), abs=1e-6)
     best = values().max()
-    chosen, value = optimize_acqf_discrete(LogExpectedImprovement(model, best_f=best), q=1, choices=choices)
+    chosen, value = optimize_acqf_discrete(
+        LogExpectedImprovement(model, best_f=best), q=1, choices=choices
+    )
     normal = torch.distributions.Normal(0.0, 1.0)
     z = torch.tensor((mean - best) / std)
     improvement = torch.tensor(std) * (normal.log_prob(z).exp() + z * normal.cdf(z))
@@ -161,7 +187,12 @@ def test_bad_input_is_refused(model, grid):
         GraphGPModel(KERNEL)
     with pytest.raises(NotFittedError):
         GraphGPModel(grf.GraphGPRegressor(grid))
-    for bad in (torch.tensor([1.0]), torch.zeros(2, 1, 2), torch.tensor([[0.5]]), torch.tensor([[144]])):
+    for bad in (
+        torch.tensor([1.0]),
+        torch.zeros(2, 1, 2),
+        torch.tensor([[0.5]]),
+        torch.tensor([[144]]),
+    ):
         with pytest.raises(ValueError, match=r"`X`|144"):
             model.posterior(bad)
     with pytest.raises(TypeError, match="`observation_noise`"):
@@ -178,7 +209,7 @@ def test_candidates_are_positions_also_where_nodes_are_named_by_integers(model, 
         assert torch.equal(found.variance, expected.variance)
 
 
-# -- more observations, some of the outputs, drawn functions ----------------------------------------
+# -- more observations, some of the outputs, drawn functions ---------------------------------------
 
 
 def dense_after(graph, nodes, y, noise):
@@ -208,13 +239,17 @@ def test_a_conditioned_model_is_the_model_of_all_observations(steps, model, grid
     alone = later.posterior(torch.tensor(query)[:, None, None])
     np.testing.assert_allclose(alone.variance[:, 0, 0], np.diag(covariance)[query], atol=1e-6)
     np.testing.assert_allclose(
-        model.posterior(torch.tensor([[5]])).mean, dense_posterior(grid, values())[0][[[5]]], atol=1e-6
+        model.posterior(torch.tensor([[5]])).mean,
+        dense_posterior(grid, values())[0][[[5]]],
+        atol=1e-6,
     )
 
 
 def test_batches_of_observations_with_noise_of_their_own(model, grid):
     X = torch.tensor([[[1.0], [2.0]], [[30.0], [99.0]], [[7.0], [140.0]]], dtype=torch.float64)
-    Y = torch.randn(4, 3, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    Y = torch.randn(
+        4, 3, 2, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    ).requires_grad_()
     noise = torch.tensor([0.5, 1e-3], dtype=torch.float64)[:, None]
     later = model.condition_on_observations(X, Y, noise=noise)
     assert later.batch_shape == (4, 3)
@@ -230,7 +265,9 @@ def test_batches_of_observations_with_noise_of_their_own(model, grid):
         np.testing.assert_allclose(found, covariance[np.ix_([5, 30], [5, 30])], atol=1e-6)
     posterior.mean.sum().backward()
     assert bool((Y.grad != 0).all())
-    each = later.posterior(query.expand(5, 1, 1, 2, 1))  # candidates of their own before the model's batch
+    each = later.posterior(
+        query.expand(5, 1, 1, 2, 1)
+    )  # candidates of their own before the model's batch
     torch.testing.assert_close(each.mean[4].detach(), posterior.mean.detach())
 
 
@@ -248,12 +285,17 @@ def test_fantasies_are_drawn_at_the_nodes_and_conditioned_on(model):
 def test_conditioning_several_outputs_and_taking_some_of_them(grid):
     y = values(3)
     model = GraphGPModel(fitted(grid, y))
-    X, Y = torch.tensor([[70], [12]]), torch.tensor([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], dtype=torch.float64)
+    X, Y = (
+        torch.tensor([[70], [12]]),
+        torch.tensor([[1.0, 2.0, 3.0], [0.5, -1.0, 0.0]], dtype=torch.float64),
+    )
     query = torch.tensor([[5], [71]])
     noise = torch.tensor([0.1, 0.2, 0.3], dtype=torch.float64).expand(2, 3)
     for later in (
         model.condition_on_observations(X, Y, noise=noise).subset_output([2, 0]),
-        model.subset_output([2, 0]).condition_on_observations(X, Y[:, [2, 0]], noise=noise[:, [2, 0]]),
+        model.subset_output([2, 0]).condition_on_observations(
+            X, Y[:, [2, 0]], noise=noise[:, [2, 0]]
+        ),
     ):
         assert later.num_outputs == 2
         posterior = later.posterior(query)
@@ -262,7 +304,9 @@ def test_conditioning_several_outputs_and_taking_some_of_them(grid):
             spread = [*[NOISE] * OBSERVED.size, *[(0.1, 0.2, 0.3)[k]] * 2]
             mean, covariance = dense_after(grid, nodes, np.append(y[:, k], Y[:, k].numpy()), spread)
             np.testing.assert_allclose(posterior.mean[:, place], mean[[5, 71]], atol=1e-6)
-            np.testing.assert_allclose(posterior.variance[:, place], np.diag(covariance)[[5, 71]], atol=1e-6)
+            np.testing.assert_allclose(
+                posterior.variance[:, place], np.diag(covariance)[[5, 71]], atol=1e-6
+            )
         single = later.posterior(query, output_indices=[1])
         torch.testing.assert_close(single.mean[:, 0], posterior.mean[:, 1])
     assert model.num_outputs == 3
@@ -294,7 +338,9 @@ def test_matheron_paths_are_draws_of_the_regressor(grid):
     np.testing.assert_array_equal(path(every), fitted(grid, y).sample(seed=seed)[0][:, [1, 0]])
     assert path(every.expand(7, 144, 1)).shape == (7, 144, 2)
     with pytest.raises(ValueError, match="fit its regressor"):
-        draw_matheron_paths(model.condition_on_observations(every[:1], torch.zeros(1, 1)), torch.Size([1]))
+        draw_matheron_paths(
+            model.condition_on_observations(every[:1], torch.zeros(1, 1)), torch.Size([1])
+        )
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # BoTorch's, of its own settings
@@ -308,7 +354,9 @@ def test_acquisition_functions_that_look_ahead_agree_with_their_definitions(mode
         found = qNegIntegratedPosteriorVariance(model, every)(every[:20, None])
     reduced = np.square(covariance[:, :20]).sum(0) / (np.diag(covariance)[:20] + NOISE)
     np.testing.assert_allclose(found, (reduced - np.trace(covariance)) / 144, atol=1e-6)
-    gradient = qKnowledgeGradient(model, num_fantasies=3, sampler=SobolQMCNormalSampler(torch.Size([3]), seed=0))
+    gradient = qKnowledgeGradient(
+        model, num_fantasies=3, sampler=SobolQMCNormalSampler(torch.Size([3]), seed=0)
+    )
     candidates = torch.tensor([[[50.0], [51.0], [52.0], [53.0]]], dtype=torch.float64)
     with torch.no_grad():
         fantasy = model.fantasize(candidates[:, :1], gradient.sampler)
@@ -328,7 +376,13 @@ def test_observations_that_do_not_fit_are_refused(model):
 def test_other_likelihoods_have_the_latent_functions_posterior_and_no_noise_of_their_own(grid):
     counts = np.random.default_rng(0).poisson(3.0, OBSERVED.size)
     gp = grf.GraphGPRegressor(
-        grid, kernel=KERNEL, optimize=False, likelihood="poisson", output_scale=SCALE, method="series", seed=0
+        grid,
+        kernel=KERNEL,
+        optimize=False,
+        likelihood="poisson",
+        output_scale=SCALE,
+        method="series",
+        seed=0,
     ).fit(OBSERVED, counts)
     model, query = GraphGPModel(gp), np.array([5, 70])
     mean, covariance = gp.predict(query, return_cov=True, latent=True)
@@ -346,6 +400,8 @@ def test_other_likelihoods_have_the_latent_functions_posterior_and_no_noise_of_t
     with pytest.raises(ValueError, match="`noise` must give the variances"):
         model.condition_on_observations(X, Y)
     noise = torch.tensor(0.1, dtype=torch.float64)
-    later = model.condition_on_observations(X, Y, noise=noise).posterior(torch.tensor(query)[:, None])
+    later = model.condition_on_observations(X, Y, noise=noise).posterior(
+        torch.tensor(query)[:, None]
+    )
     gain = covariance[:, 0] / (covariance[0, 0] + 0.1)
     np.testing.assert_allclose(later.mean[:, 0], mean + gain * (2.0 - mean[0]), atol=1e-8)

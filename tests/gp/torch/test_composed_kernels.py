@@ -1,4 +1,6 @@
-"""GRFKernel as part of larger models: columns of nodes beside others, batches of kernels, fits that step back."""
+"""GRFKernel as part of larger models: columns of nodes beside others, batches of kernels, fits that
+step back.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NODES = torch.tensor([[3, 0, 33, 7, 3], [1, 1, 20, 9, 2]])
 
 
 def walks(graph):
-    return grf.sample_features(graph, grf.RandomWalks(16, grf.sampling.Truncated(12)), seed=5, dtype="float64")
+    return grf.sample_features(
+        graph, grf.RandomWalks(16, grf.sampling.Truncated(12)), seed=5, dtype="float64"
+    )
 
 
 # -- nodes in one of several columns ---------------------------------------------------------------
@@ -58,7 +62,9 @@ def test_a_product_of_nodes_and_times_is_the_kronecker_product(source, karate):
     total = (gpytorch.kernels.ScaleKernel(space) + time)(x).to_dense()
     scale = torch.nn.functional.softplus(torch.tensor(0.0))
     ones = torch.ones(6, 6), torch.ones(3, 3)
-    torch.testing.assert_close(total, scale * torch.kron(plain, ones[1]) + torch.kron(ones[0], through_time))
+    torch.testing.assert_close(
+        total, scale * torch.kron(plain, ones[1]) + torch.kron(ones[0], through_time)
+    )
 
 
 def test_columns_that_cannot_hold_nodes_are_refused(karate):
@@ -73,7 +79,9 @@ def test_the_default_kernel_is_that_of_the_features_laplacian(karate):
     sampler = grf.RandomWalks(8, grf.sampling.Truncated(60), laplacian="combinatorial")
     features = grf.sample_features(karate, sampler, seed=0)
     assert GRFKernel(karate).kernel == grf.Diffusion(1.0)
-    assert GRFKernel(features, optimize=False).kernel == grf.Diffusion(1.0, laplacian="combinatorial")
+    assert GRFKernel(features, optimize=False).kernel == grf.Diffusion(
+        1.0, laplacian="combinatorial"
+    )
 
 
 # -- batches of kernels ----------------------------------------------------------------------------
@@ -82,7 +90,11 @@ def test_the_default_kernel_is_that_of_the_features_laplacian(karate):
 def three(source, **options):
     """Three kernels with lengthscales and smoothness of their own, and the same one by one."""
     batch = GRFKernel(
-        source, grf.Matern(2.5, 1.0), optimize=["lengthscale", "nu"], batch_shape=torch.Size([3]), **options
+        source,
+        grf.Matern(2.5, 1.0),
+        optimize=["lengthscale", "nu"],
+        batch_shape=torch.Size([3]),
+        **options,
     )
     lengthscales, smoothness = torch.tensor([0.7, 1.2, 2.0]), torch.tensor([1.5, 2.5, 3.5])
     batch.lengthscale = lengthscales[:, None, None]
@@ -98,8 +110,14 @@ def three(source, **options):
 @pytest.mark.parametrize("source", ["graph", "features"])
 def test_members_of_a_batch_are_kernels_of_their_own(source, karate):
     batch, single = three(karate if source == "graph" else walks(karate))
-    for x in (NODES[0], NODES[0][:, None], NODES[:, None, :, None]):  # broadcast to (3, ...) and (2, 3, ...)
-        expected = torch.stack([kernel(x).to_dense().reshape(*x.shape[:-3], 5, 5) for kernel in single], -3)
+    for x in (
+        NODES[0],
+        NODES[0][:, None],
+        NODES[:, None, :, None],
+    ):  # broadcast to (3, ...) and (2, 3, ...)
+        expected = torch.stack(
+            [kernel(x).to_dense().reshape(*x.shape[:-3], 5, 5) for kernel in single], -3
+        )
         torch.testing.assert_close(batch(x).to_dense(), expected)
         torch.testing.assert_close(batch(x, diag=True), expected.diagonal(dim1=-1, dim2=-2))
     for number in range(3):
@@ -134,13 +152,17 @@ def test_batches_are_indexed_and_expanded_with_a_column_of_nodes(karate):
 
 def test_batches_without_trained_hyperparameters_and_of_coefficients(karate):
     fixed = GRFKernel(karate, grf.Diffusion(1.5), optimize=False, batch_shape=torch.Size([2]))
-    learned = GRFKernel(karate, grf.kernels.LearnedModulation(2, (1.0, 0.5, 0.2)), batch_shape=torch.Size([2]))
+    learned = GRFKernel(
+        karate, grf.kernels.LearnedModulation(2, (1.0, 0.5, 0.2)), batch_shape=torch.Size([2])
+    )
     learned.modulation.data[1] = torch.tensor([1.0, 0.0, 0.0])
     assert fixed(NODES[0]).to_dense().shape == learned(NODES[0]).to_dense().shape == (2, 5, 5)
     torch.testing.assert_close(
         fixed[0](NODES[0]).to_dense(), GRFKernel(karate, grf.Diffusion(1.5))(NODES[0]).to_dense()
     )
-    torch.testing.assert_close(learned[1](NODES[0]).to_dense(), (NODES[0][:, None] == NODES[0]).double())
+    torch.testing.assert_close(
+        learned[1](NODES[0]).to_dense(), (NODES[0][:, None] == NODES[0]).double()
+    )
     assert "batch_shape=(2,)" in repr(fixed)
     with pytest.raises(ValueError, match="a batch of kernels"):
         assert fixed.kernel
@@ -148,7 +170,7 @@ def test_batches_without_trained_hyperparameters_and_of_coefficients(karate):
         fixed.root_modulation()
 
 
-# -- lengthscales that were only tried --------------------------------------------------------------
+# -- lengthscales that were only tried -------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:walks of 12 steps cut")
@@ -171,13 +193,17 @@ def test_a_fit_by_botorch_survives_a_lengthscale_that_was_only_tried(monkeypatch
 
     failed = []
     plain = module.NoKernelError.__init__
-    monkeypatch.setattr(module.NoKernelError, "__init__", lambda self, *a: (failed.append(a), plain(self, *a))[1])
+    monkeypatch.setattr(
+        module.NoKernelError, "__init__", lambda self, *a: (failed.append(a), plain(self, *a))[1]
+    )
     graph = grf.load_graph(nx.grid_2d_graph(10, 10))
     kernel = GRFKernel(grf.sample_features(graph, seed=0, dtype="float64"), grf.Diffusion(2.0))
     values = np.sin(np.arange(100) // 10 / 2) + np.cos(np.arange(100) % 10 / 2)
     x = torch.arange(0, 100, 2).double()[:, None]
     scaled = gpytorch.kernels.ScaleKernel(kernel)
-    model = SingleTaskGP(x, torch.tensor(values[::2])[:, None], covar_module=scaled, outcome_transform=None)
+    model = SingleTaskGP(
+        x, torch.tensor(values[::2])[:, None], covar_module=scaled, outcome_transform=None
+    )
     mll = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
     before = mll(model(x), model.train_targets).item()
     with warnings.catch_warnings():
@@ -189,7 +215,7 @@ def test_a_fit_by_botorch_survives_a_lengthscale_that_was_only_tried(monkeypatch
     assert 1 < kernel.lengthscale.item() < 8
 
 
-# -- warnings of the newest torch -------------------------------------------------------------------
+# -- warnings of the newest torch ------------------------------------------------------------------
 
 _AS_IN_TORCH_2_14 = """
 import sys, warnings, torch

@@ -1,4 +1,6 @@
-"""Gaussian processes over features on a device: the same numbers, and nothing large that leaves the device."""
+"""Gaussian processes over features on a device: the same numbers, and nothing large that leaves the
+device.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,15 @@ pytestmark = pytest.mark.usefixtures("torch_float64")
 
 CPU = torch.device("cpu")
 LENGTH = 9
-# Numbers that may move at once: sizes, answers, modulations, and what linear_operator moves itself: tridiagonal
-# matrices of its Lanczos runs (20 x 20 for each of 10 probes).
+# Numbers that may move at once: sizes, answers, modulations, and what linear_operator moves itself:
+# tridiagonal matrices of its Lanczos runs (20 x 20 for each of 10 probes).
 MANY = 4_000
 SAMPLERS = {
     "walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH)),
     "walks of random length": grf.RandomWalks(12, grf.sampling.Stratified(0.2)),
-    "combinatorial walks": grf.RandomWalks(16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"),
+    "combinatorial walks": grf.RandomWalks(
+        16, grf.sampling.Truncated(LENGTH), laplacian="combinatorial"
+    ),
     "cut powers": grf.sampling.CutPowers(budget=12, max_length=LENGTH),
 }
 
@@ -72,7 +76,9 @@ def test_the_factor_of_a_devices_record_is_that_of_the_hosts(name, dtype, weight
         assert torch.equal(one.diagonal(f), other.diagonal(f))
     values = device._matrix(f).values()
     expected = changed(features, dtype=np.dtype(str(dtype).removeprefix("torch.")))
-    np.testing.assert_array_equal(values.numpy(), expected.matrix_from_modulation(f.double().numpy()).data)
+    np.testing.assert_array_equal(
+        values.numpy(), expected.matrix_from_modulation(f.double().numpy()).data
+    )
 
 
 @pytest.mark.parametrize("method", ["_made", "_transpose"])
@@ -102,7 +108,12 @@ def test_a_factor_takes_the_memory_that_it_states(grid):
     f = torch.tensor(grf.Diffusion(0.8).modulation(LENGTH + 1), dtype=torch.float32)
     factor.apply_t(f, torch.ones(144, 1, dtype=torch.float32))
     pointer, *patterns = factor._pattern_t
-    held = [*patterns, factor._last.matrix.values(), factor._last.transpose.values(), *factor._roots]
+    held = [
+        *patterns,
+        factor._last.matrix.values(),
+        factor._last.transpose.values(),
+        *factor._roots,
+    ]
     assert sum(tensor.nbytes for tensor in held) == 16 * features.nnz + 8 * 144 + 8 * 144
     # the matrices share their patterns with the record and with each other
     assert factor._last.matrix.col_indices().data_ptr() == factor._record.indices.data_ptr()
@@ -110,14 +121,18 @@ def test_a_factor_takes_the_memory_that_it_states(grid):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_a_kernel_over_a_devices_record_has_the_values_and_gradients_of_the_hosts(name, weighted_graph):
+def test_a_kernel_over_a_devices_record_has_the_values_and_gradients_of_the_hosts(
+    name, weighted_graph
+):
     features = sampled(weighted_graph, name, nodes=[6, 1, 3, 2, 0, 5])
     x, z = torch.tensor([[3], [3], [6]]), torch.tensor([[0], [1]])
     results = []
     for module in modules(features):
         blocks = module(x), module(x, z), module(x, diag=True), module(x[None])
         matrices = [linear_operator.to_dense(block) for block in blocks]
-        value = sum(matrix.reshape(-1) @ torch.linspace(1, 2, matrix.numel()) for matrix in matrices)
+        value = sum(
+            matrix.reshape(-1) @ torch.linspace(1, 2, matrix.numel()) for matrix in matrices
+        )
         value.backward()
         results.append([*(matrix.detach() for matrix in matrices), module.raw_lengthscale.grad])
     for one, other in zip(*results, strict=True):
@@ -139,7 +154,9 @@ def test_equal_nodes_share_their_rows_whatever_tensor_holds_them(karate, monkeyp
     device = modules(sampled(karate))[1]
     made = []
     plain = TorchFeatureFactor.take
-    monkeypatch.setattr(TorchFeatureFactor, "take", lambda self, rows: (made.append(1), plain(self, rows))[1])
+    monkeypatch.setattr(
+        TorchFeatureFactor, "take", lambda self, rows: (made.append(1), plain(self, rows))[1]
+    )
     first = device.root_rows(torch.arange(5))
     for x in (torch.arange(5), torch.arange(5.0)[:, None], torch.arange(5, dtype=torch.int32)):
         assert device.root_rows(x) is first
@@ -175,7 +192,9 @@ def test_threads_that_share_a_kernel_get_their_own_rows(karate):
 @pytest.mark.parametrize("name", ["features", "graph"])
 def test_a_pickle_holds_no_rows_of_a_device(name, karate):
     x = torch.arange(5)
-    module = GRFKernel(karate, grf.Diffusion(0.8)) if name == "graph" else modules(sampled(karate))[1]
+    module = (
+        GRFKernel(karate, grf.Diffusion(0.8)) if name == "graph" else modules(sampled(karate))[1]
+    )
     expected, kept = module(x).to_dense().detach(), module.root_rows(x)
     again = pickle.loads(pickle.dumps(module))
     assert again._source._rows._known == ()
@@ -200,7 +219,9 @@ def field():
 
 
 def trained_and_predicted(field, device, simulated=None):
-    """Losses of two steps of Adam by conjugate gradients, means everywhere, and deviations and draws of few."""
+    """Losses of two steps of Adam by conjugate gradients, means everywhere, and deviations and
+    draws of few.
+    """
     features, x, y = field
     if simulated is not None:
         features = features.to(device)
@@ -217,7 +238,9 @@ def trained_and_predicted(field, device, simulated=None):
     every = torch.arange(features.n_nodes, device=device)[:, None]
     losses = []
     with (
-        linear_operator.settings.fast_computations(covar_root_decomposition=True, log_prob=True, solves=True),
+        linear_operator.settings.fast_computations(
+            covar_root_decomposition=True, log_prob=True, solves=True
+        ),
         gpytorch.settings.max_cholesky_size(0),
         gpytorch.settings.min_preconditioning_size(10),
         gpytorch.settings.max_preconditioner_size(5),
@@ -240,9 +263,14 @@ def trained_and_predicted(field, device, simulated=None):
             torch.manual_seed(0)
             few = some.rsample(torch.Size([3]))
         drawn = pathwise_draws(
-            model.covar_module, x, y - model.mean_module.constant.detach(), model.likelihood.noise,
-            n_samples=4, tol=1e-6, seed=1,
-        ).at(every)  # fmt: skip
+            model.covar_module,
+            x,
+            y - model.mean_module.constant.detach(),
+            model.likelihood.noise,
+            n_samples=4,
+            tol=1e-6,
+            seed=1,
+        ).at(every)
     return losses, mean, deviation, few, drawn
 
 
@@ -270,10 +298,14 @@ def test_kernels_and_draws_on_a_gpu_are_those_of_the_cpu(name, karate, gpu):
         x = torch.arange(20, device=device)
         matrix = module(x).to_dense()
         matrix.square().sum().backward()
-        draws = pathwise_draws(module, x, torch.ones(20, device=device), 1e-6, n_samples=3, seed=0).at(x)
+        draws = pathwise_draws(
+            module, x, torch.ones(20, device=device), 1e-6, n_samples=3, seed=0
+        ).at(x)
         results.append([matrix.detach().cpu(), module.raw_lengthscale.grad.cpu()])
         assert draws.device == device
-        assert (draws - 1).abs().max() < 0.02  # what was observed, within 20 deviations of its noise
+        assert (
+            draws - 1
+        ).abs().max() < 0.02  # what was observed, within 20 deviations of its noise
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
 
@@ -296,7 +328,9 @@ def test_conjugate_gradients_on_a_gpu_reach_what_those_of_the_cpu_do(field, gpu)
             assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
             model.eval()
             with torch.no_grad(), gpytorch.settings.skip_posterior_variances():
-                means.append(model(torch.arange(features.n_nodes, device=device)[:, None]).mean.cpu())
+                means.append(
+                    model(torch.arange(features.n_nodes, device=device)[:, None]).mean.cpu()
+                )
             draws = pathwise_draws(
                 model.covar_module,
                 x.to(device),
@@ -332,7 +366,9 @@ def test_a_module_and_features_of_two_devices_are_refused(field):
     features, x, _ = field
     with SimulatedDevice():
         module = GRFKernel(features.to(DEVICE), grf.Diffusion(1.5))
-        with pytest.raises(ValueError, match="got a kernel on cpu and features on meta; move the model"):
+        with pytest.raises(
+            ValueError, match="got a kernel on cpu and features on meta; move the model"
+        ):
             module(x).to_dense()
         host = GRFKernel(features, grf.Diffusion(1.5)).to(DEVICE)  # copied there
         there = module.to(DEVICE)

@@ -21,7 +21,9 @@ KERNELS = [
     grf.Matern(2.5, 1.2),
     grf.kernels.PStepRandomWalk(2.5, 2),
     grf.kernels.LearnedModulation(3, (1.0, 0.6, -0.2, 0.1)),
-    grf.kernels.LearnedModulation(3, (1.0, 0.0, 0.0, 0.0)),  # whose derivatives do not end where it does
+    grf.kernels.LearnedModulation(
+        3, (1.0, 0.0, 0.0, 0.0)
+    ),  # whose derivatives do not end where it does
 ]
 
 
@@ -54,7 +56,9 @@ def test_sums_of_kept_terms_are_the_products_with_their_gradients(kernel, grid, 
 def test_terms_are_made_once_and_again_where_a_kernel_needs_more(grid, monkeypatch):
     made = []
     plain = TorchSeriesFactor._gram_terms
-    monkeypatch.setattr(TorchSeriesFactor, "_gram_terms", lambda self, n: (made.append(n), plain(self, n))[1])
+    monkeypatch.setattr(
+        TorchSeriesFactor, "_gram_terms", lambda self, n: (made.append(n), plain(self, n))[1]
+    )
     source = GRFKernel(grid, grf.Diffusion(1.0)).double()
     with torch.no_grad():
         source(NODES).to_dense()

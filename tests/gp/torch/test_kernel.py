@@ -1,4 +1,6 @@
-"""GRFKernel inside GPyTorch, against dense kernels: values, gradients, training, prediction, inputs."""
+"""GRFKernel inside GPyTorch, against dense kernels: values, gradients, training, prediction,
+inputs.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
     matrix = module(torch.tensor(held)).to_dense()
     np.testing.assert_allclose(matrix.detach().numpy(), normalized(gram), atol=1e-12)
     block = module(torch.tensor([[3], [3], [6]]), torch.tensor([[0], [1]])).to_dense()
-    np.testing.assert_allclose(block.detach().numpy(), normalized(gram)[np.ix_([2, 2, 0], [4, 1])], atol=1e-12)
+    np.testing.assert_allclose(
+        block.detach().numpy(), normalized(gram)[np.ix_([2, 2, 0], [4, 1])], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("source", ["graph", "features"])
@@ -72,7 +76,11 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
 def test_gradients_reach_every_parameter_through_the_normalisation(kernel, source, weighted_graph):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
-        origin = weighted_graph if source == "graph" else walks(weighted_graph, laplacian=kernel.laplacian)
+        origin = (
+            weighted_graph
+            if source == "graph"
+            else walks(weighted_graph, laplacian=kernel.laplacian)
+        )
         module = GRFKernel(origin, kernel)
     weights = torch.randn(5, 5, generator=torch.Generator().manual_seed(0))
     nodes = torch.tensor([4, 0, 2, 3, 7])
@@ -91,12 +99,18 @@ def test_gradients_reach_every_parameter_through_the_normalisation(kernel, sourc
         flat[k] -= 2 * step
         below = value()
         flat[k] += step
-        assert float(parameter.grad.view(-1)[k]) == pytest.approx((above - below) / (2 * step), rel=1e-5, abs=1e-7)
+        assert float(parameter.grad.view(-1)[k]) == pytest.approx(
+            (above - below) / (2 * step), rel=1e-5, abs=1e-7
+        )
 
 
 def test_optimize_chooses_what_is_trained(weighted_graph):
     matern = grf.Matern(2.5, 1.2)
-    names = lambda **options: [name for name, _ in GRFKernel(weighted_graph, matern, **options).named_parameters()]  # noqa: E731
+
+    def names(**options):
+        kernel = GRFKernel(weighted_graph, matern, **options)
+        return [name for name, _ in kernel.named_parameters()]
+
     assert names() == ["raw_lengthscale"]
     assert names(optimize=False) == []
     assert names(optimize=["nu"]) == ["raw_nu"]
@@ -107,7 +121,9 @@ def test_optimize_chooses_what_is_trained(weighted_graph):
     assert both.kernel.hyperparameters == pytest.approx({"nu": 2.5, "lengthscale": 2.0})
     assert GRFKernel(weighted_graph, matern, optimize=False).kernel == matern
     assert GRFKernel(weighted_graph, grf.kernels.InverseCosine()).double().dtype == torch.float64
-    at_its_bound = GRFKernel(weighted_graph, grf.kernels.PStepRandomWalk(2.0, 2), optimize=["alpha"])
+    at_its_bound = GRFKernel(
+        weighted_graph, grf.kernels.PStepRandomWalk(2.0, 2), optimize=["alpha"]
+    )
     assert 2.0 < at_its_bound.kernel.alpha < 2.01
     with pytest.raises(ValueError, match="must be among the trained"):
         both.hyperparameter("power")
@@ -121,7 +137,9 @@ def test_optimize_chooses_what_is_trained(weighted_graph):
         )
 
 
-def test_shares_stay_between_their_ends_and_areal_kernels_without_a_series_are_refused(weighted_graph):
+def test_shares_stay_between_their_ends_and_areal_kernels_without_a_series_are_refused(
+    weighted_graph,
+):
     kernel = GRFKernel(weighted_graph, grf.Leroux(0.3))
     assert kernel.hyperparameter("mixing").item() == pytest.approx(0.3)
     with torch.no_grad():
@@ -145,9 +163,14 @@ def test_diagonals_batches_sums_products_and_scales(karate):
     scaled = gpytorch.kernels.ScaleKernel(module)
     scaled.outputscale = 2.5
     for composed, expected in (
-        (scaled, 2.5 * dense), (module + other, dense + more), (module * other, dense * more),
-        (gpytorch.kernels.ScaleKernel(module * other) + scaled, np.log(2) * dense * more + 2.5 * dense),
-    ):  # fmt: skip
+        (scaled, 2.5 * dense),
+        (module + other, dense + more),
+        (module * other, dense * more),
+        (
+            gpytorch.kernels.ScaleKernel(module * other) + scaled,
+            np.log(2) * dense * more + 2.5 * dense,
+        ),
+    ):
         torch.testing.assert_close(composed(x).to_dense(), expected[at][:, at], **close)
         torch.testing.assert_close(composed(x, z).to_dense(), expected[at][:, to], **close)
         torch.testing.assert_close(composed(x, diag=True), expected.diagonal()[at], **close)
@@ -157,14 +180,18 @@ def test_diagonals_batches_sums_products_and_scales(karate):
     torch.testing.assert_close(module(batch, diag=True), blocks.diagonal(dim1=1, dim2=2), **close)
     wide = torch.stack([dense[part[:, 0]][:, to] for part in batch])
     torch.testing.assert_close(module(batch, z).to_dense(), wide, **close)
-    torch.testing.assert_close(module(batch, batch.flip(1), diag=True), blocks.flip(2).diagonal(dim1=1, dim2=2))
+    torch.testing.assert_close(
+        module(batch, batch.flip(1), diag=True), blocks.flip(2).diagonal(dim1=1, dim2=2)
+    )
 
 
 # -- training and prediction -----------------------------------------------------------------------
 
 
 class DenseKernel(gpytorch.kernels.Kernel):
-    """The oracle: U F(lambda)^2 U^T / v in plain torch operations, for Diffusion and LearnedModulation."""
+    """The oracle: U F(lambda)^2 U^T / v in plain torch operations, for Diffusion and
+    LearnedModulation.
+    """
 
     def __init__(self, graph, kernel, features=None):
         super().__init__()
@@ -183,14 +210,18 @@ class DenseKernel(gpytorch.kernels.Kernel):
         else:
             self.register_parameter("raw_lengthscale", torch.nn.Parameter(torch.zeros(1, 1)))
             self.register_constraint("raw_lengthscale", gpytorch.constraints.Positive())
-            value = self.raw_lengthscale_constraint.inverse_transform(torch.tensor([[kernel.lengthscale]]))
+            value = self.raw_lengthscale_constraint.inverse_transform(
+                torch.tensor([[kernel.lengthscale]])
+            )
             self.initialize(raw_lengthscale=value)
 
     def forward(self, x1, x2, diag=False, **params):
         if self.learned:
             f = self.modulation
         else:
-            rate = self.raw_lengthscale_constraint.transform(self.raw_lengthscale).squeeze() ** 2 / 4
+            rate = (
+                self.raw_lengthscale_constraint.transform(self.raw_lengthscale).squeeze() ** 2 / 4
+            )
             k = torch.arange(len(self.powers), dtype=torch.float64)
             f = torch.exp(-rate + k * torch.log(rate) - torch.lgamma(k + 1))
         root = torch.einsum("k,kij->ij", f, self.powers[: len(f)])
@@ -217,7 +248,9 @@ def pair(graph, kernel, source):
 
 
 def step(model, x, y):
-    """The marginal likelihood per observation, and gradients of its negative in the parameters by name."""
+    """The marginal likelihood per observation, and gradients of its negative in the parameters by
+    name.
+    """
     model.train()
     model.zero_grad()
     value = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
@@ -287,15 +320,23 @@ def test_adam_takes_the_same_path_as_on_the_dense_gp(grid):
             step(model, x, y)
             optimizer.step()
     assert step(ours, x, y)[0] == pytest.approx(step(dense, x, y)[0], rel=1e-6)
-    assert step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02  # it did learn
+    assert (
+        step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02
+    )  # it did learn
     trained = ours.covar_module.base_kernel.kernel
     assert type(trained) is type(kernel)
     assert trained != kernel
     # the regressor continues where gpytorch ended
     gp = grf.GraphGPRegressor(
-        grid, kernel=trained, optimize=False, mean="zero", method="series", seed=0,
-        output_scale=ours.covar_module.outputscale.item(), noise=ours.likelihood.noise.item(),
-    )  # fmt: skip
+        grid,
+        kernel=trained,
+        optimize=False,
+        mean="zero",
+        method="series",
+        seed=0,
+        output_scale=ours.covar_module.outputscale.item(),
+        noise=ours.likelihood.noise.item(),
+    )
     constant = ours.mean_module.constant.item()
     gp.fit(x.numpy(), y.numpy() - constant)
     ours.eval()
@@ -321,7 +362,9 @@ def test_nodes_are_integers_or_integral_floats_that_are_exact(karate):
     module = GRFKernel(karate, grf.Diffusion(1.0))
     expected = module(torch.tensor([3, 7])).to_dense()
     for dtype in (torch.int32, torch.int16, torch.uint8, torch.float32, torch.float64):
-        torch.testing.assert_close(module(torch.tensor([[3], [7]], dtype=dtype)).to_dense(), expected)
+        torch.testing.assert_close(
+            module(torch.tensor([[3], [7]], dtype=dtype)).to_dense(), expected
+        )
     for bad, message in (
         (torch.tensor([0.5]), "must be integer node positions, got 0.5"),
         (torch.tensor([float("nan")]), "integer node positions, got nan"),
@@ -390,7 +433,9 @@ def test_a_kernel_that_vanishes_cannot_be_normalised(karate):
 def test_rows_are_made_once_and_values_only_when_the_modulation_changes(grid, monkeypatch):
     made = []
     plain = factor.feature_matrix
-    monkeypatch.setattr(factor, "feature_matrix", lambda *a, **o: (made.append(1), plain(*a, **o))[1])
+    monkeypatch.setattr(
+        factor, "feature_matrix", lambda *a, **o: (made.append(1), plain(*a, **o))[1]
+    )
     x, _ = problem(grid)
     module = GRFKernel(walks(grid), grf.Diffusion(1.5))
     made.clear()  # those that the diagonal was judged by

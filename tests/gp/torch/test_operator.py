@@ -1,4 +1,6 @@
-"""K among nodes as a linear operator, against the dense kernel: values, gradients, indexing, noise, devices."""
+"""K among nodes as a linear operator, against the dense kernel: values, gradients, indexing, noise,
+devices.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def walks(graph, laplacian="normalized"):
 
 
 def powers(graph):
-    return grf.sample_features(graph, grf.sampling.CutPowers(budget=12, max_length=LENGTH), dtype="float64")
+    return grf.sample_features(
+        graph, grf.sampling.CutPowers(budget=12, max_length=LENGTH), dtype="float64"
+    )
 
 
 def series(graph, laplacian="normalized"):
@@ -55,7 +59,9 @@ ROWS, COLS = np.array([2, 5, 7, 0, 2]), np.array([1, 2, 6])
 
 
 def modulation(dtype=torch.float64, device="cpu"):
-    return torch.tensor(grf.Diffusion(1.5).modulation(LENGTH + 1), dtype=dtype, device=device, requires_grad=True)
+    return torch.tensor(
+        grf.Diffusion(1.5).modulation(LENGTH + 1), dtype=dtype, device=device, requires_grad=True
+    )
 
 
 def dense_powers(name, graph):
@@ -68,7 +74,9 @@ def dense_powers(name, graph):
         return torch.stack(terms)
     factor = REFERENCE[name](graph)
     units = np.eye(graph.n_nodes)
-    return torch.stack([torch.tensor(np.asarray(factor.apply(e, units))) for e in np.eye(LENGTH + 1)])
+    return torch.stack(
+        [torch.tensor(np.asarray(factor.apply(e, units))) for e in np.eye(LENGTH + 1)]
+    )
 
 
 def dense_kernel(name, graph, f, rows=None, cols=None):
@@ -94,7 +102,9 @@ def device(request):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_products_and_gradients_are_those_of_the_dense_matrix(name, dtype, device, weighted_graph):
     rng = np.random.default_rng(0)
-    tolerance = {"atol": 1e-11, "rtol": 1e-11} if dtype == torch.float64 else {"atol": 2e-5, "rtol": 2e-5}
+    tolerance = (
+        {"atol": 1e-11, "rtol": 1e-11} if dtype == torch.float64 else {"atol": 2e-5, "rtol": 2e-5}
+    )
     x = torch.tensor(rng.standard_normal((3, 2)), requires_grad=True)
     weights = torch.tensor(rng.standard_normal((5, 2)))
     f = modulation()
@@ -121,16 +131,22 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(name, dtype, devic
 def test_gradients_agree_with_finite_differences(name, weighted_graph):
     factor = FACTORS[name](weighted_graph, CPU, torch.float64)
     rows, cols = factor.take(ROWS), factor.take(COLS)
-    x = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_(True)
+    x = torch.randn(
+        3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    ).requires_grad_(True)
     assert torch.autograd.gradcheck(lambda f, x: product(rows, cols, f, x), (modulation(), x))
     assert torch.autograd.gradcheck(lambda f: paired(rows, rows, f), (modulation(),))
-    assert torch.autograd.gradcheck(lambda f: paired(cols, factor.take(ROWS[:3]), f), (modulation(),))
+    assert torch.autograd.gradcheck(
+        lambda f: paired(cols, factor.take(ROWS[:3]), f), (modulation(),)
+    )
     for left, right in ((rows, cols), (cols, rows), (rows, rows)):
         assert torch.autograd.gradcheck(
             lambda f, r=left, c=right: FactorOperator(f, rows=r, cols=c).to_dense(), (modulation(),)
         )
     assert torch.autograd.gradcheck(
-        lambda f: FactorOperator(f, rows=rows, cols=rows).add_diagonal(torch.tensor(0.3)).to_dense(),
+        lambda f: (
+            FactorOperator(f, rows=rows, cols=rows).add_diagonal(torch.tensor(0.3)).to_dense()
+        ),
         (modulation(),),
     )
 
@@ -146,13 +162,22 @@ def test_dense_diagonal_entries_and_blocks_are_those_of_the_matrix(name, weighte
     torch.testing.assert_close(matrix.mT.to_dense(), dense.T, **close)
     index = torch.tensor([3, 0, 3, 5])
     parts = [
-        (slice(1, 6, 2), slice(None)), (slice(2, 5), slice(2, 5)), (index, slice(0, 3)), (slice(-2, None), index),
-        (4, slice(None)), (slice(None), 2), (3, 5), (index, index), (index, index.flip(0)),
+        (slice(1, 6, 2), slice(None)),
+        (slice(2, 5), slice(2, 5)),
+        (index, slice(0, 3)),
+        (slice(-2, None), index),
+        (4, slice(None)),
+        (slice(None), 2),
+        (3, 5),
+        (index, index),
+        (index, index.flip(0)),
         (index[:, None], index),
-    ]  # fmt: skip
+    ]
     for part in parts:
         found = matrix[part]
-        torch.testing.assert_close(found.to_dense() if hasattr(found, "to_dense") else found, dense[part], **close)
+        torch.testing.assert_close(
+            found.to_dense() if hasattr(found, "to_dense") else found, dense[part], **close
+        )
     # dense tensors know no negative steps, and take uint8 for a mask
     bytes_, rest = index.to(torch.uint8), slice(None)
     for part, expected in (
@@ -179,9 +204,13 @@ def test_batches_of_right_hand_sides_are_products_one_by_one(name, weighted_grap
     torch.testing.assert_close(matrix @ x[0, 0, :, 0], dense @ x[0, 0, :, 0])
     torch.testing.assert_close(matrix.expand(4, 5, 3).to_dense(), dense.expand(4, 5, 3))
     torch.testing.assert_close(matrix.unsqueeze(0).to_dense(), dense[None])
-    torch.testing.assert_close(matrix.expand(4, 5, 3)[1:3, :2].to_dense(), dense[:2].expand(2, 2, 3))
+    torch.testing.assert_close(
+        matrix.expand(4, 5, 3)[1:3, :2].to_dense(), dense[:2].expand(2, 2, 3)
+    )
     f = modulation()
-    repeated = operator(name, weighted_graph, f).expand(3, 8, 8).add_diagonal(torch.tensor(0.5)).to_dense()
+    repeated = (
+        operator(name, weighted_graph, f).expand(3, 8, 8).add_diagonal(torch.tensor(0.5)).to_dense()
+    )
     gradient = torch.autograd.grad(repeated.square().sum(), f)[0]
     single = operator(name, weighted_graph, f).add_diagonal(torch.tensor(0.5)).to_dense()
     torch.testing.assert_close(gradient, 3 * torch.autograd.grad(single.square().sum(), f)[0])
@@ -244,11 +273,15 @@ def test_with_noise_it_solves_and_has_a_determinant_without_becoming_dense(name,
     widths: list[int] = []
     plain = torch_factor._in_blocks
     monkeypatch.setattr(
-        torch_factor, "_in_blocks", lambda r, c, f, x: (widths.append(x.shape[1]), plain(r, c, f, x))[1]
+        torch_factor,
+        "_in_blocks",
+        lambda r, c, f, x: (widths.append(x.shape[1]), plain(r, c, f, x))[1],
     )
     with (
         # botorch, where it has been imported before, turns these off for all
-        linear_operator.settings.fast_computations(covar_root_decomposition=True, log_prob=True, solves=True),
+        linear_operator.settings.fast_computations(
+            covar_root_decomposition=True, log_prob=True, solves=True
+        ),
         linear_operator.settings.max_cholesky_size(0),
         linear_operator.settings.cg_tolerance(1e-5),
         linear_operator.settings.min_preconditioning_size(10),

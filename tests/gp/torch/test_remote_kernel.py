@@ -1,4 +1,6 @@
-"""GRFKernel over features that live elsewhere trains and predicts as over the same features at hand."""
+"""GRFKernel over features that live elsewhere trains and predicts as over the same features at
+hand.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,15 @@ Y = torch.from_numpy(np.sin(NODES[:80] / 12) + 0.1 * np.random.default_rng(1).st
 
 def _features(graph, sampler=None, **options):
     sampler = grf.RandomWalks(16, grf.sampling.Truncated(12)) if sampler is None else sampler
-    return grf.sample_features(graph, sampler, **{"nodes": NODES, "seed": 5, "dtype": "float64", **options})
+    return grf.sample_features(
+        graph, sampler, **{"nodes": NODES, "seed": 5, "dtype": "float64", **options}
+    )
 
 
 def _trained(source, n_steps=2):
-    """Losses, parameters and predictions after some steps by conjugate gradients and Lanczos, or by Cholesky."""
+    """Losses, parameters and predictions after some steps by conjugate gradients and Lanczos, or by
+    Cholesky.
+    """
     model = Regression(X, Y, GRFKernel(source, KERNEL))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     evidence = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
@@ -104,7 +110,9 @@ def test_unknown_nodes_and_kernels_are_refused_and_normalisation_may_be_left_out
         (grf.RandomWalks(8, grf.sampling.Truncated(12)), KERNEL, None),
     ],
 )
-def test_warnings_are_those_of_features_at_hand_and_point_at_the_caller(grid, sampler, kernel, category):
+def test_warnings_are_those_of_features_at_hand_and_point_at_the_caller(
+    grid, sampler, kernel, category
+):
     features = _features(grid, sampler)
     messages = []
     for source in (features, RemoteFeatures(features, Travels())):

@@ -38,7 +38,9 @@ def features_of(graph):
 
 
 def kernel_over(source, graph, outputscale=1.0):
-    scaled = gpytorch.kernels.ScaleKernel(GRFKernel(graph if source == "graph" else features_of(graph), KERNEL))
+    scaled = gpytorch.kernels.ScaleKernel(
+        GRFKernel(graph if source == "graph" else features_of(graph), KERNEL)
+    )
     scaled.outputscale = outputscale
     return scaled
 
@@ -46,12 +48,16 @@ def kernel_over(source, graph, outputscale=1.0):
 def moments(prior):
     """The exact posterior mean and covariance at all nodes."""
     x = X.numpy()
-    solved = np.linalg.solve(prior[np.ix_(x, x)] + np.diag(NOISE.numpy()), np.c_[Y.numpy(), prior[x]])
+    solved = np.linalg.solve(
+        prior[np.ix_(x, x)] + np.diag(NOISE.numpy()), np.c_[Y.numpy(), prior[x]]
+    )
     return prior[:, x] @ solved[:, 0], prior - prior[:, x] @ solved[:, 1:]
 
 
 def deviations(draws, mean, covariance):
-    """The largest distances of the draws' means and covariances from the exact ones, in standard errors."""
+    """The largest distances of the draws' means and covariances from the exact ones, in standard
+    errors.
+    """
     n = len(draws)
     variance = np.diagonal(covariance)
     of_mean = np.abs(draws.mean(0) - mean) / np.sqrt(variance / n)
@@ -98,8 +104,12 @@ def test_a_draw_is_one_function_of_its_seed_whatever_comes_later(karate):
     kernel = kernel_over("features", karate)
     draws = pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=3)
     every = draws.at(torch.arange(34))
-    assert torch.equal(pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=3).at(torch.arange(34)), every)
-    assert not torch.equal(pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=4).at(torch.arange(34)), every)
+    assert torch.equal(
+        pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=3).at(torch.arange(34)), every
+    )
+    assert not torch.equal(
+        pathwise_draws(kernel, X, Y, 0.1, n_samples=2, seed=4).at(torch.arange(34)), every
+    )
     assert pathwise_draws(kernel, X, Y, 0.1, n_samples=2).seed != draws.seed
     torch.testing.assert_close(draws.at(torch.tensor([7, 2])), every[:, [7, 2]])
     kernel.base_kernel.lengthscale = 0.3  # training goes on
@@ -112,7 +122,9 @@ def test_solves_that_end_early_say_so(grid):
         gpytorch.settings.max_cholesky_size(0),
         pytest.warns(SolverWarning, match="stopped at a relative residual of"),
     ):
-        draws = pathwise_draws(kernel_over("graph", grid), x, torch.ones(72), 1e-6, n_samples=2, max_iterations=1)
+        draws = pathwise_draws(
+            kernel_over("graph", grid), x, torch.ones(72), 1e-6, n_samples=2, max_iterations=1
+        )
     assert draws.residual > 1e-4
 
 
@@ -126,7 +138,9 @@ def noisy_matrix(graph):
 
 def counted_solves(monkeypatch, solve):
     made = []
-    monkeypatch.setattr(AddedDiagLinearOperator, "solve", lambda self, b: (made.append(b), solve(self, b))[1])
+    monkeypatch.setattr(
+        AddedDiagLinearOperator, "solve", lambda self, b: (made.append(b), solve(self, b))[1]
+    )
     return made
 
 
@@ -148,7 +162,9 @@ def test_solves_that_end_early_are_nearer_to_the_solution_than_nothing(grid, mon
 @pytest.mark.parametrize("wrong", [-1.0, float("nan")])
 def test_rounds_that_lead_away_are_not_taken(wrong, grid, monkeypatch):
     plain = AddedDiagLinearOperator.solve
-    made = counted_solves(monkeypatch, lambda self, b: plain(self, b) * (1.0 if len(made) == 1 else wrong))
+    made = counted_solves(
+        monkeypatch, lambda self, b: plain(self, b) * (1.0 if len(made) == 1 else wrong)
+    )
     b = torch.randn(144, 2, generator=torch.Generator().manual_seed(0))
     matrix = noisy_matrix(grid)
     with settings.max_cholesky_size(0), torch.no_grad():
@@ -156,7 +172,9 @@ def test_rounds_that_lead_away_are_not_taken(wrong, grid, monkeypatch):
         assert len(made) == 2
         nothing, left = torch_draws._solved(matrix, b, 0.5, 500)
     assert 1e-9 < worst < 0.5
-    assert worst == pytest.approx(float(((b - matrix @ solution).norm(dim=0) / b.norm(dim=0)).max()), rel=1e-3)
+    assert worst == pytest.approx(
+        float(((b - matrix @ solution).norm(dim=0) / b.norm(dim=0)).max()), rel=1e-3
+    )
     assert torch.isfinite(solution).all()
     assert not nothing.any()
     assert left == pytest.approx(1.0)
@@ -173,11 +191,15 @@ def test_values_whose_squares_overflow_are_solved_for(dtype, size, cholesky, kar
 
 
 def test_a_residual_that_is_no_number_is_warned_about(karate, monkeypatch):
-    monkeypatch.setattr(torch_draws, "_solved", lambda matrix, b, *of: (torch.zeros_like(b), float("nan")))
+    monkeypatch.setattr(
+        torch_draws, "_solved", lambda matrix, b, *of: (torch.zeros_like(b), float("nan"))
+    )
     with pytest.warns(SolverWarning, match="relative residual of nan"):
         pathwise_draws(kernel_over("features", karate), X, Y, 0.1, n_samples=2, seed=0)
     monkeypatch.undo()
-    solution, worst = torch_draws._solved(DiagLinearOperator(torch.ones(2)), torch.full((2, 1), np.inf), 1e-4, 9)
+    solution, worst = torch_draws._solved(
+        DiagLinearOperator(torch.ones(2)), torch.full((2, 1), np.inf), 1e-4, 9
+    )
     assert np.isnan(worst)
     assert solution.shape == (2, 1)
 
@@ -188,7 +210,9 @@ def test_columns_of_zeros_and_no_observations_need_no_solve(karate):
     assert not solution.any()
     kernel = kernel_over("features", karate)
     draws = pathwise_draws(kernel, X[:0], Y[:0], 0.1, n_samples=2, seed=0)
-    assert torch.equal(draws.coefficients, torch.randn(34, 2, generator=torch.Generator().manual_seed(0)))
+    assert torch.equal(
+        draws.coefficients, torch.randn(34, 2, generator=torch.Generator().manual_seed(0))
+    )
 
 
 def test_large_systems_take_conjugate_gradients_though_they_are_off_for_all(karate, monkeypatch):
@@ -197,7 +221,9 @@ def test_large_systems_take_conjugate_gradients_though_they_are_off_for_all(kara
 
     monkeypatch.setattr(AddedDiagLinearOperator, "cholesky", refused)
     kernel = kernel_over("features", karate)
-    with settings.fast_computations(covar_root_decomposition=False, log_prob=False, solves=False):  # as botorch
+    with settings.fast_computations(
+        covar_root_decomposition=False, log_prob=False, solves=False
+    ):  # as botorch
         with settings.max_cholesky_size(4):
             assert pathwise_draws(kernel, X, Y, NOISE, n_samples=2, seed=0).residual <= 1e-4
         with settings.max_cholesky_size(5), pytest.raises(AssertionError, match="Cholesky"):
@@ -220,9 +246,17 @@ def test_inputs_are_checked(karate):
     batch = gpytorch.kernels.ScaleKernel(kernel.base_kernel, batch_shape=torch.Size([2]))
     good = {"kernel": kernel, "x": X, "residual": Y, "noise": 0.1, "n_samples": 2}
     for change, error, message in (
-        ({"kernel": kernel + kernel}, TypeError, "GRFKernel or a ScaleKernel of one, got AdditiveKernel"),
+        (
+            {"kernel": kernel + kernel},
+            TypeError,
+            "GRFKernel or a ScaleKernel of one, got AdditiveKernel",
+        ),
         ({"kernel": batch}, ValueError, "`kernel` must have one outputscale, got 2"),
-        ({"x": X[None, :, None]}, ValueError, r"`x` must have shape \(n,\) or \(n, 1\), got \(1, 5, 1\)"),
+        (
+            {"x": X[None, :, None]},
+            ValueError,
+            r"`x` must have shape \(n,\) or \(n, 1\), got \(1, 5, 1\)",
+        ),
         ({"residual": Y.numpy()}, TypeError, "`residual` must be a tensor"),
         ({"residual": Y[:3]}, ValueError, r"`residual` must be a tensor of shape \(5,\)"),
         ({"residual": Y.float()}, ValueError, "as the kernel is, got a Tensor of shape"),

@@ -18,8 +18,16 @@ def _lines(word, rows):
 ROWS = _lines("", CORNERS) + _lines("3 ", FACES)
 OBJ = _lines("v ", CORNERS) + _lines("f ", (np.array(FACES) + 1).tolist())
 PLY = (
-    "ply\nformat ascii 1.0\nelement vertex 5\nproperty float x\nproperty float y\nproperty float z\n"
-    f"element face 6\nproperty list uchar int vertex_indices\nend_header\n{ROWS}"
+    "ply\n"
+    "format ascii 1.0\n"
+    "element vertex 5\n"
+    "property float x\n"
+    "property float y\n"
+    "property float z\n"
+    "element face 6\n"
+    "property list uchar int vertex_indices\n"
+    "end_header\n"
+    f"{ROWS}"
 )
 BOM = "\ufeff"
 
@@ -35,7 +43,10 @@ def _stl(begin="solid p\n", end="endsolid p\n"):
 
 
 def _binary(header=b"", count=6, trailing=b""):
-    facets = (struct.pack("<12fH", 0, 0, 0, *(x for corner in face for x in CORNERS[corner]), 0) for face in FACES)
+    facets = (
+        struct.pack("<12fH", 0, 0, 0, *(x for corner in face for x in CORNERS[corner]), 0)
+        for face in FACES
+    )
     return header.ljust(80) + struct.pack("<I", count) + b"".join(facets) + trailing
 
 
@@ -89,7 +100,9 @@ def test_a_pyramid_is_read_from_files_of_many_programs(tmp_path, ending, content
     path = _written(tmp_path, ending, content)
     for on in ("vertices", "faces"):
         expected = from_mesh((np.array(CORNERS, dtype=float), FACES), on=on)
-        np.testing.assert_allclose(_spectrum(from_mesh(path, on=on)), _spectrum(expected), atol=1e-12)
+        np.testing.assert_allclose(
+            _spectrum(from_mesh(path, on=on)), _spectrum(expected), atol=1e-12
+        )
 
 
 @pytest.mark.parametrize(
@@ -104,8 +117,16 @@ def test_a_pyramid_is_read_from_files_of_many_programs(tmp_path, ending, content
         ("obj", PLY, "it begins as .ply files do"),
         ("obj", _stl(), "it begins as .stl files do"),
         ("stl", _stl().replace("0.5", "0,5"), "could not convert"),
-        ("stl", _stl().replace("vertex 1 0 0", "vertex 1 0", 1), "facet 1: a normal and three vertices"),
-        ("stl", _stl().replace("  endloop", "   vertex 9 9 9\n  endloop", 1), "facet 1: a normal and three"),
+        (
+            "stl",
+            _stl().replace("vertex 1 0 0", "vertex 1 0", 1),
+            "facet 1: a normal and three vertices",
+        ),
+        (
+            "stl",
+            _stl().replace("  endloop", "   vertex 9 9 9\n  endloop", 1),
+            "facet 1: a normal and three",
+        ),
         ("stl", _stl()[:-60] + "\nendsolid", "facet 6: a normal and three vertices"),
         ("stl", _stl(end=""), "it is damaged or truncated"),
         ("stl", _binary(count=7), "it is damaged or truncated"),

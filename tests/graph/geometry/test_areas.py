@@ -18,12 +18,18 @@ def grid(moved=0.0, size=1000.0, seed=0, n=4):
     """Squares, row by row, each corner of each moved by itself."""
     rng = np.random.default_rng(seed)
     corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-    squares = [size * (corners + [x, y]) + moved * rng.uniform(-1, 1, (4, 2)) for y in range(n) for x in range(n)]
+    squares = [
+        size * (corners + [x, y]) + moved * rng.uniform(-1, 1, (4, 2))
+        for y in range(n)
+        for x in range(n)
+    ]
     return np.array([shapely.Polygon(square) for square in squares])
 
 
 def pairs(areas, tolerance=0.4, rounding=None):
-    found = borders(np.asarray(areas), tolerance, min(tolerance, 0.4) if rounding is None else rounding)
+    found = borders(
+        np.asarray(areas), tolerance, min(tolerance, 0.4) if rounding is None else rounding
+    )
     return set(zip(found.first.tolist(), found.second.tolist(), strict=True))
 
 
@@ -56,18 +62,26 @@ def test_a_large_tolerance_keeps_short_borders():
 
 def test_vertices_may_be_on_one_of_the_sides_only():
     line = np.linspace(0, 1000, 23)[1:-1]
-    notched = [(0, 0), (1000, 0), *((1000 + 0.01 * np.sin(y), y) for y in line), (1000, 1000), (0, 1000)]
+    notched = [
+        (0, 0),
+        (1000, 0),
+        *((1000 + 0.01 * np.sin(y), y) for y in line),
+        (1000, 1000),
+        (0, 1000),
+    ]
     assert pairs([shapely.Polygon(notched), shapely.box(1000, 0, 2000, 1000)]) == {(0, 1)}
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.3, 1.1, 2.5])
 def test_a_border_may_end_at_the_middle_of_another(angle):
-    """One area above two others, turned, so that the corner between these lies beside the border by rounding."""
+    """One area above two others, turned, so that the corner between these lies beside the border by
+    rounding.
+    """
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     boxes = [shapely.box(0, 0, 3, 1), shapely.box(0, 1, 1, 2), shapely.box(1, 1, 3, 2)]
-    assert pairs([shapely.transform(box, lambda places: places @ turn.T) for box in boxes], 1e-4) == {
-        (0, 1), (0, 2), (1, 2)
-    }  # fmt: skip
+    assert pairs(
+        [shapely.transform(box, lambda places: places @ turn.T) for box in boxes], 1e-4
+    ) == {(0, 1), (0, 2), (1, 2)}
 
 
 def test_an_area_within_another_is_its_neighbour_with_a_hole_and_without():
@@ -83,7 +97,10 @@ def test_an_area_within_another_is_its_neighbour_with_a_hole_and_without():
 
 def test_areas_that_meet_at_a_corner_or_by_an_angle_are_no_neighbours():
     slices = [0, *np.linspace(0.1, 2 * np.pi, 8)]
-    pie = [shapely.Polygon([(0, 0), (np.cos(a), np.sin(a)), (np.cos(b), np.sin(b))]) for a, b in pairwise(slices)]
+    pie = [
+        shapely.Polygon([(0, 0), (np.cos(a), np.sin(a)), (np.cos(b), np.sin(b))])
+        for a, b in pairwise(slices)
+    ]
     rim = {(at, at + 1) for at in range(7)} | {(0, 7)}
     assert pairs(pie, 1e-4) == rim
     spike = shapely.Polygon([(1, 0.5), (2, 0.4), (2, 0.6)])
@@ -92,9 +109,9 @@ def test_areas_that_meet_at_a_corner_or_by_an_angle_are_no_neighbours():
 
 def test_areas_of_several_parts_and_islands():
     two = shapely.MultiPolygon([shapely.box(0, 0, 1, 1), shapely.box(5, 5, 6, 6)])
-    assert pairs([two, shapely.box(6, 5, 7, 6), shapely.box(1, 0, 2, 1), shapely.box(8, 8, 9, 9)], 1e-3) == {
-        (0, 1), (0, 2)
-    }  # fmt: skip
+    assert pairs(
+        [two, shapely.box(6, 5, 7, 6), shapely.box(1, 0, 2, 1), shapely.box(8, 8, 9, 9)], 1e-3
+    ) == {(0, 1), (0, 2)}
 
 
 def test_gaps_wider_than_the_tolerance_are_counted_and_bridged_by_a_larger_one():
@@ -110,7 +127,9 @@ def test_gaps_wider_than_the_tolerance_are_counted_and_bridged_by_a_larger_one()
 def test_overlaps_are_borders_and_those_of_corners_are_too_unless_the_tolerance_is_as_wide():
     grown = shapely.buffer(grid(), 20, join_style="mitre")
     found = borders(grown, 0.4)
-    at_corners = {(a, a + step) for a in range(12) for step in (3, 5) if abs(a % 4 - (a + step) % 4) == 1}
+    at_corners = {
+        (a, a + step) for a in range(12) for step in (3, 5) if abs(a % 4 - (a + step) % 4) == 1
+    }
     assert pairs(grown) == ROOK | at_corners
     assert found.overlap.sum() == 18  # others have the lines of their rows in common
     assert pairs(grown, 50.0) == ROOK
@@ -119,7 +138,10 @@ def test_overlaps_are_borders_and_those_of_corners_are_too_unless_the_tolerance_
 
 def test_polygons_that_cross_themselves_are_compared_too():
     crossed = shapely.Polygon([(0, 0), (2, 2), (2, 0), (0, 2)])
-    assert pairs([crossed, shapely.box(2, 0, 3, 2), shapely.box(0.1, 0.9, 0.3, 1.1)], 1e-3) == {(0, 1), (0, 2)}
+    assert pairs([crossed, shapely.box(2, 0, 3, 2), shapely.box(0.1, 0.9, 0.3, 1.1)], 1e-3) == {
+        (0, 1),
+        (0, 2),
+    }
 
 
 def test_lengths_near_are_those_of_buffers():
@@ -130,15 +152,23 @@ def test_lengths_near_are_those_of_buffers():
         expected = shapely.length(
             shapely.intersection(edges[first], shapely.buffer(edges[second], radius, quad_segs=500))
         )
-        np.testing.assert_allclose(_length_near(edges, first, second, radius), expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            _length_near(edges, first, second, radius), expected, rtol=1e-4, atol=1e-4
+        )
 
 
-@pytest.mark.parametrize(("name", "n_borders"), [("sids2", 231), ("columbus", 100), ("virginia", 287)])
-def test_neighbours_of_real_maps_are_those_of_libpysal_also_once_every_vertex_is_moved(name, n_borders):
+@pytest.mark.parametrize(
+    ("name", "n_borders"), [("sids2", 231), ("columbus", 100), ("virginia", 287)]
+)
+def test_neighbours_of_real_maps_are_those_of_libpysal_also_once_every_vertex_is_moved(
+    name, n_borders
+):
     geopandas, libpysal = pytest.importorskip("geopandas"), pytest.importorskip("libpysal")
     frame = geopandas.read_file(libpysal.examples.get_path(f"{name}.shp"))
     areas = np.asarray(frame.geometry)
-    rook = libpysal.weights.Rook.from_dataframe(frame, use_index=False, silence_warnings=True).neighbors
+    rook = libpysal.weights.Rook.from_dataframe(
+        frame, use_index=False, silence_warnings=True
+    ).neighbors
     expected = {(a, b) for a, others in rook.items() for b in others if a < b}
     tolerance = 1e-4 * float(np.median(shapely.length(areas)))
     assert len(expected) == n_borders
@@ -151,7 +181,10 @@ def test_neighbours_of_real_maps_are_those_of_libpysal_also_once_every_vertex_is
 
     moved = [
         shapely.MultiPolygon(
-            [shapely.Polygon(ring(part.exterior), [ring(hole) for hole in part.interiors]) for part in parts]
+            [
+                shapely.Polygon(ring(part.exterior), [ring(hole) for hole in part.interiors])
+                for part in parts
+            ]
         )
         for parts in map(shapely.get_parts, areas)
     ]

@@ -13,7 +13,9 @@ PYRAMID = [*SLOPES.tolist(), [0, 2, 1], [0, 3, 2]]
 COUNTED = np.c_[np.full(4, 3), SLOPES]
 X, Y = np.meshgrid(range(4), range(4))
 GRID = np.c_[X.ravel(), Y.ravel(), 0 * X.ravel()].astype(float)
-QUADS = np.array([(k, k + 1, k + 5, k + 4) for row in range(3) for k in range(4 * row, 4 * row + 3)])
+QUADS = np.array(
+    [(k, k + 1, k + 5, k + 4) for row in range(3) for k in range(4 * row, 4 * row + 3)]
+)
 
 
 def _dense(mesh, on="faces"):
@@ -37,7 +39,9 @@ def _dense(mesh, on="faces"):
         (GRID, np.c_[np.full(9, 4), QUADS].ravel(), QUADS),
     ],
 )
-def test_numbers_of_corners_before_those_of_each_face_are_no_corners(corners, counted, faces, on, recwarn):
+def test_numbers_of_corners_before_those_of_each_face_are_no_corners(
+    corners, counted, faces, on, recwarn
+):
     expected = _dense((corners, faces), on)
     np.testing.assert_array_equal(_dense((corners, counted), on), expected)
     if isinstance(counted, np.ndarray):

@@ -59,14 +59,21 @@ def test_no_side_vanishes():
 
 def test_places_that_are_not_loose_are_joined_with_equal_ones_only():
     loose = np.array([True, False, True, True])
-    assert groups([[0, 0], [0.1, 0], [0.2, 0], [0.1, 0]], tolerance=1.0, loose=loose) == [0, 1, 0, 1]
+    assert groups([[0, 0], [0.1, 0], [0.2, 0], [0.1, 0]], tolerance=1.0, loose=loose) == [
+        0,
+        1,
+        0,
+        1,
+    ]
 
 
 def test_the_default_tolerance_is_a_share_of_the_median_length_and_a_quarter_is_refused():
     lengths = np.array([0.0, 1.0, 2.0, 400.0])
     assert checked_tolerance(None, lengths, "lines") == 2 * SHARE
     assert checked_tolerance(0.49, lengths, "lines") == 0.49
-    with pytest.raises(ValueError, match=r"a quarter of the median length of lines, which is 2 here.*, got 0.5"):
+    with pytest.raises(
+        ValueError, match=r"a quarter of the median length of lines, which is 2 here.*, got 0.5"
+    ):
         checked_tolerance(0.5, lengths, "lines")
     with pytest.raises(TypeError, match="`tolerance` must be a number"):
         checked_tolerance("1 m", lengths, "lines")

@@ -15,7 +15,9 @@ SHARES = [kernel for kernel in KERNELS if kernel.proportions]
 
 @pytest.fixture(params=KERNELS, ids=repr)
 def problem(request, weighted_graph, karate):
-    """A kernel, and a graph of three components, one of them a node, or one without isolated nodes."""
+    """A kernel, and a graph of three components, one of them a node, or one without
+    isolated nodes.
+    """
     kernel = request.param
     return kernel, karate if isinstance(kernel, grf.CAR) else weighted_graph
 
@@ -42,15 +44,21 @@ def test_the_intrinsic_kernel_is_the_scaled_pseudoinverse_of_each_component(weig
             np.testing.assert_allclose(own, block * (np.trace(own) / np.trace(block)), atol=1e-12)
             np.testing.assert_allclose(own.sum(axis=0), 0, atol=1e-12)
         assert not np.delete(K[nodes], nodes, axis=1).any()
-    np.testing.assert_allclose(grf.ICAR().dense(grf.Graph(1e6 * weighted_graph.adjacency)), K, atol=1e-9)
+    np.testing.assert_allclose(
+        grf.ICAR().dense(grf.Graph(1e6 * weighted_graph.adjacency)), K, atol=1e-9
+    )
 
 
 def test_other_kernels_are_what_their_equations_say(weighted_graph, karate):
     structured = grf.ICAR().dense(weighted_graph)
-    np.testing.assert_allclose(grf.BYM2(0.3).dense(weighted_graph), 0.7 * np.eye(8) + 0.3 * structured)
+    np.testing.assert_allclose(
+        grf.BYM2(0.3).dense(weighted_graph), 0.7 * np.eye(8) + 0.3 * structured
+    )
     laplacian = weighted_graph.laplacian(normalized=False).toarray()
     np.testing.assert_allclose(
-        grf.Leroux(0.7).dense(weighted_graph) @ (0.3 * np.eye(8) + 0.7 * laplacian), np.eye(8), atol=1e-12
+        grf.Leroux(0.7).dense(weighted_graph) @ (0.3 * np.eye(8) + 0.7 * laplacian),
+        np.eye(8),
+        atol=1e-12,
     )
     adjacency = karate.adjacency.toarray()
     precision = np.diag(adjacency.sum(axis=0)) - 0.8 * adjacency
@@ -82,7 +90,9 @@ def test_precisions_against_dense_matrices(problem):
         assert factor.trace(precision.matrix) == pytest.approx(np.trace(S @ Q), rel=1e-10)
     prior = precision.factor().solve(np.eye(total))[:n, :n]
     np.testing.assert_allclose(prior, dense, atol=1e-11)
-    assert precision.log_determinant() == pytest.approx(precision.factor().log_determinant, abs=1e-10)
+    assert precision.log_determinant() == pytest.approx(
+        precision.factor().log_determinant, abs=1e-10
+    )
     assert precision.mean_variance() == pytest.approx(np.trace(dense) / n, rel=1e-11)
     root = precision.root(np.eye(precision.root_size))
     np.testing.assert_allclose(root @ root.T, Q, atol=1e-11)
@@ -94,7 +104,9 @@ def test_precisions_against_dense_matrices(problem):
 def test_derivatives_in_a_share(kernel, karate):
     precision, (name,) = precision_of(karate, kernel), kernel.proportions
     step, value = 1e-6, kernel.hyperparameters[kernel.proportions[0]]
-    above, below = (precision.with_kernel(kernel.replace(**{name: value + s})) for s in (step, -step))
+    above, below = (
+        precision.with_kernel(kernel.replace(**{name: value + s})) for s in (step, -step)
+    )
     exact = precision.derivative(name).toarray()
     difference = (above.matrix - below.matrix).toarray() / (2 * step)
     np.testing.assert_allclose(exact, difference, atol=1e-7 * np.abs(exact).max())
@@ -110,7 +122,9 @@ def test_products_blocks_and_mean_variances_go_by_the_precision(problem):
     np.testing.assert_allclose(
         grf.kernel_block(graph, kernel, [2, 0], [1, 1, 2]), dense[[2, 0]][:, [1, 1, 2]], atol=1e-8
     )
-    assert grf.operators.mean_variance(graph, kernel).value == pytest.approx(np.trace(dense) / graph.n_nodes)
+    assert grf.operators.mean_variance(graph, kernel).value == pytest.approx(
+        np.trace(dense) / graph.n_nodes
+    )
 
 
 def test_lerouxs_series_is_that_of_the_kernel(weighted_graph):
@@ -122,7 +136,10 @@ def test_lerouxs_series_is_that_of_the_kernel(weighted_graph):
     step = 1e-6
     above, below = (grf.Leroux(0.4 + s).modulation(50, scale) for s in (step, -step))
     np.testing.assert_allclose(
-        kernel.modulation_jacobian(50, scale)[:, 0], (above - below) / (2 * step), rtol=1e-6, atol=1e-9
+        kernel.modulation_jacobian(50, scale)[:, 0],
+        (above - below) / (2 * step),
+        rtol=1e-6,
+        atol=1e-9,
     )
 
 
@@ -137,7 +154,9 @@ def test_a_long_line_keeps_its_digits():
 
 
 def test_what_cannot_be_served_is_refused(weighted_graph):
-    features = grf.sample_features(weighted_graph, grf.sampling.ExactPowers(3, laplacian="combinatorial"), seed=0)
+    features = grf.sample_features(
+        weighted_graph, grf.sampling.ExactPowers(3, laplacian="combinatorial"), seed=0
+    )
     for kernel in (grf.ICAR(), grf.BYM2(0.5), grf.CAR(0.5)):
         for ask in (
             lambda kernel: kernel.modulation(3, 1.0),
@@ -152,7 +171,12 @@ def test_what_cannot_be_served_is_refused(weighted_graph):
         grf.apply_root(weighted_graph, grf.ICAR(), np.ones(8))
     with pytest.raises(ValueError, match="no isolated nodes"):
         grf.CAR(0.5).dense(weighted_graph)
-    for made in (lambda: grf.BYM2(1.0), lambda: grf.BYM2(0.0), lambda: grf.CAR(1.0), lambda: grf.Leroux(-0.1)):
+    for made in (
+        lambda: grf.BYM2(1.0),
+        lambda: grf.BYM2(0.0),
+        lambda: grf.CAR(1.0),
+        lambda: grf.Leroux(-0.1),
+    ):
         with pytest.raises(ValueError, match="must be"):
             made()
     directed = grf.Graph(sp.csr_array(np.triu(np.ones((3, 3)), 1)), directed=True)

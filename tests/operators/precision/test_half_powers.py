@@ -9,7 +9,11 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.operators.precision import markov, root_chain
-from graphrf.operators.precision.markov import SparsePrecision, has_sparse_inverse, has_sparse_precision
+from graphrf.operators.precision.markov import (
+    SparsePrecision,
+    has_sparse_inverse,
+    has_sparse_precision,
+)
 from graphrf.operators.precision.root_chain import LARGEST_ERROR, RootChain, layers_needed
 from graphrf.operators.sparse.ordering import Elimination
 
@@ -43,7 +47,9 @@ def test_sums_of_resolvents_have_the_least_largest_error(ratio):
     assert chain.error <= 2 * LARGEST_ERROR
     assert size == 1 or RootChain.of(1.0, ratio, size - 1).error > 2 * LARGEST_ERROR
     first = np.linalg.inv(chain.tridiagonal + 3.0 * np.eye(size))[0, 0]
-    assert chain.scale * first == pytest.approx((chain.weights / (3.0 + chain.poles)).sum(), rel=1e-8)
+    assert chain.scale * first == pytest.approx(
+        (chain.weights / (3.0 + chain.poles)).sum(), rel=1e-8
+    )
 
 
 def test_a_chain_of_too_few_layers_exceeds_the_error(weighted_graph, monkeypatch):
@@ -62,10 +68,15 @@ def test_a_chain_of_too_few_layers_exceeds_the_error(weighted_graph, monkeypatch
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_first_layer_has_the_covariance_of_the_kernel(weighted_graph, kernel):
     precision, n = SparsePrecision(weighted_graph, kernel), weighted_graph.n_nodes
-    covariance, dense = np.linalg.inv(precision.matrix.toarray())[:n, :n], kernel.dense(weighted_graph)
+    covariance, dense = (
+        np.linalg.inv(precision.matrix.toarray())[:n, :n],
+        kernel.dense(weighted_graph),
+    )
     deviations = np.sqrt(np.diagonal(dense))
     assert np.abs(np.sqrt(np.diagonal(covariance)) / deviations - 1).max() <= LARGEST_ERROR
-    assert np.abs((covariance - dense) / np.outer(deviations, deviations)).max() <= 2 * LARGEST_ERROR
+    assert (
+        np.abs((covariance - dense) / np.outer(deviations, deviations)).max() <= 2 * LARGEST_ERROR
+    )
     assert precision.mean_variance() == pytest.approx(np.diagonal(covariance).mean(), rel=1e-6)
 
 
@@ -91,7 +102,9 @@ def test_derivatives_in_the_lengthscale(weighted_graph, kernel):
     precision, step = SparsePrecision(weighted_graph, kernel), 1e-3
 
     def at(steps: int) -> SparsePrecision:
-        return precision.with_kernel(kernel.replace(lengthscale=kernel.lengthscale * np.exp(steps * step)))
+        return precision.with_kernel(
+            kernel.replace(lengthscale=kernel.lengthscale * np.exp(steps * step))
+        )
 
     width = 12 * step * kernel.lengthscale
     weights = {1: 8 / width, -1: -8 / width, 2: -1 / width, -2: 1 / width}
@@ -104,7 +117,9 @@ def test_derivatives_in_the_lengthscale(weighted_graph, kernel):
     assert precision.trace_of_derivative("lengthscale") == pytest.approx(trace, rel=1e-7, abs=1e-7)
 
 
-def test_layers_and_pattern_are_those_of_the_longest_lengthscale_that_is_searched(weighted_graph, monkeypatch):
+def test_layers_and_pattern_are_those_of_the_longest_lengthscale_that_is_searched(
+    weighted_graph, monkeypatch
+):
     first = SparsePrecision(weighted_graph, grf.Matern(0.5, 0.1))
     elimination = first.own_elimination
     monkeypatch.setattr(Elimination, "of", None)  # it is not made again
@@ -127,14 +142,18 @@ def test_graphs_without_edges_have_independent_values():
     for nu in (0.5, 1.5):
         kernel = grf.Matern(nu, 2.0, laplacian="combinatorial")
         precision = SparsePrecision(graph, kernel)
-        np.testing.assert_allclose(precision.factor().inverse_diagonal[:3], np.diagonal(kernel.dense(graph)))
+        np.testing.assert_allclose(
+            precision.factor().inverse_diagonal[:3], np.diagonal(kernel.dense(graph))
+        )
         slope = precision.derivative("lengthscale").toarray()
         found = np.trace(np.linalg.solve(precision.matrix.toarray(), slope))
         assert precision.trace_of_derivative("lengthscale") == pytest.approx(found)
 
 
 def test_which_kernels_have_layers():
-    assert all(has_sparse_precision(kernel) and not has_sparse_inverse(kernel) for kernel in KERNELS)
+    assert all(
+        has_sparse_precision(kernel) and not has_sparse_inverse(kernel) for kernel in KERNELS
+    )
     assert has_sparse_inverse(grf.Matern(1.0))
     assert has_sparse_precision(grf.ICAR())
     assert not has_sparse_inverse(grf.ICAR())

@@ -50,18 +50,27 @@ def test_other_kernels_on_the_graph_share_the_order_of_elimination(weighted_grap
     precision = SparsePrecision(weighted_graph, KERNELS[0])
     for kernel in KERNELS:
         other = precision.with_kernel(kernel)
-        np.testing.assert_allclose(other.matrix @ kernel.dense(weighted_graph), np.eye(8), atol=1e-10)
+        np.testing.assert_allclose(
+            other.matrix @ kernel.dense(weighted_graph), np.eye(8), atol=1e-10
+        )
         assert other.elimination(other.power) is precision.elimination(other.power)
 
 
 @pytest.mark.parametrize(
     "kernel",
-    [grf.Diffusion(1.0), grf.Matern(0.7, 1.0), grf.Matern(5.0, 1.0), grf.RegularizedLaplacian(1.0, 3.5)],
+    [
+        grf.Diffusion(1.0),
+        grf.Matern(0.7, 1.0),
+        grf.Matern(5.0, 1.0),
+        grf.RegularizedLaplacian(1.0, 3.5),
+    ],
     ids=repr,
 )
 def test_kernels_without_a_sparse_precision_are_refused(weighted_graph, kernel):
     assert not has_sparse_precision(kernel)
-    with pytest.raises(ValueError, match=r"`kernel` must have a sparse precision .* or method='series'"):
+    with pytest.raises(
+        ValueError, match=r"`kernel` must have a sparse precision .* or method='series'"
+    ):
         SparsePrecision(weighted_graph, kernel)
 
 
@@ -69,7 +78,9 @@ def test_an_inverse_that_is_singular_to_rounding_is_refused_and_one_that_is_near
     with pytest.raises(ValueError, match=r"numerically singular .* shorten the lengthscale"):
         SparsePrecision(karate, grf.Matern(2.0, 1e9))
     nearly = SparsePrecision(karate, grf.Matern(4.0, 80.0))
-    with pytest.warns(UserWarning, match=r"span a factor of 7e\+12, so that 13 of 16 digits may be lost"):
+    with pytest.warns(
+        UserWarning, match=r"span a factor of 7e\+12, so that 13 of 16 digits may be lost"
+    ):
         nearly.warn_of_rounding()
 
 

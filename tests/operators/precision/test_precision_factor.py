@@ -1,4 +1,6 @@
-"""The factor of a kernel with a sparse inverse: products, columns and diagonals against the dense kernel."""
+"""The factor of a kernel with a sparse inverse: products, columns and diagonals against the dense
+kernel.
+"""
 
 import numpy as np
 import pytest

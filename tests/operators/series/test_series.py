@@ -11,7 +11,13 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import polynomial_coefficients
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.named import Diffusion, InverseCosine, Matern, PStepRandomWalk, RegularizedLaplacian
+from graphrf.kernels.named import (
+    Diffusion,
+    InverseCosine,
+    Matern,
+    PStepRandomWalk,
+    RegularizedLaplacian,
+)
 from graphrf.operators.factor import Factor
 from graphrf.operators.series import apply as series
 from graphrf.operators.series import chebyshev_sums
@@ -83,16 +89,24 @@ def test_heavy_self_loops_change_nothing_of_combinatorial_kernels(weight: float)
             steep.dense(looped),
         ):
             np.testing.assert_allclose(got, expected, atol=1e-9 * expected.max())
-    for smooth in (Diffusion(1.0, laplacian="combinatorial"), Matern(1.5, 2.0, laplacian="combinatorial")):
+    for smooth in (
+        Diffusion(1.0, laplacian="combinatorial"),
+        Matern(1.5, 2.0, laplacian="combinatorial"),
+    ):
         expected = smooth.dense(plain)
         np.testing.assert_allclose(apply_kernel(looped, smooth, np.eye(3)), expected, atol=1e-8)
         np.testing.assert_allclose(smooth.dense(looped), expected, rtol=1e-12)
-        np.testing.assert_allclose(mean_variance(looped, smooth).value, np.trace(expected) / 3, rtol=1e-12)
+        np.testing.assert_allclose(
+            mean_variance(looped, smooth).value, np.trace(expected) / 3, rtol=1e-12
+        )
 
 
 def test_nothing_but_self_loops_is_a_graph_without_edges() -> None:
     loops = Graph(np.diag([1e-12, 0.0, 3.0]))
-    for kernel in (Diffusion(1e6, laplacian="combinatorial"), Matern(1.5, 1e5, laplacian="combinatorial")):
+    for kernel in (
+        Diffusion(1e6, laplacian="combinatorial"),
+        Matern(1.5, 1e5, laplacian="combinatorial"),
+    ):
         expected = kernel.spectrum(0.0, loops.laplacian_scale("combinatorial")) * np.eye(3)
         np.testing.assert_allclose(apply_kernel(loops, kernel, np.eye(3)), expected, rtol=1e-12)
 
@@ -100,7 +114,9 @@ def test_nothing_but_self_loops_is_a_graph_without_edges() -> None:
 def test_inverse_cosine_products_are_exact_and_its_root_says_what_it_reaches() -> None:
     kernel, v = InverseCosine(), np.random.default_rng(1).standard_normal(35)
     assert np.abs(apply_kernel(GRAPH, kernel, v) - kernel.dense(GRAPH) @ v).max() < 1e-9
-    assert np.abs(apply_root(GRAPH, kernel, v, tol=1e-3) - kernel.dense_root(GRAPH) @ v).max() < 1e-2
+    assert (
+        np.abs(apply_root(GRAPH, kernel, v, tol=1e-3) - kernel.dense_root(GRAPH) @ v).max() < 1e-2
+    )
     with pytest.raises(ValueError, match="max_degree = 500 products for the root of InverseCosine"):
         apply_root(GRAPH, kernel, v, max_degree=500)
 
@@ -150,7 +166,9 @@ def test_diagonals_of_several_kernels_at_once() -> None:
         assert np.abs(diagonal - np.diagonal(kernel.dense(GRAPH))[nodes]).max() < 1e-12
     assert np.array_equal(found[3], [2.5] * 4)
     walk = np.diagonal(sums[0]._doubled.toarray())
-    assert np.allclose(chebyshev_sums.shared_diagonals([constant, linear], nodes)[1], 2.5 + walk[nodes])
+    assert np.allclose(
+        chebyshev_sums.shared_diagonals([constant, linear], nodes)[1], 2.5 + walk[nodes]
+    )
 
 
 def _factor(kernel: Kernel, nodes: np.ndarray | None = ROWS) -> tuple[SeriesFactor, np.ndarray]:
@@ -232,7 +250,9 @@ def test_chebyshev_coefficients_of_a_polynomial_are_no_more_than_its_own() -> No
 
 
 @pytest.mark.parametrize("worth", [0, 10**18], ids=["threads share rows", "threads take panels"])
-def test_bits_depend_neither_on_threads_nor_on_other_columns(worth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_depend_neither_on_threads_nor_on_other_columns(
+    worth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chebyshev_sums, "_WORTH_THREADS", worth)
     monkeypatch.setattr(chebyshev_sums, "_WORTH_POOL", 0)
     kernel = RegularizedLaplacian(3.0, 1.5)
@@ -249,11 +269,15 @@ def test_bits_depend_neither_on_threads_nor_on_other_columns(worth: int, monkeyp
         other = SeriesFactor(GRAPH, max_length=factor.max_length, nodes=ROWS, n_threads=n_threads)
         assert np.array_equal(other.diagonal(f), diagonal)
         assert np.array_equal(other.grad_f(v, v[:4]), gradient)
-        assert np.array_equal(chebyshev_sums.shared_diagonals([other.square(f)], np.arange(35)), shared)
+        assert np.array_equal(
+            chebyshev_sums.shared_diagonals([other.square(f)], np.arange(35)), shared
+        )
         expansion = series._expansion(GRAPH, kernel, 1e-10, 20_000, n_threads, root=False)
         assert np.array_equal(expansion.quadratic_forms(v), forms)
     for width in (1, 2, 5, 8, 9):
-        assert np.array_equal(apply_kernel(GRAPH, kernel, v[:, 3 : 3 + width]), one[:, 3 : 3 + width])
+        assert np.array_equal(
+            apply_kernel(GRAPH, kernel, v[:, 3 : 3 + width]), one[:, 3 : 3 + width]
+        )
     assert np.array_equal(apply_kernel(GRAPH, kernel, v[:, 5]), one[:, 5])
 
 
@@ -277,11 +301,15 @@ def test_graphs_without_edges_and_isolated_nodes(laplacian: str) -> None:
     kernel = Diffusion(1.5, laplacian=laplacian)
     v = np.random.default_rng(12).standard_normal((3, 9))
     alone = Graph(np.zeros((1, 1)))
-    assert np.allclose(apply_kernel(alone, kernel, v[:1]), kernel.dense(alone) @ v[:1], rtol=0, atol=1e-10)
+    assert np.allclose(
+        apply_kernel(alone, kernel, v[:1]), kernel.dense(alone) @ v[:1], rtol=0, atol=1e-10
+    )
     graph = Graph(np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]]))
     dense = kernel.dense(graph)
     assert np.allclose(apply_kernel(graph, kernel, v), dense @ v, rtol=0, atol=1e-10)
-    assert np.allclose(kernel_block(graph, kernel, [1], [0, 1]), dense[[1]][:, [0, 1]], rtol=0, atol=1e-10)
+    assert np.allclose(
+        kernel_block(graph, kernel, [1], [0, 1]), dense[[1]][:, [0, 1]], rtol=0, atol=1e-10
+    )
     factor = SeriesFactor(graph, laplacian, max_length=5)
     f = np.array([1.0, 0.5, 0.2])
     walk = graph.walk_matrix(laplacian).toarray()
@@ -294,7 +322,9 @@ def test_graphs_without_edges_and_isolated_nodes(laplacian: str) -> None:
 def test_nodes_in_no_order_are_renumbered_and_nothing_else_changes() -> None:
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(400)
-    path = sp.coo_array((rng.uniform(0.5, 2.0, 399), (shuffled[:-1], shuffled[1:])), shape=(400, 400))
+    path = sp.coo_array(
+        (rng.uniform(0.5, 2.0, 399), (shuffled[:-1], shuffled[1:])), shape=(400, 400)
+    )
     graph = Graph(sp.csr_array(path + path.T))
     exact = series._expansion(graph, Matern(lengthscale=3.0, nu=1.0), 1e-10, 20_000, 1, root=False)
     few, place = exact.renumbered(1)
@@ -308,7 +338,9 @@ def test_nodes_in_no_order_are_renumbered_and_nothing_else_changes() -> None:
     dense = exact(np.eye(400))
     rows, cols = rng.permutation(400)[:150], np.r_[rng.permutation(400)[:200], 3, 3]
     assert np.allclose(exact.block(rows, cols), dense[np.ix_(rows, cols)], rtol=0, atol=1e-12)
-    assert np.allclose(chebyshev_sums.shared_diagonals([exact], cols)[0], dense[cols, cols], rtol=0, atol=1e-12)
+    assert np.allclose(
+        chebyshev_sums.shared_diagonals([exact], cols)[0], dense[cols, cols], rtol=0, atol=1e-12
+    )
     (block,) = chebyshev_sums.shared_blocks([exact], rows, cols)
     assert np.allclose(block, dense[np.ix_(rows, cols)], rtol=0, atol=1e-12)
 
@@ -352,7 +384,9 @@ def test_spectral_filters_equal_functions_of_the_eigenvalues(laplacian: str) -> 
     for function in (preconditioner, np.ones_like, np.square, lambda x: np.cos(x - 1)):
         prepared = SpectralFilter(GRAPH, laplacian, function, tol=1e-12)
         expected = vectors @ (function(eigenvalues)[:, None] * (vectors.T @ v))
-        largest = np.abs(function(scale * np.linspace(0, 2 if laplacian == "normalized" else 1, 501))).max()
+        largest = np.abs(
+            function(scale * np.linspace(0, 2 if laplacian == "normalized" else 1, 501))
+        ).max()
         bound = 2e-12 * largest * np.linalg.norm(v, axis=0).max()
         assert np.abs(prepared(v) - expected).max() < bound
         assert np.abs(prepared(v[:, 1]) - expected[:, 1]).max() < bound
@@ -407,7 +441,9 @@ def test_threads_that_share_a_factor_get_their_own_modulation() -> None:
             factor.apply(first, v)
             return factor.apply(mine, v)
 
-        results = interleaved_results(call, lambda: factor.apply(other, v), SeriesFactor._expansion.__code__)
+        results = interleaved_results(
+            call, lambda: factor.apply(other, v), SeriesFactor._expansion.__code__
+        )
         assert len(results) > 4
         for result in results:
             np.testing.assert_array_equal(result, expected)
@@ -425,14 +461,21 @@ def test_things_that_are_no_kernel_or_no_graph_are_refused_at_the_door(karate, d
 
 @pytest.mark.parametrize("threads_share_rows", [False, True])
 def test_several_kernels_share_their_products(monkeypatch, threads_share_rows):
-    """Blocks and diagonals of several kernels at once, at sparse and reached rows, are those of each alone."""
+    """Blocks and diagonals of several kernels at once, at sparse and reached rows, are those of
+    each alone.
+    """
     if threads_share_rows:
         monkeypatch.setattr(chebyshev_sums, "_WORTH_THREADS", 1)
     graph = Graph(sp.diags_array([np.ones(79), np.ones(79)], offsets=[-1, 1], format="csr"))
     kernels = [Matern(nu=2.0, lengthscale=6.0), Diffusion(1.0), Diffusion(4.0)]
-    rows, cols = np.array([0, 79, 40, 41, 3]), np.sort(np.random.default_rng(0).choice(80, 21, replace=False))
+    rows, cols = (
+        np.array([0, 79, 40, 41, 3]),
+        np.sort(np.random.default_rng(0).choice(80, 21, replace=False)),
+    )
     found = kernel_blocks(graph, kernels, rows, cols)
     for kernel, block in zip(kernels, found, strict=True):
         dense = kernel.dense(graph)
         np.testing.assert_allclose(block, dense[np.ix_(rows, cols)], atol=1e-8)
-        np.testing.assert_allclose(kernel_diagonal(graph, kernel, rows), np.diag(dense)[rows], atol=1e-9)
+        np.testing.assert_allclose(
+            kernel_diagonal(graph, kernel, rows), np.diag(dense)[rows], atol=1e-9
+        )

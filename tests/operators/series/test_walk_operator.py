@@ -1,4 +1,6 @@
-"""The scaled walk matrix: one for all who need it at the same time, and no longer kept than asked for."""
+"""The scaled walk matrix: one for all who need it at the same time, and no longer kept than asked
+for.
+"""
 
 import weakref
 

@@ -1,4 +1,6 @@
-"""The sparse Cholesky factor against dense algebra: solves, determinants, roots and selected inverses."""
+"""The sparse Cholesky factor against dense algebra: solves, determinants, roots and selected
+inverses.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_all_is_as_by_dense_algebra(name):
     b = np.random.default_rng(1).standard_normal((n, 3))
     np.testing.assert_allclose(factor.solve(b), inverse @ b, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(factor.solve(b[:, 0]), inverse @ b[:, 0], rtol=1e-10, atol=1e-12)
-    assert factor.log_determinant == pytest.approx(np.linalg.slogdet(dense)[1], rel=1e-12, abs=1e-12)
+    assert factor.log_determinant == pytest.approx(
+        np.linalg.slogdet(dense)[1], rel=1e-12, abs=1e-12
+    )
     np.testing.assert_allclose(factor.inverse_diagonal, np.diagonal(inverse), rtol=1e-11)
     assert factor.trace(matrix) == pytest.approx(n, rel=1e-11)
     some = np.random.default_rng(2).permutation(n)[: (n + 1) // 2]
@@ -66,7 +70,9 @@ def test_traces_take_the_entries_of_the_other_matrix():
 def test_one_order_serves_all_matrices_of_a_pattern():
     matrix = positive_definite(GRAPHS["grid"])
     elimination = Elimination.of(matrix)
-    smaller = sp.csr_array(sp.diags_array(np.arange(1.0, 144.0)))  # a pattern that the other one holds
+    smaller = sp.csr_array(
+        sp.diags_array(np.arange(1.0, 144.0))
+    )  # a pattern that the other one holds
     for each in (matrix, smaller):
         factor = SparseCholesky(each, elimination)
         assert factor.elimination is elimination
@@ -92,7 +98,9 @@ def test_what_is_not_positive_definite_is_refused(size):
 
 def test_entries_outside_of_the_pattern_of_an_order_are_refused():
     pattern = positive_definite(nx.path_graph(300))
-    other = sp.csr_array(pattern + sp.csr_array(([0.1, 0.1], ([40, 250], [250, 40])), shape=(300, 300)))
+    other = sp.csr_array(
+        pattern + sp.csr_array(([0.1, 0.1], ([40, 250], [250, 40])), shape=(300, 300))
+    )
     with pytest.raises(ValueError, match="entries outside of the pattern"):
         SparseCholesky(other, Elimination.of(pattern))
 

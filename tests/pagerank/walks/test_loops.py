@@ -19,7 +19,9 @@ SURVIVAL = np.array([1.0, 0.7, 0.6, 0.2])
 
 
 class Choices:
-    """Runs a function once for every sequence of the choices that it makes, with the sequence's probability."""
+    """Runs a function once for every sequence of the choices that it makes, with the sequence's
+    probability.
+    """
 
     def __init__(self) -> None:
         self._prefix: list[int] = []
@@ -69,7 +71,16 @@ def test_walks_have_the_expected_counts(
     def run() -> np.ndarray:
         counts = np.zeros(graph.n_nodes, np.int64)
         steps, _ = walker_loops.count_walks.py_func(
-            *walk_arrays, np.array([source]), 1, 0, SURVIVAL, np.zeros((0, 1), np.int64), 0, visits, counts, False
+            *walk_arrays,
+            np.array([source]),
+            1,
+            0,
+            SURVIVAL,
+            np.zeros((0, 1), np.int64),
+            0,
+            visits,
+            counts,
+            False,
         )
         if visits:
             assert counts.sum() == steps
@@ -77,13 +88,18 @@ def test_walks_have_the_expected_counts(
 
     mean = sum(probability * counts for probability, counts in choices.enumerate(run))
     weight = np.r_[0.0, SURVIVAL[1:]] if visits else SURVIVAL - np.append(SURVIVAL[1:], 0.0)
-    expected = sum(weight[k] * np.linalg.matrix_power(chain, k)[source] for k in range(SURVIVAL.size))
+    expected = sum(
+        weight[k] * np.linalg.matrix_power(chain, k)[source] for k in range(SURVIVAL.size)
+    )
     assert mean == pytest.approx(expected, abs=1e-14)
 
 
 @pytest.mark.parametrize("population", [(1, 1, 1), (1, 2, 3), (3, 3, 2), (5, 4, 2), (0, 1, 7)])
-def test_stops_have_the_expected_number_and_their_sum_is_rounded(population: tuple[int, ...]) -> None:
-    # At p = 1/4 all thresholds of the pivotal rounding are multiples of 1/12, so a grid of midpoints is exact.
+def test_stops_have_the_expected_number_and_their_sum_is_rounded(
+    population: tuple[int, ...],
+) -> None:
+    # At p = 1/4 all thresholds of the pivotal rounding are multiples of 1/12, so a grid of
+    # midpoints is exact.
     grid = (np.arange(12) + 0.5) / 12
     stops = []
     for *uniforms, last in itertools.product(grid, repeat=4):
@@ -98,7 +114,8 @@ def test_stops_have_the_expected_number_and_their_sum_is_rounded(population: tup
 
 @pytest.mark.parametrize("p_halt", [0.1, 1 / 3, 0.85])
 def test_the_carry_is_exact(p_halt: float) -> None:
-    # Against the sum of the fractions as integers: the last uniform decides, to the last bit of the carry.
+    # Against the sum of the fractions as integers: the last uniform decides, to the last bit of the
+    # carry.
     rng = np.random.default_rng(0)
     populations = rng.integers(0, 1000, pooled.BLOCK)
     total = sum(int(expected * pooled.ONE) for expected in (populations * p_halt).tolist())
@@ -121,7 +138,8 @@ def test_walkers_are_dealt_in_proportion_rounded_up_or_down(
     assert (walk_arrays.cumulative.size > 0) == weighted
     for u in (0, 2):
         share = adjacency.toarray()[u] / adjacency.toarray()[u].sum()
-        # Breakpoints of the systematic sampling are multiples of 1/cells: shares here are of 1/9, 1/15 or 1/5.
+        # Breakpoints of the systematic sampling are multiples of 1/cells: shares here are of 1/9,
+        # 1/15 or 1/5.
         cells = 180 * count
         total = np.zeros(graph.n_nodes, np.int64)
         for i in range(cells):
@@ -172,6 +190,7 @@ def test_sweeps_and_lists_and_threads_make_the_same_pool(monkeypatch: pytest.Mon
         assert steps == counts.sum()
         runs.append(counts)
     assert all(np.array_equal(counts, runs[0]) for counts in runs)
-    # Walkers stop in proportion: rounding in five blocks leaves the total within a few of its expectation.
+    # Walkers stop in proportion: rounding in five blocks leaves the total within a few of its
+    # expectation.
     rounds = np.arange(1, 60)
     assert abs(runs[0].sum() - (15_000 * 0.85**rounds).sum()) < 5 * rounds.size

@@ -1,4 +1,6 @@
-"""Pools run by torch make the counts of the compiled loops, which are the oracle here, bit for bit."""
+"""Pools run by torch make the counts of the compiled loops, which are the oracle here,
+bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def hub_graph(n_nodes: int, *, weighted: bool) -> Transitions:
     heads = np.r_[edges[1], some, hub]
     keep = tails % 11 != 5
     weights = rng.integers(1, 50, tails.size) if weighted else np.ones(tails.size)
-    adjacency = sp.coo_array((weights[keep], (tails[keep], heads[keep])), shape=(n_nodes, n_nodes)).tocsr()
+    adjacency = sp.coo_array(
+        (weights[keep], (tails[keep], heads[keep])), shape=(n_nodes, n_nodes)
+    ).tocsr()
     adjacency.sum_duplicates()
     if not weighted:
         adjacency.data[:] = 1.0
@@ -60,7 +64,9 @@ STARTS = {
 }
 
 
-def by_numba(arrays: Transitions, starts: np.ndarray, p_halt: float, key: int = KEY) -> tuple[list[int], int]:
+def by_numba(
+    arrays: Transitions, starts: np.ndarray, p_halt: float, key: int = KEY
+) -> tuple[list[int], int]:
     counts = np.zeros(starts.size, np.int64)
     steps = pooled.count_pool(arrays, starts, p_halt, np.uint64(key), counts, 1)
     return counts.tolist(), steps
@@ -77,7 +83,9 @@ def by_torch(
 ) -> tuple[list[int], int]:
     walk = on_device(arrays, torch.device(device))
     counts = torch.zeros(starts.size, dtype=torch.int64, device=device)
-    steps = pooled_torch.count_pool_on(walk, torch.from_numpy(starts).to(device), p_halt, key, counts, **options)
+    steps = pooled_torch.count_pool_on(
+        walk, torch.from_numpy(starts).to(device), p_halt, key, counts, **options
+    )
     return counts.tolist(), steps
 
 
@@ -96,7 +104,9 @@ def test_counts_are_those_of_the_compiled_loops(graph: str, start: str, p_halt: 
 @pytest.mark.cuda
 @pytest.mark.parametrize("start", ["even", "hub"])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_counts_of_a_gpu_are_those_of_the_compiled_loops(graph: str, start: str, gpu: torch.device) -> None:
+def test_counts_of_a_gpu_are_those_of_the_compiled_loops(
+    graph: str, start: str, gpu: torch.device
+) -> None:
     arrays = GRAPHS[graph]
     starts = STARTS[start](arrays.indptr.size - 1).astype(np.int64)
     assert by_torch(arrays, starts, 0.15, device=gpu) == by_numba(arrays, starts, 0.15)
@@ -135,10 +145,12 @@ def test_other_keys_blocks_or_orders_make_other_counts(monkeypatch: pytest.Monke
 def test_the_quotient_of_64_ones_is_that_of_unsigned_integers() -> None:
     divisors = [1, 2, 3, 4, 5, 10**6 + 1, 2**31, 2**62 - 1, 2**62]
     found = pooled_torch._quotient_of_all(torch.tensor(divisors))
-    assert [int(quotient) % 2**64 for quotient in found] == [(2**64 - 1) // divisor for divisor in divisors]
+    assert [int(quotient) % 2**64 for quotient in found] == [
+        (2**64 - 1) // divisor for divisor in divisors
+    ]
 
 
-# -- the fronts ----------------------------------------------------------------------------------------------
+# -- the fronts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -183,7 +195,11 @@ def test_the_engine_asked_for_is_the_one_that_runs(monkeypatch: pytest.MonkeyPat
 
 
 BAD = {
-    "engine": ({"engine": "cuda"}, ValueError, "`engine` must be one of 'numba', 'torch', got 'cuda'"),
+    "engine": (
+        {"engine": "cuda"},
+        ValueError,
+        "`engine` must be one of 'numba', 'torch', got 'cuda'",
+    ),
     "kind": ({"engine": 1}, TypeError, "`engine` must be one of 'numba', 'torch', got int 1"),
     "coupling": (
         {"engine": "torch", "coupling": "iid"},
@@ -195,14 +211,28 @@ BAD = {
         ValueError,
         "`coupling` must be 'pooled' for engine='torch', got Coupling",
     ),
-    "device": ({"device": "gpu"}, ValueError, "`device` must be a torch device .* such as 'cpu'.*, got 'gpu'"),
-    "empty": ({"device": "meta"}, ValueError, "`device` must be a torch device at hand .* got 'meta'"),
-    "number": ({"device": 0.5, "engine": "torch"}, ValueError, "`device` must be a torch device .* got 0.5"),
+    "device": (
+        {"device": "gpu"},
+        ValueError,
+        "`device` must be a torch device .* such as 'cpu'.*, got 'gpu'",
+    ),
+    "empty": (
+        {"device": "meta"},
+        ValueError,
+        "`device` must be a torch device at hand .* got 'meta'",
+    ),
+    "number": (
+        {"device": 0.5, "engine": "torch"},
+        ValueError,
+        "`device` must be a torch device .* got 0.5",
+    ),
 }
 
 
 @pytest.mark.parametrize(("options", "error", "message"), BAD.values(), ids=BAD)
-def test_bad_engines_and_devices_are_named(options: dict, error: type[Exception], message: str) -> None:
+def test_bad_engines_and_devices_are_named(
+    options: dict, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         estimate(lopsided_graph(), **options)
     with pytest.raises(error, match=message):

@@ -1,4 +1,6 @@
-"""One step of compressed powers: unbiased by enumeration, and what an oracle in plain Python does."""
+"""One step of compressed powers: unbiased by enumeration, and what an oracle in plain
+Python does.
+"""
 
 import itertools
 
@@ -16,19 +18,27 @@ LAPLACIANS = ["normalized", "combinatorial"]
 
 
 def hub_graph():
-    """Two nodes with many neighbours, which share some, and a path between the others; weights of all sizes."""
+    """Two nodes with many neighbours, which share some, and a path between the others; weights of
+    all sizes.
+    """
     rng = np.random.default_rng(3)
-    src, dst = [0] * 11 + [1] * 7 + list(range(2, 13)), [*range(1, 12), *range(6, 13), *range(3, 14)]
+    src, dst = (
+        [0] * 11 + [1] * 7 + list(range(2, 13)),
+        [*range(1, 12), *range(6, 13), *range(3, 14)],
+    )
     return grf.from_edges(np.array(src), np.array(dst), rng.exponential(size=len(src)))
 
 
-# -- an oracle in plain Python ---------------------------------------------------------------------------------
+# -- an oracle in plain Python ---------------------------------------------------------------------
 #
-# States are pairs (nodes, values), in the order in which the loops hold them and with the loops' numbers of nodes.
+# States are pairs (nodes, values), in the order in which the loops hold them and with the loops'
+# numbers of nodes.
 
 
 def _keep(y, m):
-    """Entries that compression keeps, one at a time and the largest first; places left, and sum of the rest."""
+    """Entries that compression keeps, one at a time and the largest first; places left, and sum of
+    the rest.
+    """
     order = np.argsort(-y, kind="stable")
     kept, total = [], y.sum()
     for i in order:
@@ -47,7 +57,9 @@ def _systematic(masses, n, u):
 
 def _breaks(masses, n):
     """The uniforms, in [0, 1], at which systematic sampling of n changes its picks."""
-    return np.unique(np.concatenate([[0.0, 1.0], np.mod(np.cumsum(masses) * n / masses.sum(), 1.0)]))
+    return np.unique(
+        np.concatenate([[0.0, 1.0], np.mod(np.cumsum(masses) * n / masses.sum(), 1.0)])
+    )
 
 
 def _compressed(y, m, u):
@@ -70,9 +82,13 @@ def _sum(masses):
 
 
 def _parted(matrix, nodes, values, n_picks):
-    """The entries whose rows are read whole; the edges (from, to, mass) of all others in turn, and their picks."""
+    """The entries whose rows are read whole; the edges (from, to, mass) of all others in turn, and
+    their picks.
+    """
     row = [slice(*matrix.indptr[v : v + 2]) for v in nodes]
-    masses = np.array([x * _sum(matrix.weights[edges]) for x, edges in zip(values, row, strict=True)])
+    masses = np.array(
+        [x * _sum(matrix.weights[edges]) for x, edges in zip(values, row, strict=True)]
+    )
     degrees = np.array([edges.stop - edges.start for edges in row])
     share = _sum(masses) / n_picks
     whole = degrees * share <= 2 * masses
@@ -86,7 +102,8 @@ def _parted(matrix, nodes, values, n_picks):
 
 
 def _product(matrix, nodes, values, n_picks, u):
-    """The product with x = (nodes, values), its nodes in the order in which they are reached; edges read.
+    """The product with x = (nodes, values), its nodes in the order in which they are reached; edges
+    read.
 
     With n_picks = 0 every row is read whole.
     """
@@ -120,9 +137,12 @@ def _step(matrix, nodes, values, budget, u_product, u_compress):
     y = np.zeros(matrix.order.size)
     y[nodes] = values
     y = _compressed(y, budget, u_compress)
-    # What is kept comes first, as `keep_largest` leaves it (which entries these are is tested below).
+    # What is kept comes first, as `keep_largest` leaves it (which entries these are is tested
+    # below).
     kept, _ = keep_largest(nodes, values, 0, nodes.size, budget)
-    after = np.concatenate([nodes[:kept], np.setdiff1d(np.flatnonzero(y), nodes[:kept])]).astype(np.uint32)
+    after = np.concatenate([nodes[:kept], np.setdiff1d(np.flatnonzero(y), nodes[:kept])]).astype(
+        np.uint32
+    )
     return after, y[after], work
 
 
@@ -135,7 +155,9 @@ def _uniforms(source, step, seed):
 
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
 @pytest.mark.parametrize("budget", [1, 2, 3])
-def test_the_loops_do_what_the_oracle_does_with_the_same_uniforms(weighted_graph, karate, laplacian, budget):
+def test_the_loops_do_what_the_oracle_does_with_the_same_uniforms(
+    weighted_graph, karate, laplacian, budget
+):
     seed, n_sampled = 7, 0
     for graph in (weighted_graph, karate, hub_graph()):
         matrix = relabelled(graph, laplacian)
@@ -162,10 +184,14 @@ def _outcomes_of_product(matrix, nodes, values, budget):
     if _is_whole(matrix, nodes, budget):
         return [(1.0, *_product(matrix, nodes, values, 0, 0.0)[:2])]
     _, others, n_sampled = _parted(matrix, nodes, values, PICKS * budget)
-    breaks = _breaks(np.array([mass for _, _, mass in others]), n_sampled) if n_sampled else [0.0, 1.0]
+    breaks = (
+        _breaks(np.array([mass for _, _, mass in others]), n_sampled) if n_sampled else [0.0, 1.0]
+    )
     outcomes = []
     for a, b in itertools.pairwise(breaks):
-        outcomes.append((b - a, *_loop_product(matrix, nodes, values, PICKS * budget, (a + b) / 2)[:2]))
+        outcomes.append(
+            (b - a, *_loop_product(matrix, nodes, values, PICKS * budget, (a + b) / 2)[:2])
+        )
     return outcomes
 
 
@@ -174,7 +200,9 @@ def _loop_product(matrix, nodes, values, n_picks, u):
     n, size = nodes.size, matrix.order.size
     buffer, dense = np.zeros(n + 2 * n_picks + 2, np.uint32), np.zeros(size)
     buffer[:n] = nodes
-    end, work = product_within(matrix, buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense)
+    end, work = product_within(
+        matrix, buffer, np.ascontiguousarray(values), 0, n, n_picks, u, dense
+    )
     assert np.count_nonzero(dense) == np.unique(buffer[n:end]).size == end - n
     return buffer[n:end], dense[buffer[n:end]], work
 
@@ -242,7 +270,9 @@ def test_shares_that_underflow_list_no_node_and_no_node_twice():
     indptr, indices = np.array([0, 2, 3, 3]), np.array([2, 1, 2], np.uint32)
     nodes, dense = np.array([0, 1, 9, 9, 9, 9], np.uint32), np.zeros(3)
     for weights, reached in (([1e-200, 1.0, 1e-200], [1]), ([1e-200, 1.0, 1.0], [1, 2])):
-        end = _product_loop(indptr, indices, np.array(weights), nodes, np.full(2, 1e-150), 0, 2, dense)
+        end = _product_loop(
+            indptr, indices, np.array(weights), nodes, np.full(2, 1e-150), 0, 2, dense
+        )
         np.testing.assert_array_equal(nodes[2:end], reached)
         np.testing.assert_array_equal(np.flatnonzero(dense), reached)
         dense[:] = 0.0

@@ -1,4 +1,6 @@
-"""Samplers without walkers: exact rows, rows cut with a bound that holds, powers compressed without bias."""
+"""Samplers without walkers: exact rows, rows cut with a bound that holds, powers compressed without
+bias.
+"""
 
 import pickle
 
@@ -34,26 +36,42 @@ def test_exact_powers_are_the_series(weighted_graph, plain_graph, karate, which,
     ):
         features = grf.sample_features(graph, sampler, seed=0, dtype="float64")
         f = kernel.modulation(10, scale=graph.laplacian_scale(laplacian))
-        np.testing.assert_allclose(features.matrix_from_modulation(f).toarray(), expected, atol=1e-7)
+        np.testing.assert_allclose(
+            features.matrix_from_modulation(f).toarray(), expected, atol=1e-7
+        )
 
 
 def test_a_budget_of_half_the_edges_leaves_nothing_to_chance(karate):
     edges = karate.walk_matrix().nnz
     exact = grf.sample_features(karate, grf.sampling.ExactPowers(4))
     for seed in (0, 1):
-        assert _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2, 4), seed=seed))
-    assert not _same(exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2 - 8, 4), seed=0))
+        assert _same(
+            exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2, 4), seed=seed)
+        )
+    assert not _same(
+        exact, grf.sample_features(karate, grf.CompressedPowers(edges // 2 - 8, 4), seed=0)
+    )
 
 
 def test_powers_of_nothing_but_loops_and_of_no_steps(weighted_graph):
     alone = grf.Graph(np.zeros((3, 3)))
-    for sampler in (grf.sampling.ExactPowers(3), grf.CompressedPowers(1, 3), grf.sampling.CutPowers(1, 3)):
+    for sampler in (
+        grf.sampling.ExactPowers(3),
+        grf.CompressedPowers(1, 3),
+        grf.sampling.CutPowers(1, 3),
+    ):
         matrix = grf.sample_features(alone, sampler, seed=0).matrix_from_modulation(np.ones(4))
         np.testing.assert_array_equal(matrix.toarray(), 4 * np.eye(3))
-    for sampler in (grf.sampling.ExactPowers(0), grf.CompressedPowers(1, 0), grf.sampling.CutPowers(1, 0)):
+    for sampler in (
+        grf.sampling.ExactPowers(0),
+        grf.CompressedPowers(1, 0),
+        grf.sampling.CutPowers(1, 0),
+    ):
         features = grf.sample_features(weighted_graph, sampler, seed=0)
         assert features.n_steps == 0
-        np.testing.assert_array_equal(features.matrix_from_modulation(np.ones(1)).toarray(), np.eye(8))
+        np.testing.assert_array_equal(
+            features.matrix_from_modulation(np.ones(1)).toarray(), np.eye(8)
+        )
 
 
 @pytest.mark.parametrize("sampler", POWERS, ids=repr)
@@ -65,7 +83,9 @@ def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
         entries = slice(features.record.indptr[row], features.record.indptr[row + 1])
         columns, steps = features.record.indices[entries], features.record.steps[values]
         assert (np.diff(columns) > 0).all()
-        pairs = list(zip(np.repeat(columns, features.record.visits_per_entry[entries]), steps, strict=True))
+        pairs = list(
+            zip(np.repeat(columns, features.record.visits_per_entry[entries]), steps, strict=True)
+        )
         assert pairs == sorted(set(pairs))
         assert (np.bincount(steps, minlength=6) <= budgets).all()
         if isinstance(sampler, grf.sampling.CutPowers):
@@ -77,8 +97,13 @@ def test_rows_are_ascending_by_node_and_step_and_keep_the_budget(grid, sampler):
 def test_work_counts_the_edges_read(grid):
     degrees = np.diff(grid.adjacency.indptr)
     features = grf.sample_features(grid, grf.sampling.ExactPowers(2), nodes=[0, 70], seed=0)
-    neighbours = [grid.adjacency.indices[grid.adjacency.indptr[v] : grid.adjacency.indptr[v + 1]] for v in (0, 70)]
-    assert features.n_steps == sum(degrees[v] + degrees[n].sum() for v, n in zip((0, 70), neighbours, strict=True))
+    neighbours = [
+        grid.adjacency.indices[grid.adjacency.indptr[v] : grid.adjacency.indptr[v + 1]]
+        for v in (0, 70)
+    ]
+    assert features.n_steps == sum(
+        degrees[v] + degrees[n].sum() for v, n in zip((0, 70), neighbours, strict=True)
+    )
     for budget in (1, 3):
         compressed = grf.sample_features(grid, grf.CompressedPowers(budget, 10), nodes=[70], seed=0)
         assert compressed.n_steps <= 10 * (2 * budget + 1)
@@ -92,7 +117,8 @@ def test_a_node_with_many_neighbours_costs_no_more_than_the_budget():
     for source in (0, 5):
         features = grf.sample_features(star, grf.CompressedPowers(16, 8), nodes=[source], seed=0)
         assert features.n_steps <= 8 * (2 * 16 + 1)
-        # Every second step all is at the centre; what is sampled of its neighbours sums to what it should.
+        # Every second step all is at the centre; what is sampled of its neighbours sums to what it
+        # should.
         for k in range(9):
             row = features.matrix_from_modulation(np.eye(9)[k]) @ np.sqrt(star.degrees)
             assert row[0] == pytest.approx(np.sqrt(star.degrees[source]), rel=1e-5)
@@ -117,10 +143,17 @@ def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
         assert resolved.lengths == walks.survival
         assert resolved.budgets[1] > resolved.budgets[-1]
         assert resolved.resolved(graph) is resolved
-        assert _same(grf.sample_features(graph, sampler, seed=1), grf.sample_features(graph, resolved, seed=1))
-    assert "Survival" in grf.sample_features(grid, sampler, nodes=[0], seed=1).description["lengths"]
+        assert _same(
+            grf.sample_features(graph, sampler, seed=1),
+            grf.sample_features(graph, resolved, seed=1),
+        )
+    assert (
+        "Survival" in grf.sample_features(grid, sampler, nodes=[0], seed=1).description["lengths"]
+    )
     flat = grf.RegularizedLaplacian(0.3, 2, laplacian="combinatorial")
-    combinatorial = grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(flat), laplacian="combinatorial")
+    combinatorial = grf.CompressedPowers(
+        4, lengths=grf.sampling.AutoLengths(flat), laplacian="combinatorial"
+    )
     assert grf.sample_features(grid, combinatorial, seed=0).laplacian == "combinatorial"
     assert grf.sampling.ExactPowers(3).resolved(grid) == grf.sampling.ExactPowers(3)
     assert grf.sampling.CutPowers(2, 3).resolved(grid) == grf.sampling.CutPowers(2, 3)
@@ -129,7 +162,9 @@ def test_a_choice_of_lengths_becomes_a_table_for_each_graph(grid, karate):
 @pytest.mark.parametrize("laplacian", LAPLACIANS)
 @pytest.mark.parametrize("kernel", [grf.Diffusion(1.0), KERNEL, SIGNED])
 @pytest.mark.filterwarnings("ignore::graphrf.features.TruncationWarning")
-def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted_graph, kernel, laplacian):
+def test_the_bound_of_cut_powers_holds_and_says_something(
+    grid, karate, weighted_graph, kernel, laplacian
+):
     if laplacian == "combinatorial":
         if isinstance(kernel, grf.kernels.PowerSeries):
             kernel = grf.kernels.PowerSeries(modulation=SIGNED.modulation(4), laplacian=laplacian)
@@ -158,9 +193,15 @@ def test_the_bound_of_cut_powers_holds_and_says_something(grid, karate, weighted
 def test_cut_powers_keep_the_largest_sums(grid, karate):
     for graph in (grid, karate):
         exact = (
-            grf.sample_features(graph, grf.sampling.ExactPowers(6)).matrix_from_modulation(np.ones(7)).toarray()
+            grf.sample_features(graph, grf.sampling.ExactPowers(6))
+            .matrix_from_modulation(np.ones(7))
+            .toarray()
         )
-        cut = grf.sample_features(graph, grf.sampling.CutPowers(9, 6)).matrix_from_modulation(np.ones(7)).toarray()
+        cut = (
+            grf.sample_features(graph, grf.sampling.CutPowers(9, 6))
+            .matrix_from_modulation(np.ones(7))
+            .toarray()
+        )
         for row in range(graph.n_nodes):
             kept = cut[row] > 0
             assert kept.sum() == 9
@@ -171,19 +212,26 @@ def test_cut_powers_keep_the_largest_sums(grid, karate):
 def test_cut_powers_warn_when_the_cut_matters(grid, recwarn):
     grf.sample_features(grid, grf.sampling.CutPowers(60, 8)).matrix(grf.Diffusion(0.5))
     assert not recwarn.list
-    with pytest.warns(TruncationWarning, match=r"^a guaranteed bound, .* rows cut to a budget .* to measure it"):
+    with pytest.warns(
+        TruncationWarning, match=r"^a guaranteed bound, .* rows cut to a budget .* to measure it"
+    ):
         grf.sample_features(grid, grf.sampling.CutPowers(2, 30)).matrix(grf.Diffusion(3.0))
     with pytest.warns(TruncationWarning, match="powers up to 2 cut the series"):
         grf.sample_features(grid, grf.sampling.ExactPowers(2)).matrix(grf.Diffusion(4.0))
 
 
 @pytest.mark.parametrize("sampler", POWERS, ids=repr)
-def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, weighted_graph, sampler):
+def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(
+    tmp_path, weighted_graph, sampler
+):
     features = grf.sample_features(weighted_graph, sampler, seed=3, dtype="float64")
     features.save(tmp_path / "powers.npz")
     f = np.array([0.5, 0.3, 0.2, 0.1])
     dense = features.matrix_from_modulation(f).toarray()
-    for again in (grf.features.load_features(tmp_path / "powers.npz"), pickle.loads(pickle.dumps(features))):
+    for again in (
+        grf.features.load_features(tmp_path / "powers.npz"),
+        pickle.loads(pickle.dumps(features)),
+    ):
         assert _same(features, again)
         assert again.n_steps == features.n_steps
         assert again.nbytes == features.nbytes
@@ -219,7 +267,9 @@ def test_powers_are_saved_taken_pickled_and_multiplied_as_walks_are(tmp_path, we
 )
 def test_more_memory_than_the_limit_is_refused_before_it_is_taken(sampler, way_out):
     n = 900
-    ring = grf.from_edges(np.repeat(np.arange(n), 4), (np.repeat(np.arange(n), 4) + np.tile([1, 2, 5, 9], n)) % n)
+    ring = grf.from_edges(
+        np.repeat(np.arange(n), 4), (np.repeat(np.arange(n), 4) + np.tile([1, 2, 5, 9], n)) % n
+    )
     with pytest.raises(MemoryError, match=way_out):
         grf.sample_features(ring, sampler, memory_limit=1_000_000)
 
@@ -238,7 +288,9 @@ def test_nodes_far_apart_are_kept_in_order():
     n = 300_000
     rng = np.random.default_rng(0)
     graph = grf.from_edges(np.arange(n - 1), np.arange(1, n), n_nodes=n)
-    hub = grf.from_edges(np.zeros(2_000, int), rng.choice(np.arange(1, n), 2_000, replace=False), n_nodes=n)
+    hub = grf.from_edges(
+        np.zeros(2_000, int), rng.choice(np.arange(1, n), 2_000, replace=False), n_nodes=n
+    )
     both = grf.Graph(graph.adjacency + hub.adjacency)
     exact, compressed = (
         grf.sample_features(both, sampler, nodes=[0], seed=0)
@@ -258,15 +310,29 @@ def test_nodes_far_apart_are_kept_in_order():
     [
         (lambda: grf.CompressedPowers(0, 8), ValueError, "`budget`"),
         (lambda: grf.CompressedPowers(2**31, 8), ValueError, "`budget`"),
-        (lambda: grf.CompressedPowers(4, 8, lengths=FALLING), ValueError, "`max_length` and `lengths`"),
-        (lambda: grf.CompressedPowers(4, lengths=grf.sampling.Stratified(0.1)), TypeError, "law.survival"),
+        (
+            lambda: grf.CompressedPowers(4, 8, lengths=FALLING),
+            ValueError,
+            "`max_length` and `lengths`",
+        ),
+        (
+            lambda: grf.CompressedPowers(4, lengths=grf.sampling.Stratified(0.1)),
+            TypeError,
+            "law.survival",
+        ),
         (lambda: grf.CompressedPowers(4, lengths=0.1), TypeError, "a Survival table"),
         (
-            lambda: grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(KERNEL), laplacian="combinatorial"),
+            lambda: grf.CompressedPowers(
+                4, lengths=grf.sampling.AutoLengths(KERNEL), laplacian="combinatorial"
+            ),
             ValueError,
             "pass laplacian='normalized'",
         ),
-        (lambda: grf.CompressedPowers(4, 8, laplacian="random"), ValueError, "'normalized', 'combinatorial'"),
+        (
+            lambda: grf.CompressedPowers(4, 8, laplacian="random"),
+            ValueError,
+            "'normalized', 'combinatorial'",
+        ),
         (
             lambda: grf.CompressedPowers(4, lengths=grf.sampling.AutoLengths(KERNEL)).survival,
             ValueError,

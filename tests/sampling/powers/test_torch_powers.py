@@ -1,4 +1,6 @@
-"""Powers by torch operations: the loops' records bit for bit on the CPU, and valid ones whatever sums round to."""
+"""Powers by torch operations: the loops' records bit for bit on the CPU, and valid ones whatever
+sums round to.
+"""
 
 import numpy as np
 import pytest
@@ -36,7 +38,9 @@ def _graph(name, request):
 
 
 def _samplers(laplacian):
-    compressed = [grf.CompressedPowers(budget, 7, laplacian=laplacian) for budget in (1, 2, 8, 32, 10**6)]
+    compressed = [
+        grf.CompressedPowers(budget, 7, laplacian=laplacian) for budget in (1, 2, 8, 32, 10**6)
+    ]
     cut = [grf.sampling.CutPowers(budget, 6, laplacian=laplacian) for budget in (1, 5, 10**6)]
     none = [
         grf.sampling.ExactPowers(0, laplacian=laplacian),
@@ -72,9 +76,13 @@ def test_the_record_is_that_of_the_loops_bit_for_bit(request, which, laplacian):
 
 
 @pytest.mark.parametrize(
-    "sampler", [grf.sampling.ExactPowers(5), grf.sampling.CutPowers(6, 5), grf.CompressedPowers(6, 5)], ids=repr
+    "sampler",
+    [grf.sampling.ExactPowers(5), grf.sampling.CutPowers(6, 5), grf.CompressedPowers(6, 5)],
+    ids=repr,
 )
-def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypatch, karate, sampler):
+def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(
+    monkeypatch, karate, sampler
+):
     sources = [33, 0, 5, 0, 0, 11, 33]
     expected, block = _both(karate, sampler, sources=sources)
     assert _same(expected, block)
@@ -95,7 +103,9 @@ def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(monkeypa
 def test_the_comparison_notices_what_is_done_in_another_way(monkeypatch, grid, name):
     right = getattr(compression_torch, name)
     wrong = {
-        "after_swaps": lambda kept, sizes: kept.int().sort(dim=1, descending=True, stable=True).indices,
+        "after_swaps": lambda kept, sizes: (
+            kept.int().sort(dim=1, descending=True, stable=True).indices
+        ),
         "segment_sums": lambda values, sizes: right(values, sizes) * (1.0 + 1e-6),
         "_landed": lambda nodes, x, matrix: right(nodes, 0.99 * x, matrix),
     }[name]
@@ -177,7 +187,7 @@ def test_sums_that_round_otherwise_leave_budgets_and_sums_as_they_are(shaken, gr
     np.testing.assert_allclose(sums[1].mean(axis=0), sums[0].mean(axis=0), rtol=0.05)
 
 
-# -- the steps of compression -----------------------------------------------------------------------------------
+# -- the steps of compression ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("u", [0.0, 0.3, 1 - 2.0**-53])
@@ -196,13 +206,19 @@ def test_rounding_never_changes_the_number_of_picks(u):
         assert not (picked & ~there).any()
 
 
-@pytest.mark.parametrize(("light", "reached"), [([1e-200, 1.0, 1e-200], [1]), ([1e-200, 1.0, 1.0], [1, 2])])
+@pytest.mark.parametrize(
+    ("light", "reached"), [([1e-200, 1.0, 1e-200], [1]), ([1e-200, 1.0, 1.0], [1, 2])]
+)
 def test_shares_that_underflow_reach_no_node(light, reached):
     empty = torch.empty(0, dtype=torch.float64)
     matrix = compression_torch.DeviceMatrix(
-        torch.tensor([0, 2, 3, 3]), torch.tensor([2, 1, 2]), torch.tensor(light, dtype=torch.float64),
-        *(empty,) * 3, *(empty.long(),) * 2, halvings=1,
-    )  # fmt: skip
+        torch.tensor([0, 2, 3, 3]),
+        torch.tensor([2, 1, 2]),
+        torch.tensor(light, dtype=torch.float64),
+        *(empty,) * 3,
+        *(empty.long(),) * 2,
+        halvings=1,
+    )
     x = compression_torch.Vectors(
         torch.tensor([0, 1]), torch.full((2,), 1e-150, dtype=torch.float64), torch.tensor([2])
     )
@@ -212,14 +228,20 @@ def test_shares_that_underflow_reach_no_node(light, reached):
     assert work.tolist() == [3]
 
 
-# -- memory -----------------------------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------------------
 
 
 def _peak(device, sources):
-    """Bytes of tensors, temporary ones of operations among them, that `sample` holds at the most."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    """Bytes of tensors, temporary ones of operations among them, that `sample` holds at
+    the most.
+    """
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
         device.sample(sources)
-    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    events = [
+        event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"
+    ]
     events.sort(key=lambda event: event.start_ns())
     return int(np.cumsum([event.nbytes() for event in events]).max())
 

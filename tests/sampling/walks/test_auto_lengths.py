@@ -1,4 +1,6 @@
-"""Survival tables for a kernel: the formula of the variance, its minimum, determinism, and the doors."""
+"""Survival tables for a kernel: the formula of the variance, its minimum, determinism, and the
+doors.
+"""
 
 import itertools
 
@@ -53,7 +55,9 @@ def _nu(graph, f, laplacian="normalized"):
     return auto_lengths._per_step(f, toeplitz(_returns(graph, f.size, laplacian)))
 
 
-@pytest.mark.parametrize("f", [KERNEL.modulation(4), np.array([0.3, 0.0, -1.0]), np.array([0.5, -0.4, 0.3, 0.2])])
+@pytest.mark.parametrize(
+    "f", [KERNEL.modulation(4), np.array([0.3, 0.0, -1.0]), np.array([0.5, -0.4, 0.3, 0.2])]
+)
 def test_the_second_moment_of_a_walk_is_the_sum_of_nu_over_s(weighted_graph, f):
     survival = np.array([1.0, 0.8, 0.8, 0.3])[: f.size]
     exact = _second_moment(weighted_graph, f, survival)
@@ -61,25 +65,35 @@ def test_the_second_moment_of_a_walk_is_the_sum_of_nu_over_s(weighted_graph, f):
 
 
 @pytest.mark.parametrize("laplacian", ["normalized", "combinatorial"])
-def test_the_pilot_estimates_covariances_and_probabilities_of_return(weighted_graph, laplacian, monkeypatch):
-    walks = grf.RandomWalks(20_000, grf.sampling.Truncated(4), directions="independent", laplacian=laplacian)
+def test_the_pilot_estimates_covariances_and_probabilities_of_return(
+    weighted_graph, laplacian, monkeypatch
+):
+    walks = grf.RandomWalks(
+        20_000, grf.sampling.Truncated(4), directions="independent", laplacian=laplacian
+    )
     moments = auto_lengths._pilot(weighted_graph, walks)
     returns = _returns(weighted_graph, 9, laplacian)
     np.testing.assert_allclose(moments.returns, returns[:5], atol=5 * 0.5 / np.sqrt(2 * 8 * 20_000))
-    # Cov(X_k, X_l) of m independent walks is (r(|k - l|) - r(k + l)) / m; 8 sources and 2 samples estimate it to
-    # about its own size over sqrt(8).
+    # Cov(X_k, X_l) of m independent walks is (r(|k - l|) - r(k + l)) / m; 8 sources and 2 samples
+    # estimate it to about its own size over sqrt(8).
     steps = np.arange(5)
     exact = returns[np.abs(steps[:, None] - steps)] - returns[steps[:, None] + steps]
     averaged = np.zeros((5, 5))
-    few = grf.RandomWalks(20, grf.sampling.Truncated(4), directions="independent", laplacian=laplacian)
+    few = grf.RandomWalks(
+        20, grf.sampling.Truncated(4), directions="independent", laplacian=laplacian
+    )
     for seed in range(300):
         monkeypatch.setattr(auto_lengths, "_PILOT_SEEDS", (2 * seed, 2 * seed + 1))
         averaged += 20 * auto_lengths._pilot(weighted_graph, few).covariance / 300
-    np.testing.assert_allclose(averaged, exact, atol=5 * np.sqrt(2) * exact.max() / np.sqrt(8 * 300))
+    np.testing.assert_allclose(
+        averaged, exact, atol=5 * np.sqrt(2) * exact.max() / np.sqrt(8 * 300)
+    )
 
 
 def _numerical(gain, variance):
-    """The minimum by a general optimiser: S as a product of factors in (0, 1], so that it never increases."""
+    """The minimum by a general optimiser: S as a product of factors in (0, 1], so that it never
+    increases.
+    """
 
     def objective(logits):
         table = np.concatenate([[1.0], np.cumprod(1.0 / (1.0 + np.exp(-logits)))])
@@ -87,20 +101,29 @@ def _numerical(gain, variance):
 
     starts = itertools.product([-1.0, 6.0], repeat=min(gain.size - 1, 3))
     return min(
-        minimize(objective, np.resize(start, gain.size - 1), method="Nelder-Mead", options={
-            "maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-10, "fatol": 1e-14,
-        }).fun
+        minimize(
+            objective,
+            np.resize(start, gain.size - 1),
+            method="Nelder-Mead",
+            options={"maxiter": 20_000, "maxfev": 20_000, "xatol": 1e-10, "fatol": 1e-14},
+        ).fun
         for start in starts
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("gain", "variance"),
     [
         ([0.2, 0.3, 0.1, 0.02], 0.62),  # plain: S(1) capped or not as it comes
-        ([0.2, 0.3, 0.1, 0.02], 0.05),  # a variance far below the gains, as stratified directions have
+        (
+            [0.2, 0.3, 0.1, 0.02],
+            0.05,
+        ),  # a variance far below the gains, as stratified directions have
         ([1.0, 0.01, 0.04, 0.003], 1.053),  # to be pooled
-        ([-0.31, 0.0, 1.0], 0.4),  # f = (.3, 0, -1): a negative gain at the start, and one to be pooled
+        (
+            [-0.31, 0.0, 1.0],
+            0.4,
+        ),  # f = (.3, 0, -1): a negative gain at the start, and one to be pooled
         ([0.5, -0.1, 0.4, 0.1], 0.9),  # a negative gain inside
         ([0.5, 0.4, 0.3, 0.2], 1e-9),  # ending any walk costs: S = 1
     ],
@@ -130,7 +153,11 @@ def test_the_pilots_lead_to_the_table_of_exact_moments(grid, kernel, coupling):
         .survival(grid, n_walks=64, directions="independent", coupling=coupling)
         .table
     )
-    f, steps, returns = kernel.modulation(table.size), np.arange(table.size), _returns(grid, 2 * table.size - 1)
+    f, steps, returns = (
+        kernel.modulation(table.size),
+        np.arange(table.size),
+        _returns(grid, 2 * table.size - 1),
+    )
     nu = _nu(grid, f)
     each = nu - auto_lengths._per_step(f, returns[steps[:, None] + steps])
     exact = optimal_survival((each if coupling == "stratified" else nu) / 64, each.sum() / 64)
@@ -159,7 +186,9 @@ def test_tables_do_not_increase_and_bound_the_loads(karate, kernel, coupling):
 
 
 def test_a_graph_without_randomness_keeps_its_walks_whole():
-    graph = grf.from_edges([0, 2], [1, 3], n_nodes=6)  # edges apart from each other, and isolated nodes
+    graph = grf.from_edges(
+        [0, 2], [1, 3], n_nodes=6
+    )  # edges apart from each other, and isolated nodes
     table = grf.sampling.AutoLengths(KERNEL).survival(graph).table
     np.testing.assert_array_equal(table, np.ones(table.size))
 
@@ -172,7 +201,10 @@ def test_the_law_is_a_function_of_graph_kernel_and_sampler(karate):
         grf.sampling.AutoLengths(KERNEL).survival(karate, n_walks=8)
     )
     assert resolved.resolved(karate) is resolved
-    assert resolved.lengths != grf.RandomWalks(64, grf.sampling.AutoLengths(KERNEL)).resolved(karate).lengths
+    assert (
+        resolved.lengths
+        != grf.RandomWalks(64, grf.sampling.AutoLengths(KERNEL)).resolved(karate).lengths
+    )
     one, other = (grf.sample_features(karate, sampler, seed=seed) for seed in (1, 2))
     np.testing.assert_array_equal(one.info.survival, resolved.survival.table)
     np.testing.assert_array_equal(one.info.survival, other.info.survival)
@@ -209,5 +241,7 @@ def test_errors_at_the_door(karate):
 
 
 def test_slow_kernels_are_cut_at_max_length(karate):
-    table = grf.sampling.AutoLengths(grf.kernels.InverseCosine(), max_length=40).survival(karate, n_walks=4)
+    table = grf.sampling.AutoLengths(grf.kernels.InverseCosine(), max_length=40).survival(
+        karate, n_walks=4
+    )
     assert table.max_length == 40

@@ -1,8 +1,9 @@
-"""Every law of lengths and every coupling leaves each walk its own law: integrals over the uniforms, no sampling.
+"""Every law of lengths and every coupling leaves each walk its own law: integrals over the
+uniforms, no sampling.
 
-The lengths that `draw_lengths` gives are constant between the points where a uniform meets an entry of the
-survival table. So the loop itself is run, uncompiled, with scripted words for the generator, on the midpoint of
-every piece, and the pieces are added up.
+The lengths that `draw_lengths` gives are constant between the points where a uniform meets an entry
+of the survival table. So the loop itself is run, uncompiled, with scripted words for the generator,
+on the midpoint of every piece, and the pieces are added up.
 """
 
 import numpy as np
@@ -32,12 +33,23 @@ LAWS = {
     "iid": (grf.sampling.IID, 2),
     "stratified": (grf.sampling.Stratified, 5),
     "shipped permutation": (
-        lambda survival: grf.sampling.SigmaCoupled(survival, grf.sampling.SigmaCoupled(0.1).coupling),
+        lambda survival: grf.sampling.SigmaCoupled(
+            survival, grf.sampling.SigmaCoupled(0.1).coupling
+        ),
         2,
     ),
-    "learned permutation": (lambda survival: grf.sampling.SigmaCoupled(survival, _learned(survival)), 4),
-    "three walkers": (lambda survival: grf.sampling.SigmaCoupled(survival, _learned_for_three(survival)), 6),
-    "identity": (lambda survival: grf.sampling.SigmaCoupled(survival, grf.sampling.Coupling(np.arange(4))), 2),
+    "learned permutation": (
+        lambda survival: grf.sampling.SigmaCoupled(survival, _learned(survival)),
+        4,
+    ),
+    "three walkers": (
+        lambda survival: grf.sampling.SigmaCoupled(survival, _learned_for_three(survival)),
+        6,
+    ),
+    "identity": (
+        lambda survival: grf.sampling.SigmaCoupled(survival, grf.sampling.Coupling(np.arange(4))),
+        2,
+    ),
 }
 
 
@@ -47,7 +59,9 @@ def _lengths(monkeypatch, law, n_walks, uniform, choice=0):
     monkeypatch.setattr(loops, "unit", lambda first, second: uniform)
     lengths = np.empty(n_walks, np.int64)
     table, permutations = law.survival.table, law.permutations(n_walks)
-    loops.draw_lengths.py_func(np.uint64(0), int(law.rule), table, permutations, np.uint64(0), lengths)
+    loops.draw_lengths.py_func(
+        np.uint64(0), int(law.rule), table, permutations, np.uint64(0), lengths
+    )
     return lengths
 
 
@@ -61,7 +75,9 @@ def _pieces(ends):
 def test_every_walk_of_a_source_has_the_survival_table_exactly(monkeypatch, survival, law, n_walks):
     law = law(survival)
     table = survival.table
-    tiles = {Rule.STRATIFIED: n_walks, Rule.PERMUTATION: law.permutations(n_walks).shape[1]}.get(law.rule, 1)
+    tiles = {Rule.STRATIFIED: n_walks, Rule.PERMUTATION: law.permutations(n_walks).shape[1]}.get(
+        law.rule, 1
+    )
     reached = np.zeros((n_walks, table.size))
     for tile in range(tiles):
         # The middle of the words that choose this tile: all tiles are as likely, within 2^-32.
@@ -74,7 +90,9 @@ def test_every_walk_of_a_source_has_the_survival_table_exactly(monkeypatch, surv
     np.testing.assert_allclose(reached, np.tile(table, (n_walks, 1)), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("survival", [Survival([1.0, 0.9, 0.55, 0.55, 0.2]), Survival([1.0, 0.3, 0.2])])
+@pytest.mark.parametrize(
+    "survival", [Survival([1.0, 0.9, 0.55, 0.55, 0.2]), Survival([1.0, 0.3, 0.2])]
+)
 def test_both_antithetic_walks_have_the_survival_table_exactly(monkeypatch, survival):
     table = survival.table
     halts = 1 - table[1:] / table[:-1]
@@ -89,13 +107,16 @@ def test_both_antithetic_walks_have_the_survival_table_exactly(monkeypatch, surv
         monkeypatch.setattr(loops, "philox", lambda *counter: (0, 0, 0, 0))
         monkeypatch.setattr(loops, "unit", lambda first, second, script=script: next(script))
         lengths = np.empty(2, np.int64)
-        loops.draw_lengths.py_func(np.uint64(0), int(law.rule), table, law.permutations(2), np.uint64(0), lengths)
+        loops.draw_lengths.py_func(
+            np.uint64(0), int(law.rule), table, law.permutations(2), np.uint64(0), lengths
+        )
         reached += (lengths[:, None] >= np.arange(table.size)) * sizes[list(chosen)].prod()
     np.testing.assert_allclose(reached, np.tile(table, (2, 1)), rtol=0, atol=1e-12)
 
 
 def test_the_integral_finds_a_tile_that_two_walkers_share():
-    # Negative control: rows that are no permutations, which `Coupling` refuses, and what they would do.
+    # Negative control: rows that are no permutations, which `Coupling` refuses, and what they would
+    # do.
     law = grf.sampling.SigmaCoupled(SURVIVALS["table"], grf.sampling.Coupling([1, 0]))
     object.__setattr__(law.coupling, "permutations", np.array([[1, 1]]))
     with pytest.raises(AssertionError), pytest.MonkeyPatch.context() as monkeypatch:
@@ -105,7 +126,8 @@ def test_the_integral_finds_a_tile_that_two_walkers_share():
 
 
 def test_the_integral_finds_strata_that_are_not_rotated():
-    # Negative control: walk j is then always in stratum permutations[0, j]; the mean over the walks is as it was.
+    # Negative control: walk j is then always in stratum permutations[0, j]; the mean over the walks
+    # is as it was.
     rotated = _lengths
 
     def unrotated(monkeypatch, law, n_walks, uniform, choice):

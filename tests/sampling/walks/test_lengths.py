@@ -8,7 +8,12 @@ import graphrf as grf
 from graphrf.sampling.walks.coupling import Coupling, shipped_coupling
 from graphrf.sampling.walks.lengths import Survival, van_der_corput_order
 
-LAWS = [grf.sampling.IID, grf.sampling.Stratified, grf.sampling.Antithetic, grf.sampling.SigmaCoupled]
+LAWS = [
+    grf.sampling.IID,
+    grf.sampling.Stratified,
+    grf.sampling.Antithetic,
+    grf.sampling.SigmaCoupled,
+]
 
 
 def test_geometric_survival_is_the_power_of_one_minus_p_within_the_resolution():
@@ -22,11 +27,7 @@ def test_geometric_survival_is_the_power_of_one_minus_p_within_the_resolution():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "Survival.geometric(0.1)",
-        "Survival.geometric(0.0007)",
-        "Survival.geometric(0.333333333333)",
-    ],
+    ["Survival.geometric(0.1)", "Survival.geometric(0.0007)", "Survival.geometric(0.333333333333)"],
 )
 def test_the_repr_of_a_geometric_table_makes_it_again(text):
     survival = eval(text)
@@ -65,7 +66,11 @@ def test_the_repr_of_another_table_tells_its_size_only(table):
         (grf.sampling.SigmaCoupled, Survival([1.0, 0.5]), "needed with a Survival"),
         (grf.sampling.SigmaCoupled, 0.97, "learn one with"),
         (Survival.geometric(0.1).cut, -1, "`max_length` must be"),
-        (lambda objective: shipped_coupling(0.3, objective), "visits", "one of 'gram', 'pagerank', got 'visits'"),
+        (
+            lambda objective: shipped_coupling(0.3, objective),
+            "visits",
+            "one of 'gram', 'pagerank', got 'visits'",
+        ),
         *((lambda law: grf.RandomWalks(5, law), law(0.1), "multiple of 2") for law in LAWS[2:]),
     ],
 )
@@ -89,12 +94,18 @@ def test_every_shipped_permutation_is_one_and_lowers_its_cost(objective, order):
         assert sorted(coupling.permutation) == list(range(order))
         assert coupling.cost_after < coupling.cost_before
     assert shipped_coupling(0.12, objective).p_halt == 0.10
-    with pytest.raises(ValueError, match=rf"learn_coupling\(p_halt=0.97, objective='{objective}'\)"):
+    with pytest.raises(
+        ValueError, match=rf"learn_coupling\(p_halt=0.97, objective='{objective}'\)"
+    ):
         shipped_coupling(0.97, objective)
 
 
 def test_sigma_coupled_takes_the_shipped_permutation_of_gram_matrices():
-    assert grf.sampling.SigmaCoupled(0.3).coupling == shipped_coupling(0.3) == shipped_coupling(0.3, "gram")
+    assert (
+        grf.sampling.SigmaCoupled(0.3).coupling
+        == shipped_coupling(0.3)
+        == shipped_coupling(0.3, "gram")
+    )
     assert shipped_coupling(0.3) != shipped_coupling(0.3, "pagerank")
 
 
@@ -108,11 +119,16 @@ def test_the_repr_of_a_sigma_coupled_law_tells_a_coupling_that_is_not_the_shippe
     assert repr(grf.sampling.SigmaCoupled(0.1, Coupling([1, 0]))) == f"SigmaCoupled(0.1, {own})"
     assert repr(grf.sampling.SigmaCoupled(0.97, Coupling([1, 0]))) == f"SigmaCoupled(0.97, {own})"
     table = Survival([1.0, 0.5])
-    assert repr(grf.sampling.SigmaCoupled(table, Coupling([1, 0]))) == f"SigmaCoupled({table!r}, {own})"
+    assert (
+        repr(grf.sampling.SigmaCoupled(table, Coupling([1, 0])))
+        == f"SigmaCoupled({table!r}, {own})"
+    )
 
 
 def test_couplings_go_to_json_and_back(tmp_path):
-    coupling = Coupling([[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0)
+    coupling = Coupling(
+        [[2, 0, 1], [1, 2, 0]], p_halt=0.2, solver="linear", cost_before=2.0, cost_after=1.0
+    )
     assert coupling.n_walkers == 3
     again = Coupling.from_json(coupling.to_json())
     np.testing.assert_array_equal(again.permutations, coupling.permutations)
@@ -122,17 +138,24 @@ def test_couplings_go_to_json_and_back(tmp_path):
     assert again != Coupling(coupling.permutations, p_halt=0.3)
     assert grf.sampling.SigmaCoupled(0.1) == grf.sampling.SigmaCoupled(0.1)
     coupling.save(tmp_path / "coupling.json")
-    np.testing.assert_array_equal(Coupling.load(tmp_path / "coupling.json").permutations, coupling.permutations)
+    np.testing.assert_array_equal(
+        Coupling.load(tmp_path / "coupling.json").permutations, coupling.permutations
+    )
     assert json.loads(Coupling([0, 1]).to_json())["cost_before"] is None
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"format": "graphrf coupling 1"}',
-     '{"format": "graphrf coupling 1", "permutations": [[0, 0]]}',
-     '{"format": "graphrf coupling 1", "permutations": "no"}',
-     '{"format": "graphrf coupling 1", "permutations": [[0]], "surprise": 1}'],
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": "graphrf coupling 1"}',
+        '{"format": "graphrf coupling 1", "permutations": [[0, 0]]}',
+        '{"format": "graphrf coupling 1", "permutations": "no"}',
+        '{"format": "graphrf coupling 1", "permutations": [[0]], "surprise": 1}',
+    ],
+)
 def test_text_that_is_no_coupling_is_refused(text):
     with pytest.raises(ValueError, match=r"coupling|permutations"):
         Coupling.from_json(text)

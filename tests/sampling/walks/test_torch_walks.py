@@ -1,4 +1,6 @@
-"""The torch engine of walks against the compiled loops, bit for bit, and its parts against plain oracles."""
+"""The torch engine of walks against the compiled loops, bit for bit, and its parts against plain
+oracles.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_steps_and_visits_beyond_15_bits_are_kept_whole():
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS)
-@pytest.mark.parametrize("law", [grf.sampling.Stratified(0.2), grf.sampling.Antithetic(0.2)], ids=repr)
+@pytest.mark.parametrize(
+    "law", [grf.sampling.Stratified(0.2), grf.sampling.Antithetic(0.2)], ids=repr
+)
 def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, law, monkeypatch):
     prepared = grf.RandomWalks(8, law, directions=directions).prepare(_graph("weighted"), 5)
     walks, sources = DeviceWalks(prepared, CPU), torch.arange(40).flip(0)
@@ -111,7 +115,9 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
     monkeypatch.setattr(walks_torch, "_STAGE", 1)
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
     with monkeypatch.context() as patch:
-        patch.setattr(Packing, "most_rows", property(lambda self: 7))  # more rows than a key has room for
+        patch.setattr(
+            Packing, "most_rows", property(lambda self: 7)
+        )  # more rows than a key has room for
         assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
     monkeypatch.setattr(device_blocks, "_MOST_KEYS", 100)  # more visits than can be sorted
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
@@ -140,7 +146,9 @@ def test_another_seed_and_any_changed_counter_word_are_noticed(directions, monke
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
 def test_philox_gives_the_published_answers(counter, key, answer):
     for tensors in ([0], [1], [2], [3], [0, 1, 2, 3]):  # the other words are numbers
-        words = [torch.tensor([word]) if place in tensors else word for place, word in enumerate(counter)]
+        words = [
+            torch.tensor([word]) if place in tensors else word for place, word in enumerate(counter)
+        ]
         assert tuple(word.item() for word in philox(*words, key[0] | key[1] << 32)) == answer
 
 
@@ -161,7 +169,9 @@ def test_neighbours_are_those_of_the_compiled_loops_in_rows_of_all_sizes(weighte
     if weighted:  # where a share is met exactly, the next neighbour is taken
         bits[2::7] = (shares[indptr[nodes[2::7]]] * 2.0**53).astype(np.uint64) << np.uint64(11)
     expected = _neighbours(nodes, bits, *arrays)
-    chosen = neighbours(torch.from_numpy(nodes), torch.from_numpy(bits.view(np.int64)), on_device(arrays, CPU))
+    chosen = neighbours(
+        torch.from_numpy(nodes), torch.from_numpy(bits.view(np.int64)), on_device(arrays, CPU)
+    )
     np.testing.assert_array_equal(chosen.numpy(), expected)
     assert np.unique(expected).size > 0.8 * indices.size
 
@@ -178,7 +188,9 @@ def test_merged_sorts_visits_and_adds_those_of_one_row_node_and_step(values, n_n
     for row, node, step, number in zip(rows, nodes, steps, numbers, strict=True):
         sums[int(row), int(node), int(step)] += 1 if values == "counted" else int(number)
     packing = Packing(n_nodes, max_step)
-    keys = packing.keys(packing.pairs(torch.from_numpy(rows), torch.from_numpy(nodes)), torch.from_numpy(steps))
+    keys = packing.keys(
+        packing.pairs(torch.from_numpy(rows), torch.from_numpy(nodes)), torch.from_numpy(steps)
+    )
     given = None if values == "counted" else torch.from_numpy(numbers).to(getattr(torch, values))
     block = merged(keys, given, packing, 6)
     expected = sorted(sums)
@@ -186,8 +198,12 @@ def test_merged_sorts_visits_and_adds_those_of_one_row_node_and_step(values, n_n
     assert block.indices.tolist() == [node for _, node in entries]
     assert block.indices.dtype == (torch.int64 if n_nodes >= 2**31 else torch.int32)
     assert block.n_rows == 6
-    assert block.entries_per_row.tolist() == [sum(row == entry[0] for entry in entries) for row in range(6)]
-    assert block.visits_per_row.tolist() == [sum(row == key[0] for key in expected) for row in range(6)]
+    assert block.entries_per_row.tolist() == [
+        sum(row == entry[0] for entry in entries) for row in range(6)
+    ]
+    assert block.visits_per_row.tolist() == [
+        sum(row == key[0] for key in expected) for row in range(6)
+    ]
     assert unsigned16(block.visits_per_entry).tolist() == [
         sum(key[:2] == entry for key in expected) for entry in entries
     ]
@@ -197,20 +213,32 @@ def test_merged_sorts_visits_and_adds_those_of_one_row_node_and_step(values, n_n
 
 
 def test_no_visits_make_an_empty_block():
-    block = merged(torch.zeros(0, dtype=torch.int64), torch.zeros(0), Packing(5, 2), 3, work=torch.ones(3).long())
+    block = merged(
+        torch.zeros(0, dtype=torch.int64),
+        torch.zeros(0),
+        Packing(5, 2),
+        3,
+        work=torch.ones(3).long(),
+    )
     assert block.entries_per_row.tolist() == block.visits_per_row.tolist() == [0, 0, 0]
     assert block.counts.numel() == block.indices.numel() == 0
     assert joined([block, block]).work.tolist() == [1] * 6
 
 
-@pytest.mark.parametrize(("n_nodes", "max_step"), [(1, 0), (2, 1), (10**6, 348), (2**32, LONGEST_WALK)])
+@pytest.mark.parametrize(
+    ("n_nodes", "max_step"), [(1, 0), (2, 1), (10**6, 348), (2**32, LONGEST_WALK)]
+)
 def test_keys_have_room_for_many_rows_and_stay_positive(n_nodes, max_step):
     packing = Packing(n_nodes, max_step)
     assert packing.most_rows >= 32_767
     rows, nodes = torch.tensor([packing.most_rows - 1]), torch.tensor([n_nodes - 1])
     pairs = packing.pairs(rows, nodes)
     key = packing.keys(pairs, max_step).item()
-    assert key == ((packing.most_rows - 1 << packing.node_bits) + n_nodes - 1 << packing.step_bits) + max_step
+    assert (
+        key
+        == ((packing.most_rows - 1 << packing.node_bits) + n_nodes - 1 << packing.step_bits)
+        + max_step
+    )
     assert key < packing.most_rows << (packing.node_bits + packing.step_bits) < 2**63
     assert (packing.rows(pairs), packing.nodes(pairs)) == (rows, nodes)
 
@@ -218,11 +246,15 @@ def test_keys_have_room_for_many_rows_and_stay_positive(n_nodes, max_step):
 @pytest.fixture(scope="module")
 def expander() -> grf.Graph:
     """A random graph of degree 8 or so, on which few visits merge."""
-    return grf.from_edges(*np.random.default_rng(0).integers(0, 20_000, (2, 80_000)), n_nodes=20_000)
+    return grf.from_edges(
+        *np.random.default_rng(0).integers(0, 20_000, (2, 80_000)), n_nodes=20_000
+    )
 
 
 class _Peak(TorchDispatchMode):
-    """The most memory that tensors hold at once, with the scratch that a sort takes: 24 bytes a key of 8."""
+    """The most memory that tensors hold at once, with the scratch that a sort takes: 24 bytes a key
+    of 8.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -262,9 +294,13 @@ class _Peak(TorchDispatchMode):
         (grf.sampling.Truncated(8), 32),
     ],
 )
-def test_the_memory_foreseen_is_what_is_taken_or_little_more(expander, law, n_walks, directions, monkeypatch):
+def test_the_memory_foreseen_is_what_is_taken_or_little_more(
+    expander, law, n_walks, directions, monkeypatch
+):
     monkeypatch.setattr(walks_torch, "_STAGE", 1000)  # stages fill up while many walks are left
-    walks = DeviceWalks(grf.RandomWalks(n_walks, law, directions=directions).prepare(expander, 0), CPU)
+    walks = DeviceWalks(
+        grf.RandomWalks(n_walks, law, directions=directions).prepare(expander, 0), CPU
+    )
     with _Peak() as peak:
         walks.sample(torch.arange(600))
     assert peak.bytes <= walks.working_bytes(600) <= 1.6 * peak.bytes
@@ -275,7 +311,11 @@ def test_coupled_lengths_of_several_sources_warn_of_nothing():
     torch.set_warn_always(True)  # else torch warns once in a process
     try:
         graph = grf.from_edges([0, 1, 2], [1, 2, 0])
-        for law in (grf.sampling.SigmaCoupled(0.1), grf.sampling.Stratified(0.1), grf.sampling.Antithetic(0.1)):
+        for law in (
+            grf.sampling.SigmaCoupled(0.1),
+            grf.sampling.Stratified(0.1),
+            grf.sampling.Antithetic(0.1),
+        ):
             sampler = grf.RandomWalks(law.group if law.group > 1 else 4, law)
             grf.sample_features(graph, sampler, seed=0, engine="torch")
     finally:

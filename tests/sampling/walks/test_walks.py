@@ -67,7 +67,8 @@ def _neighbours(nodes, bits, indptr, indices, cumulative):
 def test_each_dealt_walk_moves_like_a_simple_walk_and_together_they_spread_evenly(weights, count):
     arrays = _star(weights)
     total = sum(weights)
-    # Destinations are constant between multiples of 1 / (total * count): midpoints integrate exactly.
+    # Destinations are constant between multiples of 1 / (total * count): midpoints integrate
+    # exactly.
     pieces = math.lcm(total, count)
     share = np.zeros((count, len(weights)))
     for piece in range(pieces):
@@ -97,7 +98,9 @@ def _lengths(law: LengthLaw, n_walks: int, sources: int) -> np.ndarray:
     drawn = np.empty((sources, n_walks), np.int64)
     table, permutations = law.survival.table, law.permutations(n_walks)
     for source in range(sources):
-        draw_lengths(np.uint64(source), int(law.rule), table, permutations, np.uint64(5), drawn[source])
+        draw_lengths(
+            np.uint64(source), int(law.rule), table, permutations, np.uint64(5), drawn[source]
+        )
     return drawn
 
 
@@ -114,7 +117,9 @@ def test_stratified_lengths_fall_one_into_each_quantile():
     drawn = np.sort(_lengths(law, n_walks, 500), axis=1)
     table = np.append(law.survival.table, 0.0)
     # The length at quantile u lies between those at the ends of u's stratum.
-    ends = [int(np.count_nonzero(table[1:] > 1 - q / n_walks)) for q in range(n_walks)] + [table.size]
+    ends = [int(np.count_nonzero(table[1:] > 1 - q / n_walks)) for q in range(n_walks)] + [
+        table.size
+    ]
     for stratum in range(n_walks):
         assert (drawn[:, stratum] >= ends[stratum]).all()
         assert (drawn[:, stratum] <= ends[stratum + 1]).all()
@@ -126,7 +131,9 @@ def test_sigma_coupled_lengths_lie_in_the_matched_tiles():
     law = grf.sampling.SigmaCoupled(Survival.geometric(0.05), grf.sampling.Coupling(permutation))
     drawn = _lengths(law, 2, 3000)
     table = np.append(law.survival.table, 0.0)
-    ends = np.array([np.count_nonzero(table[1:] > 1 - q / order) for q in range(order)] + [table.size])
+    ends = np.array(
+        [np.count_nonzero(table[1:] > 1 - q / order) for q in range(order)] + [table.size]
+    )
     matched = np.zeros(drawn.shape[0], bool)
     for tile in range(order):
         first = (drawn[:, 0] >= ends[tile]) & (drawn[:, 0] <= ends[tile + 1])
@@ -156,23 +163,37 @@ def test_sort_words_is_a_stable_sort_by_the_bits_that_it_is_given(n, n_bits, low
     words = (parts << np.uint64(low_bit)) | rng.integers(0, 2**low_bit, n, dtype=np.uint64)
     given, spare = words.copy(), np.empty(n, np.uint64)
     in_place = sort_words(given, n, low_bit, n_bits, spare, np.empty(1 << DIGIT_BITS, np.int64))
-    np.testing.assert_array_equal(given if in_place else spare, words[np.argsort(parts, kind="stable")])
+    np.testing.assert_array_equal(
+        given if in_place else spare, words[np.argsort(parts, kind="stable")]
+    )
 
 
 @pytest.mark.parametrize("stratified", [False, True])
 @pytest.mark.parametrize("n_walks", [1, 6, 300])
-def test_sources_that_advance_together_leave_what_each_leaves_alone(weighted_graph, stratified, n_walks):
+def test_sources_that_advance_together_leave_what_each_leaves_alone(
+    weighted_graph, stratified, n_walks
+):
     arrays = transitions(weighted_graph.walk_adjacency("normalized"))
     law = grf.sampling.Stratified(0.2)
     sources = np.array([3, 0, 0, 5, 1, 2, 7], np.int64)  # a node may come twice
     records = []
     for batch in (1, 2, 3, MOST_TOGETHER // n_walks):
         rows, visits, *columns, n_entries, n_visits = walk_block(
-            *arrays, sources, n_walks, int(law.rule), law.survival.table, law.permutations(n_walks), stratified,
-            np.uint64(1), new_desk(batch, n_walks, law.survival.max_length, True), 4,
-        )  # fmt: skip
+            *arrays,
+            sources,
+            n_walks,
+            int(law.rule),
+            law.survival.table,
+            law.permutations(n_walks),
+            stratified,
+            np.uint64(1),
+            new_desk(batch, n_walks, law.survival.max_length, True),
+            4,
+        )
         sizes = (n_entries, n_entries, n_visits, n_visits)
-        records.append([rows, visits, *(column[:n] for column, n in zip(columns, sizes, strict=True))])
+        records.append(
+            [rows, visits, *(column[:n] for column, n in zip(columns, sizes, strict=True))]
+        )
     for record in records[1:]:
         for array, alone in zip(record, records[0], strict=True):
             np.testing.assert_array_equal(array, alone)
@@ -193,12 +214,15 @@ def test_running_shares_are_exact_prefix_sums_up_to_the_rounding_of_float64(deca
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     weights = 10 ** rng.uniform(-decades / 2, decades / 2, indptr[-1])
     columns = np.concatenate([np.arange(size) for size in sizes])
-    shares = transitions(sp.csr_array((weights, columns, indptr), shape=(sizes.size, sizes.max()))).cumulative
+    shares = transitions(
+        sp.csr_array((weights, columns, indptr), shape=(sizes.size, sizes.max()))
+    ).cumulative
     assert shares.dtype == np.float64
     for start, end in pairwise(indptr):
         sums = list(accumulate(map(Fraction, weights[start:end])))
         exact = np.array([float(one / sums[-1]) for one in sums])
-        # Every sum of m terms and the division round by at most 2^-53 of a share, which is at most 1.
+        # Every sum of m terms and the division round by at most 2^-53 of a share, which is at most
+        # 1.
         bound = (2 * (end - start) + 1) * 2.0**-53
         np.testing.assert_allclose(shares[start:end], exact, rtol=bound, atol=0)
         if end - start > 1:

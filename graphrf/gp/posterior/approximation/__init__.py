@@ -1,1 +1,3 @@
-"""Normal approximations of posteriors: expectation propagation, and Laplace's approximation for classes."""
+"""Normal approximations of posteriors: expectation propagation, and Laplace's approximation for
+classes.
+"""

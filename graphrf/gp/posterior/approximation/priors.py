@@ -56,9 +56,11 @@ class DensePrior:
 
 
 class ProductPrior:
-    """N(0, K) by products with columns: means by conjugate gradients, variances by draws, no determinant.
+    """N(0, K) by products with columns: means by conjugate gradients, variances by draws, no
+    determinant.
 
-    `draws` returns the same blocks of draws from N(0, K) and N(0, I), shape (m, s) each, at every call.
+    `draws` returns the same blocks of draws from N(0, K) and N(0, I), shape (m, s) each, at every
+    call.
     """
 
     def __init__(self, product: Product, draws: Draws) -> None:
@@ -66,14 +68,18 @@ class ProductPrior:
         self._draws = draws
 
     def condition(self, precision: np.ndarray, shift: np.ndarray) -> Normal:
-        """A draw less its mean given noisy observations of it is a draw of the posterior about its mean."""
+        """A draw less its mean given noisy observations of it is a draw of the posterior about its
+        mean.
+        """
         root = np.sqrt(precision)[:, None]
 
         def solved(rhs: np.ndarray, tol: float) -> np.ndarray:
             system = ConjugateGradients(
-                lambda x: x + root * self._product(root * x), lambda r: r.copy(),
-                tol=tol, max_iterations=_MAX_CONJUGATE,
-            )  # fmt: skip
+                lambda x: x + root * self._product(root * x),
+                lambda r: r.copy(),
+                tol=tol,
+                max_iterations=_MAX_CONJUGATE,
+            )
             return root * system.solve(rhs).value
 
         mean = self._product(solved(shift[:, None] / root, _MEANS))[:, 0]

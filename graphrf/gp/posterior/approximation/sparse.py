@@ -14,7 +14,9 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class Slopes(NamedTuple):
-    """Derivatives of the evidence in log a, and in the kernel's named hyperparameters at a fixed a."""
+    """Derivatives of the evidence in log a, and in the kernel's named hyperparameters
+    at a fixed a.
+    """
 
     log_amplitude: float
     kernel: np.ndarray
@@ -23,12 +25,14 @@ class Slopes(NamedTuple):
 class SparsePrior:
     r"""eta = S f + H b at the observed nodes, with f ~ N(0, a Q^-1) at N nodes and b ~ N(0, s^2 I).
 
-    (f, b) has the prior precision :math:`P_0 = \mathrm{diag}(Q / a, I / s^2)`, with sites W the precision
-    :math:`P = P_0 + A^\top W A`, A = (S, H). Its block of f has a sparse factor, and b the Schur complement C.
-    Cost of a condition: a sparse factorisation and a selected inversion.
+    (f, b) has the prior precision :math:`P_0 = \mathrm{diag}(Q / a, I / s^2)`, with sites W the
+    precision :math:`P = P_0 + A^\top W A`, A = (S, H). Its block of f has a sparse factor, and b
+    the Schur complement C. Cost of a condition: a sparse factorisation and a selected inversion.
     """
 
-    def __init__(self, precision: Precision, amplitude: float, responses: Responses, prior_std: float) -> None:
+    def __init__(
+        self, precision: Precision, amplitude: float, responses: Responses, prior_std: float
+    ) -> None:
         self._precision, self._amplitude = precision, amplitude
         self._nodes, self._basis = responses.nodes, responses.basis
         self._prior_std = prior_std
@@ -48,7 +52,9 @@ class SparsePrior:
         self._by_mean = g = self._factor.solve(target)
         # H^T W H - H^T W G as a sum of squares, without cancellation
         left = basis - g[self._nodes]
-        schur = left.T @ (precision[:, None] * left) + g.T @ (self._precision.matrix @ g) / amplitude
+        schur = (
+            left.T @ (precision[:, None] * left) + g.T @ (self._precision.matrix @ g) / amplitude
+        )
         schur += np.eye(schur.shape[0]) / self._prior_std**2
         self._inverse_schur = np.linalg.inv(schur)
         rhs = np.zeros(n)
@@ -58,11 +64,14 @@ class SparsePrior:
         variance = amplitude * self._factor.inverse_diagonal[self._nodes]
         variance = variance + np.einsum("ib,bc,ic->i", left, self._inverse_schur, left)
         log_volume = self._factor.log_determinant - self._precision.log_determinant()
-        log_volume += float(np.linalg.slogdet(schur)[1]) + 2 * basis.shape[1] * math.log(self._prior_std)
+        log_volume += float(np.linalg.slogdet(schur)[1]) + 2 * basis.shape[1] * math.log(
+            self._prior_std
+        )
         return Normal(self._f[self._nodes] + basis @ b, variance, log_volume)
 
     def slopes(self, precision: np.ndarray, variance: np.ndarray, names: tuple[str, ...]) -> Slopes:
-        r"""Derivatives of log Z at the sites of the last condition, a fixed point of expectation propagation.
+        r"""Derivatives of log Z at the sites of the last condition, a fixed point of expectation
+        propagation.
 
         .. math:: d \log Z = -\tfrac12 f^\top dP_0 f - \tfrac12 \mathrm{tr}(P^{-1} dP_0)
                   + \tfrac12 \mathrm{tr}(P_0^{-1} dP_0)
@@ -75,7 +84,11 @@ class SparsePrior:
         kernel = []
         for name in names:
             change = self._precision.derivative(name)
-            of_posterior = self._factor.trace(change) + float(np.sum(inner * (g.T @ (change @ g)))) / amplitude
+            of_posterior = (
+                self._factor.trace(change) + float(np.sum(inner * (g.T @ (change @ g)))) / amplitude
+            )
             quadratic = float(self._f @ (change @ self._f)) / amplitude
-            kernel.append(0.5 * (self._precision.trace_of_derivative(name) - of_posterior - quadratic))
+            kernel.append(
+                0.5 * (self._precision.trace_of_derivative(name) - of_posterior - quadratic)
+            )
         return Slopes(0.5 * (float(self._f @ own) + trace - n), np.array(kernel))

@@ -1,1 +1,3 @@
-"""Hyperparameters on graph and time: likelihood, derivatives, the search, and individual variances."""
+"""Hyperparameters on graph and time: likelihood, derivatives, the search, and
+individual variances.
+"""

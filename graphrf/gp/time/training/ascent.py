@@ -15,8 +15,8 @@ from graphrf.gp.time.kernels import TimeSteps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
 
 _RUN = 12  # consecutive times in a training run
-# Times and values that are trained on by default, of which more change neither errors nor coverage, and the most
-# values: chosen by the row `year` of `benchmarks/waits.py`.
+# Times and values that are trained on by default, of which more change neither errors nor coverage,
+# and the most values: chosen by the row `year` of `benchmarks/waits.py`.
 _TIMES, _VALUES, _MOST_VALUES = 600, 20_000, 60_000
 
 
@@ -41,7 +41,9 @@ def default_values(n: int) -> int:
 
 
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
-    """Runs of consecutive times, evenly spaced, that hold about so many values of n sensors in all."""
+    """Runs of consecutive times, evenly spaced, that hold about so many values of n
+    sensors in all.
+    """
     wanted = max(2 * _RUN, max_train // n)
     if n_times <= wanted:
         return np.arange(n_times)
@@ -49,18 +51,27 @@ def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
     return np.unique((starts[:, None] + np.arange(_RUN)).ravel())
 
 
-def evidence(model: Separable, grids: Sequence[CompleteGrid], n_threads: int, step: Step | None = None) -> float:
+def evidence(
+    model: Separable, grids: Sequence[CompleteGrid], n_threads: int, step: Step | None = None
+) -> float:
     """The sum of the log likelihoods of grids; `step` is called once."""
     if step is not None:
         step()
-    return sum(log_likelihood(model, *grid, with_slopes=False, n_threads=n_threads).value for grid in grids)
+    return sum(
+        log_likelihood(model, *grid, with_slopes=False, n_threads=n_threads).value for grid in grids
+    )
 
 
 def maximised(
-    model: Separable, grids: Sequence[CompleteGrid], prior: np.ndarray, most: int, n_threads: int,
+    model: Separable,
+    grids: Sequence[CompleteGrid],
+    prior: np.ndarray,
+    most: int,
+    n_threads: int,
     step: Step | None = None,
-) -> tuple[Separable, float, bool]:  # fmt: skip
-    """The model after `most` steps on the likelihood of all grids with weak priors; whether the search ended.
+) -> tuple[Separable, float, bool]:
+    """The model after `most` steps on the likelihood of all grids with weak priors; whether the
+    search ended.
 
     `step` is called once for each evaluation of that likelihood.
     """
@@ -70,7 +81,10 @@ def maximised(
     last: list[float] = [0.0]
 
     def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
-        result = [log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads) for grid in grids]
+        result = [
+            log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads)
+            for grid in grids
+        ]
         last[0] = sum(each.value for each in result)
         slopes = np.sum([each.slopes for each in result], axis=0)
         off = (logarithms - prior) / width
@@ -79,8 +93,11 @@ def maximised(
         return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
 
     result = minimize(
-        objective, np.clip(log_parameters(model), low, high), jac=True, method="L-BFGS-B",
+        objective,
+        np.clip(log_parameters(model), low, high),
+        jac=True,
+        method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)),
         options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
-    )  # fmt: skip
+    )
     return with_parameters(model, result.x), last[0], bool(result.success)

@@ -1,4 +1,6 @@
-"""Kalman filters of many series that differ in an eigenvalue: computed at some, interpolated to the others."""
+"""Kalman filters of many series that differ in an eigenvalue: computed at some, interpolated to the
+others.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _SPACING = 0.5  # of nodes, in logarithms of eigenvalues
 
 
 class FilterSlopes(NamedTuple):
-    """Derivatives in transitions (u, d, d), stationary covariance (d, d), readouts (d, series) and the noise."""
+    """Derivatives in transitions (u, d, d), stationary covariance (d, d), readouts (d, series) and
+    the noise.
+    """
 
     phi: np.ndarray
     stationary: np.ndarray
@@ -30,11 +34,12 @@ def lanes(block: int) -> slice:
 
 
 def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that interpolate the others.
+    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that
+    interpolate the others.
 
-    Gains are analytic in the logarithm of an eigenvalue, but for points at least pi away from the real axis.
-    Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log likelihood of a series by
-    less than 1e-3.
+    Gains are analytic in the logarithm of an eigenvalue, but for points at least pi away from the
+    real axis. Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log
+    likelihood of a series by less than 1e-3.
     """
     x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
@@ -50,22 +55,30 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if nodes.size > x.size - WIDTH:  # not a block is saved
         return np.arange(x.size), np.eye(x.size)
     count = min(4, nodes.size)
-    near = np.clip(np.searchsorted(x[nodes], x) - 2, 0, nodes.size - count)[:, None] + np.arange(count)
+    near = np.clip(np.searchsorted(x[nodes], x) - 2, 0, nodes.size - count)[:, None] + np.arange(
+        count
+    )
     weights = np.zeros((x.size, nodes.size))
     for j in range(count):
         here, rest = x[nodes[near[:, j]], None], x[nodes[np.delete(near, j, axis=1)]]
-        weights[np.arange(x.size), near[:, j]] = np.prod((x[:, None] - rest) / (here - rest), axis=1)
+        weights[np.arange(x.size), near[:, j]] = np.prod(
+            (x[:, None] - rest) / (here - rest), axis=1
+        )
     return nodes, weights
 
 
 class Filters:
-    """Gains V h / S (T, d, n) and innovation variances S (T, n) of series interpolated by `weights` (n, K).
+    """Gains V h / S (T, d, n) and innovation variances S (T, n) of series interpolated by `weights`
+    (n, K).
 
-    `nodes` are the K computed series, all observed at all times; n and K are padded to whole blocks. With
-    `with_slopes` covariances are kept, O(T K d^2), from which `back` has the derivatives.
+    `nodes` are the K computed series, all observed at all times; n and K are padded to whole
+    blocks. With `with_slopes` covariances are kept, O(T K d^2), from which `back` has the
+    derivatives.
     """
 
-    def __init__(self, nodes: Series, weights: np.ndarray, with_slopes: bool, n_threads: int) -> None:
+    def __init__(
+        self, nodes: Series, weights: np.ndarray, with_slopes: bool, n_threads: int
+    ) -> None:
         self._series, self._n_threads = nodes, n_threads
         self._size = weights.shape[1]
         self._weights = np.pad(weights, ((0, 0), (0, -self._size % WIDTH)))
@@ -73,7 +86,9 @@ class Filters:
         self._gain = np.empty((n_times, d, self._weights.shape[1]))
         self._variance = np.empty((n_times, self._weights.shape[1]))
         kept = n_times if with_slopes else 2
-        self._covariances = [np.empty((kept, d * (d + 1) // 2, WIDTH)) for _ in range(nodes.n_blocks)]
+        self._covariances = [
+            np.empty((kept, d * (d + 1) // 2, WIDTH)) for _ in range(nodes.n_blocks)
+        ]
         list(ordered_map(self._filter, range(nodes.n_blocks), n_threads))
         self.gain = turned(self._gain, self._weights.T)
         self.variance = np.exp(np.log(self._variance) @ self._weights.T)
@@ -81,9 +96,15 @@ class Filters:
     def _filter(self, block: int) -> None:
         series, own = self._series, lanes(block)
         riccati.gains(
-            *series.transitions, series.space.stationary, series.first, series.readout(block), series.noise,
-            self._covariances[block], self._gain[..., own], self._variance[:, own],
-        )  # fmt: skip
+            *series.transitions,
+            series.space.stationary,
+            series.first,
+            series.readout(block),
+            series.noise,
+            self._covariances[block],
+            self._gain[..., own],
+            self._variance[:, own],
+        )
 
     def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> FilterSlopes:
         """Derivatives, given those in `gain` and in the logarithm of `variance`."""
@@ -96,15 +117,27 @@ class Filters:
             d_phi, d_stationary = np.zeros_like(series.phi), np.zeros((d, d))
             d_h, d_noise = np.zeros((d, WIDTH)), np.zeros(WIDTH)
             slopes.gains_back(
-                *series.transitions, series.space.stationary, series.readout(block), self._covariances[block],
-                self._gain[..., own], self._variance[:, own], d_gain[..., own], d_log[:, own], size, d_phi,
-                d_stationary, d_h, d_noise,
-            )  # fmt: skip
+                *series.transitions,
+                series.space.stationary,
+                series.readout(block),
+                self._covariances[block],
+                self._gain[..., own],
+                self._variance[:, own],
+                d_gain[..., own],
+                d_log[:, own],
+                size,
+                d_phi,
+                d_stationary,
+                d_h,
+                d_noise,
+            )
             return FilterSlopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
 
         result = list(ordered_map(of, range(series.n_blocks), self._n_threads))
         readouts = np.hstack([each.readouts for each in result])[:, : self._size]
         return FilterSlopes(
-            np.sum([each.phi for each in result], axis=0), np.sum([each.stationary for each in result], axis=0),
-            readouts, sum(each.noise for each in result),
-        )  # fmt: skip
+            np.sum([each.phi for each in result], axis=0),
+            np.sum([each.stationary for each in result], axis=0),
+            readouts,
+            sum(each.noise for each in result),
+        )

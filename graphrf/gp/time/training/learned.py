@@ -1,10 +1,11 @@
 r"""The covariance of sensors, learned from a signal beside the graph's by expectation maximisation.
 
-In each round gaps are filled by a draw given the observations, the empirical covariance E of the filled grid is
-averaged with those of earlier rounds (Delyon, Lavielle and Moulines 1999), and hyperparameters follow. E must not
-explain the values that it comes from: each half of the times has the likelihood under the covariance of the other
-half, and the weight w of E in (1 - w) C + w E is the most likely one. Without gaps hyperparameters stay as they
-were trained on all times at once, which determine lasting parts better than halves.
+In each round gaps are filled by a draw given the observations, the empirical covariance E of the
+filled grid is averaged with those of earlier rounds (Delyon, Lavielle and Moulines 1999), and
+hyperparameters follow. E must not explain the values that it comes from: each half of the times has
+the likelihood under the covariance of the other half, and the weight w of E in (1 - w) C + w E is
+the most likely one. Without gaps hyperparameters stay as they were trained on all times at once,
+which determine lasting parts better than halves.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Learned(NamedTuple):
     weight: float  # w
     own_correlation: float  # of B, see `Sensors`
     matrix: np.ndarray  # E
-    halves: list[np.ndarray]  # E of the second half of the times, and of the first: for the first, and the second
+    halves: list[
+        np.ndarray
+    ]  # E of the second half of the times, and of the first: for the first, and the second
     log_marginal_likelihood: float  # of the halves
 
     def sensors(self, near: np.ndarray, other: np.ndarray) -> Sensors:
@@ -48,29 +51,44 @@ def halves(n_times: int) -> list[slice]:
 
 
 def learned(
-    model: Separable, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray, prior: np.ndarray,
-    max_train: int, seed: int, n_threads: int, step: Step | None = None,
-) -> Learned:  # fmt: skip
+    model: Separable,
+    near: np.ndarray,
+    times: np.ndarray,
+    y: np.ndarray,
+    mask: np.ndarray,
+    prior: np.ndarray,
+    max_train: int,
+    seed: int,
+    n_threads: int,
+    step: Step | None = None,
+) -> Learned:
     """The covariance of sensors, its weight, and the hyperparameters of the time axis with it.
 
-    `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, observed where `mask` is true,
-    and `prior` has the logarithms of the prior modes of hyperparameters. `step` is called for each likelihood.
+    `near` (n, n) is C among the sensors, `y` (T, n) are values without their mean, observed where
+    `mask` is true, and `prior` has the logarithms of the prior modes of hyperparameters. `step` is
+    called for each likelihood.
     """
     parts = halves(times.size)
     weight, correlation, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
     whole, scattered = cells.whole, cells.scattered
-    # Short steps dominate the evidence. Predictions in long gaps rest on lasting parts, which a correlation harms.
+    # Short steps dominate the evidence. Predictions in long gaps rest on lasting parts, which a
+    # correlation harms.
     choices = _OWN_CORRELATIONS if scattered else _OWN_CORRELATIONS[:1]
     for turn in range(1 if whole else _SCATTERED_ROUNDS if scattered else _ROUNDS):
         if turn > 0:
             mixed = Sensors.of((1.0 - weight) * near + weight * averages[-1], correlation)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
-        new = [empirical(filled[part, 0], model.noise, near) for part in [*reversed(parts), slice(None)]]
+        new = [
+            empirical(filled[part, 0], model.noise, near)
+            for part in [*reversed(parts), slice(None)]
+        ]
         rate = 1.0 if turn < 2 else 0.5
-        averages = new if turn == 0 else [a + rate * (b - a) for a, b in zip(averages, new, strict=True)]
+        averages = (
+            new if turn == 0 else [a + rate * (b - a) for a, b in zip(averages, new, strict=True)]
+        )
         grids = partial(_conditional_halves, near, times, filled, averages[:2], max_train // 2)
         weights = (0.0, 0.3, 0.5, 0.7, 0.85)
         result = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
@@ -80,15 +98,24 @@ def learned(
             correlation = choices[int(np.argmax(result))]
         value = max(result)
         if not whole:
-            model, value, _ = maximised(model, grids(weight, correlation), prior, 10, n_threads, step)
+            model, value, _ = maximised(
+                model, grids(weight, correlation), prior, 10, n_threads, step
+            )
     return Learned(model, weight, correlation, averages[-1], averages[:2], value)
 
 
 def _conditional_halves(
-    near: np.ndarray, times: np.ndarray, filled: np.ndarray, others: list[np.ndarray], most: int, weight: float,
+    near: np.ndarray,
+    times: np.ndarray,
+    filled: np.ndarray,
+    others: list[np.ndarray],
+    most: int,
+    weight: float,
     correlation: float,
-) -> list[CompleteGrid]:  # fmt: skip
-    """About `most` values of each half of the times, under the covariance that the other half teaches."""
+) -> list[CompleteGrid]:
+    """About `most` values of each half of the times, under the covariance that the other half
+    teaches.
+    """
     result = []
     for part, other in zip(halves(times.size), others, strict=True):
         rows = training_rows(times[part].size, near.shape[0], most)

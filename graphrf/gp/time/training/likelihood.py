@@ -1,4 +1,6 @@
-"""The exact likelihood of complete grids, and its derivatives in all hyperparameters of the time axis."""
+"""The exact likelihood of complete grids, and its derivatives in all hyperparameters of the time
+axis.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class TimeLikelihood(NamedTuple):
 
 
 def log_parameters(model: Separable) -> np.ndarray:
-    """Logarithms of all that is trained: variances shared and own, the noise, and the kernels' own."""
+    """Logarithms of all that is trained: variances shared and own, the noise, and the
+    kernels' own.
+    """
     variances = [value for part in model.parts for value in (part.shared, part.own)]
     inner = [getattr(kernel, name) for kernel in model.kernels for name in kernel.trained]
     return np.log(np.array([*variances, model.noise, *inner]))
@@ -36,7 +40,10 @@ def with_parameters(model: Separable, logarithms: np.ndarray) -> Separable:
     values = iter(np.exp(logarithms).tolist())
     variances = [(next(values), next(values)) for _ in model.parts]
     noise = next(values)
-    kernels = [kernel.replace(**{name: next(values) for name in kernel.trained}) for kernel in model.kernels]
+    kernels = [
+        kernel.replace(**{name: next(values) for name in kernel.trained})
+        for kernel in model.kernels
+    ]
     return Separable(tuple(Part(k, *v) for k, v in zip(kernels, variances, strict=True)), noise)
 
 
@@ -50,10 +57,11 @@ def log_likelihood(
     with_slopes: bool = True,
     n_threads: int = 1,
 ) -> TimeLikelihood:
-    """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean of draws.
+    """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean
+    of draws.
 
-    `eigenvalues` and `own` are those of C and of B. Time O(T n d^2) for d states, with slopes about four times as
-    much.
+    `eigenvalues` and `own` are those of C and of B. Time O(T n d^2) for d states, with slopes about
+    four times as much.
     """
     n_times, n, n_draws = y.reshape(*y.shape[:2], -1).shape
     flat, size = y.reshape(n_times, -1), n * n_draws
@@ -74,9 +82,18 @@ def log_likelihood(
         part[:, :count] = flat[:, own]
         d_phi, d_h = np.zeros_like(series.phi), np.zeros((series.space.low.size, WIDTH))
         value = slopes.likelihood(
-            *series.transitions, series.readout(block), filters.gain[..., own], filters.variance[:, own], part,
-            count, with_slopes, d_phi, d_h, d_gain[..., own], d_log[:, own],
-        )  # fmt: skip
+            *series.transitions,
+            series.readout(block),
+            filters.gain[..., own],
+            filters.variance[:, own],
+            part,
+            count,
+            with_slopes,
+            d_phi,
+            d_h,
+            d_gain[..., own],
+            d_log[:, own],
+        )
         return float(value[:count].sum()), d_phi, d_h
 
     results = list(ordered_map(of, range(series.n_blocks), n_threads))
@@ -88,13 +105,17 @@ def log_likelihood(
     d_phi = np.sum([by_filters.phi, *(result[1] for result in results)], axis=0)
     by_readout = np.hstack([result[2] for result in results])[:, :size]
     variances = _by_variances(series, by_readout) + _by_variances(at_nodes, by_filters.readouts)
-    slope = [*(variances * np.array([model.shared, model.own])).T.ravel(), model.noise * by_filters.noise]
+    slope = [
+        *(variances * np.array([model.shared, model.own])).T.ravel(),
+        model.noise * by_filters.noise,
+    ]
     slope += _inner(model, steps, d_phi, by_filters.stationary)
     return TimeLikelihood(float(value), -np.array(slope) / n_draws)
 
 
 def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
-    """Derivatives in shared and individual variances, (2, p), from those in readouts of series, (d, n).
+    """Derivatives in shared and individual variances, (2, p), from those in readouts of series, (d,
+    n).
 
     They use h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
     """
@@ -103,14 +124,17 @@ def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
     return np.array([half @ series.eigenvalues, half @ series.own])
 
 
-def _inner(model: Separable, steps: TimeSteps, d_phi: np.ndarray, d_stationary: np.ndarray) -> list[float]:
+def _inner(
+    model: Separable, steps: TimeSteps, d_phi: np.ndarray, d_stationary: np.ndarray
+) -> list[float]:
     """Derivatives in logarithms of what the kernels themselves are trained in."""
     gradient, end = [], 0
     for kernel in model.kernels:
         span = slice(end, end := end + sum(kernel.blocks()))
         for name in kernel.trained:
             up, down = (
-                kernel.replace(**{name: getattr(kernel, name) * np.exp(h)}) for h in (_DIFFERENCE, -_DIFFERENCE)
+                kernel.replace(**{name: getattr(kernel, name) * np.exp(h)})
+                for h in (_DIFFERENCE, -_DIFFERENCE)
             )
             change = transitions((up,), steps.lengths) - transitions((down,), steps.lengths)
             slope = float(np.vdot(d_phi[:, span, span], change))

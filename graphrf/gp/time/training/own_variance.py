@@ -1,8 +1,8 @@
-"""Variances of individual sensors, enlarged by the factor under which days that are left out have the largest
-density.
+"""Variances of individual sensors, enlarged by the factor under which days that are left out have
+the largest density.
 
-Short steps dominate the likelihood; where it is wrong about whole days of single sensors, intervals are too
-narrow.
+Short steps dominate the likelihood; where it is wrong about whole days of single sensors, intervals
+are too narrow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _CELLS = 600  # in a block
 
 
 class SensorDays(NamedTuple):
-    """Some observed values: times, positions of sensors, values, and the groups that are left out."""
+    """Some observed values: times, positions of sensors, values, and the groups that
+    are left out.
+    """
 
     times: np.ndarray
     sensor: np.ndarray
@@ -32,14 +34,18 @@ class SensorDays(NamedTuple):
 def inflate_own_variance(
     model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
-    """The model whose lasting parts have the individual variances of nodes that predict sensor-days best.
+    """The model whose lasting parts have the individual variances of nodes that predict sensor-days
+    best.
 
-    `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are values without
-    their mean, observed where `mask` is true.
+    `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are
+    values without their mean, observed where `mask` is true.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     # parts that are neither levels nor gone after six steps
-    moved = [not isinstance(k, ConstantTime) and float(k.covariance(6 * step)) > 0.3 for k in model.kernels]
+    moved = [
+        not isinstance(k, ConstantTime) and float(k.covariance(6 * step)) > 0.3
+        for k in model.kernels
+    ]
     spans = [slice(None)] if len(sensors) == 1 else halves(times.size)
     scores = np.zeros(_FACTORS.size)
     for i, centre in enumerate(np.unique(np.linspace(0, mask.shape[1] - 1, 4).astype(int))):
@@ -55,13 +61,21 @@ def inflate_own_variance(
     return Separable(tuple(parts), model.noise)
 
 
-def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: SensorDays) -> np.ndarray:
-    """The sum of log densities of single values, each given all of the block but its group, for each factor.
+def _left_out(
+    model: Separable, moved: list[bool], sensors: Sensors, block: SensorDays
+) -> np.ndarray:
+    """The sum of log densities of single values, each given all of the block but its group, for
+    each factor.
 
-    With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error M_gg^-1 (M y)_g.
+    With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error
+    M_gg^-1 (M y)_g.
     """
     pairs = np.ix_(block.sensor, block.sensor)
-    lags, close, same = block.times[:, None] - block.times, sensors.matrix[pairs], sensors.own_matrix[pairs]
+    lags, close, same = (
+        block.times[:, None] - block.times,
+        sensors.matrix[pairs],
+        sensors.own_matrix[pairs],
+    )
     rest, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
     for part, move in zip(model.parts, moved, strict=True):
         along = part.kernel.covariance(lags)
@@ -70,17 +84,25 @@ def _left_out(model: Separable, moved: list[bool], sensors: Sensors, block: Sens
     groups = [np.flatnonzero(block.group == group) for group in range(int(block.group.max()) + 1)]
     totals = np.zeros(_FACTORS.size)
     for i, factor in enumerate(_FACTORS):
-        inverse = cho_solve((cholesky(rest + factor * changed, lower=True), True), np.eye(block.y.size))
+        inverse = cho_solve(
+            (cholesky(rest + factor * changed, lower=True), True), np.eye(block.y.size)
+        )
         weights = inverse @ block.y
         for each in groups:
             covariance = np.linalg.inv(inverse[np.ix_(each, each)])
             variance = np.diag(covariance)
-            totals[i] -= 0.5 * float((np.log(variance) + (covariance @ weights[each]) ** 2 / variance).sum())
+            totals[i] -= 0.5 * float(
+                (np.log(variance) + (covariance @ weights[each]) ** 2 / variance).sum()
+            )
     return totals
 
 
-def _block(centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray) -> SensorDays | None:
-    """A sensor with those that are nearest by C, at evenly spaced times; None where too little was observed."""
+def _block(
+    centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray
+) -> SensorDays | None:
+    """A sensor with those that are nearest by C, at evenly spaced times; None where too little was
+    observed.
+    """
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
     size = int(np.clip(_CELLS // rows.size, 2, n))

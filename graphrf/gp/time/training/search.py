@@ -1,8 +1,9 @@
 r"""Hyperparameters by the likelihood of a part of the times, with and without gaps.
 
-Complete grids have an exact likelihood. With gaps its derivative is that of complete grids, averaged over draws
-of the missing values given the observed ones (Fisher's identity), and the search is expectation maximisation with
-such draws (Wei and Tanner 1990). Graph kernels are compared by the exact likelihood of blocks of observed values.
+Complete grids have an exact likelihood. With gaps its derivative is that of complete grids,
+averaged over draws of the missing values given the observed ones (Fisher's identity), and the
+search is expectation maximisation with such draws (Wei and Tanner 1990). Graph kernels are compared
+by the exact likelihood of blocks of observed values.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class TrainingGrid(NamedTuple):
 def train(
     data: TrainingGrid, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False
 ) -> Trained:
-    """Graph kernel and hyperparameters of the time axis; then, to `learn`, the covariance of sensors."""
+    """Graph kernel and hyperparameters of the time axis; then, to `learn`, the covariance of
+    sensors.
+    """
     seen = data.rows(np.flatnonzero(data.mask.any(axis=1)))
     prior = log_parameters(start)
     model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
@@ -73,7 +76,16 @@ def train(
     sensors = [Sensors.of(near)]
     if learn and seen.times.size >= 100:  # fewer hardly determine the covariance of sensors
         result = learned(
-            model, near, seen.times, seen.y, seen.mask, prior, max_train, data.seed, data.n_threads, data.step
+            model,
+            near,
+            seen.times,
+            seen.y,
+            seen.mask,
+            prior,
+            max_train,
+            data.seed,
+            data.n_threads,
+            data.step,
         )
         model, value = result.model, result.log_marginal_likelihood
         result = result if result.weight > 0 else None
@@ -83,7 +95,9 @@ def train(
     return Trained(model, kernel, value, converged, result, factor)
 
 
-def log_density(data: TrainingGrid, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray) -> float:
+def log_density(
+    data: TrainingGrid, start: Separable, kernels: list[Kernel], log_slopes: np.ndarray
+) -> float:
     """The log density of readings transformed in `data`, up to a constant, after a short training.
 
     `log_slopes` (T, n) are logarithms of the derivatives of the transform.
@@ -91,30 +105,43 @@ def log_density(data: TrainingGrid, start: Separable, kernels: list[Kernel], log
     chosen = np.flatnonzero(data.mask.any(axis=1))
     seen, one = data.rows(chosen), kernels[len(kernels) // 2 :][:1]
     model, kernel, _, _ = _by_turns(seen, start, one, _COMPARED, log_parameters(start))
-    changed = sum(float(slopes.sum()) for _, _, slopes in _cells(seen._replace(y=log_slopes[chosen])))
+    changed = sum(
+        float(slopes.sum()) for _, _, slopes in _cells(seen._replace(y=log_slopes[chosen]))
+    )
     return _Blocks(model, seen).log_likelihood(seen.blocks(kernel)) + changed
 
 
 def _by_turns(
     seen: TrainingGrid, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
 ) -> tuple[Separable, Kernel, float, bool]:
-    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the rounds converged."""
+    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the
+    rounds converged.
+    """
     small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
     kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
     for turn in range(_ROUNDS):
         before = model
         sensors = Sensors.of(small.blocks(kernel))
-        cells = ObservedCells(GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3)
+        cells = ObservedCells(
+            GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3
+        )
         whole = cells.whole
         # The same random numbers each time, so that the rounds have a fixed point.
-        grid = small.y[:, None] if whole else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
+        grid = (
+            small.y[:, None]
+            if whole
+            else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
+        )
         most = 80 if whole else _MORE_STEPS
         complete = CompleteGrid.of(sensors, small.times, grid)
-        model, value, converged = maximised(model, [complete], prior, most, small.n_threads, small.step)
+        model, value, converged = maximised(
+            model, [complete], prior, most, small.n_threads, small.step
+        )
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
         settled = not changed and (whole or _moved(before, model) < _SETTLED)
-        # With gaps each round has another likelihood: the end of one search is not that of the rounds.
+        # With gaps each round has another likelihood: the end of one search is not that of the
+        # rounds.
         converged = settled and (converged or not whole)
         if settled:
             break
@@ -122,14 +149,18 @@ def _by_turns(
 
 
 def _moved(before: Separable, after: Separable) -> float:
-    """The largest change of a variance as a share of their sum, or a fifth of that of the noise's logarithm."""
+    """The largest change of a variance as a share of their sum, or a fifth of that of the noise's
+    logarithm.
+    """
     first, second = (np.array([*m.shared, *m.own]) for m in (before, after))
     noise = 0.2 * abs(math.log(after.noise / before.noise))
     return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
 class _Blocks:
-    """Blocks of observed values, whose likelihood depends on C among the sensors, time left as it is."""
+    """Blocks of observed values, whose likelihood depends on C among the sensors, time left as it
+    is.
+    """
 
     def __init__(self, model: Separable, data: TrainingGrid) -> None:
         self._step = data.step
@@ -146,7 +177,9 @@ class _Blocks:
         return sum(y.size for _, _, _, y in self._blocks)
 
     def log_likelihood(self, matrix: np.ndarray) -> float:
-        """The log likelihood of all blocks under C = `matrix`, without a constant; -inf if C is no covariance."""
+        """The log likelihood of all blocks under C = `matrix`, without a constant; -inf if C is no
+        covariance.
+        """
         if self._step is not None:
             self._step()
         total = 0.0
@@ -155,7 +188,9 @@ class _Blocks:
                 root = cholesky(shared * matrix[pairs] + each, lower=True)
             except np.linalg.LinAlgError:
                 return -np.inf
-            total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(np.log(np.diag(root)).sum())
+            total -= 0.5 * float(y @ cho_solve((root, True), y)) + float(
+                np.log(np.diag(root)).sum()
+            )
         return total
 
 
@@ -166,7 +201,8 @@ def _best_kernel(model: Separable, data: TrainingGrid, kernels: list[Kernel]) ->
 
 
 def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
-    """The log Bayes factor of C = `near` against equally correlated sensors, by Schwarz's approximation.
+    """The log Bayes factor of C = `near` against equally correlated sensors, by Schwarz's
+    approximation.
 
     A kernel that was `chosen` has a shape and a lengthscale, the alternative one correlation.
     """
@@ -178,7 +214,9 @@ def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
 
 
 def _cells(data: TrainingGrid) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly spaced."""
+    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly
+    spaced.
+    """
     per_time = max(1.0, float(data.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, data.times.size))
     count = int(np.clip(data.times.size // length, 1, 5))

@@ -49,13 +49,28 @@ def _pulled(dv, dg, h, v, gain, minus, phi, high, stationary, rows, mixed, d_phi
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def gains_back(  # type: ignore[no-untyped-def]
-    phi, which, low, high, stationary, h, covariances, gain, variance, d_gain, d_log, n_series, d_phi,
-    d_stationary, d_h, d_noise,
-):  # fmt: skip
-    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S.
+    phi,
+    which,
+    low,
+    high,
+    stationary,
+    h,
+    covariances,
+    gain,
+    variance,
+    d_gain,
+    d_log,
+    n_series,
+    d_phi,
+    d_stationary,
+    d_h,
+    d_noise,
+):
+    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` (T, 8), of the
+    logarithm of S.
 
-    They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed over the first
-    `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).
+    They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed
+    over the first `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).
     """
     d, widest = low.size, np.max(high - low)
     rows, mixed = np.empty((2, widest, d, WIDTH))
@@ -91,9 +106,20 @@ def gains_back(  # type: ignore[no-untyped-def]
             store(across, (i,), fma(each, s, 0.0))
             store(minus, (i,), fma(-1.0, each, 0.0))
         _pulled(
-            dv, du, h, covariances[before], across, minus, phi[w] if t > 0 else still, high, stationary, rows,
-            mixed, by_phi[w], by_stationary,
-        )  # fmt: skip
+            dv,
+            du,
+            h,
+            covariances[before],
+            across,
+            minus,
+            phi[w] if t > 0 else still,
+            high,
+            stationary,
+            rows,
+            mixed,
+            by_phi[w],
+            by_stationary,
+        )
     for i in range(d):
         for j in range(low[i], high[i]):
             d_stationary[i, j] += by_stationary[i, j - low[i], :n_series].sum()
@@ -105,10 +131,12 @@ def gains_back(  # type: ignore[no-untyped-def]
 def likelihood(  # type: ignore[no-untyped-def]
     phi, which, low, high, h, gain, variance, y, n_series, with_slopes, d_phi, d_h, d_gain, d_log
 ):
-    """log S + e^2 / S halved and summed over times, (8,): minus the log density of y (T, 8), without its constant.
+    """log S + e^2 / S halved and summed over times, (8,): minus the log density of y (T, 8),
+    without its constant.
 
-    With slopes, `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S, are filled, and derivatives added to
-    `d_phi` (u, d, d), within blocks and summed over the first `n_series`, and to `d_h` (d, 8).
+    With slopes, `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S, are filled, and
+    derivatives added to `d_phi` (u, d, d), within blocks and summed over the first `n_series`, and
+    to `d_h` (d, 8).
     """
     d, n_times = low.size, y.shape[0]
     kept = n_times if with_slopes else 1

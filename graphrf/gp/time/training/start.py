@@ -1,4 +1,6 @@
-"""The start of training on graph and time: settings, time kernels, variances, and the transform of readings."""
+"""The start of training on graph and time: settings, time kernels, variances, and the transform of
+readings.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ def checked_parts(time_kernel: Any) -> list[Any]:
         elif not isinstance(part, TimeKernel):
             raise checks.type_error(
                 "time_kernel",
-                f"must be 'auto', or hold TimeKernels or Parts of graphrf.gp.time, got {checks.describe(part)}",
+                "must be 'auto', or hold TimeKernels or Parts of graphrf.gp.time, got "
+                f"{checks.describe(part)}",
             )
     if not listed:
         raise checks.value_error("time_kernel", "must hold at least one kernel, got none")
@@ -87,30 +90,42 @@ class Start(NamedTuple):
         if self.optimize and not variance > (1e-12 * largest) ** 2:
             raise checks.value_error(
                 "Y",
-                "must not be constant, nor change by rounding alone, where hyperparameters are trained: pass more "
-                "values, or the hyperparameters with optimize=False",
+                "must not be constant, nor change by rounding alone, where hyperparameters are "
+                "trained: pass more values, or the hyperparameters with optimize=False",
             )
         if not self.parts:
             parts = _automatic_parts(grid.times, variance)
         else:
             each = 0.5 * variance / len(self.parts)
-            parts = tuple(part if isinstance(part, Part) else Part(part, each, each) for part in self.parts)
+            parts = tuple(
+                part if isinstance(part, Part) else Part(part, each, each) for part in self.parts
+            )
         if self.optimize:  # logarithms are trained
             least = 1e-6 * variance
             parts = tuple(
-                part._replace(shared=max(part.shared, least), own=max(part.own, least)) for part in parts
+                part._replace(shared=max(part.shared, least), own=max(part.own, least))
+                for part in parts
             )
         return Separable(parts, 0.05 * variance if self.noise is None else float(self.noise))
 
     def scale(
-        self, transform: str | None, grid: Grid, covariance: GraphCovariance, kernels: list[Kernel], seed: int,
+        self,
+        transform: str | None,
+        grid: Grid,
+        covariance: GraphCovariance,
+        kernels: list[Kernel],
+        seed: int,
         n_threads: int,
-    ) -> ResponseScale:  # fmt: skip
-        """The transform of readings: by name, or the one under which they have the largest density."""
+    ) -> ResponseScale:
+        """The transform of readings: by name, or the one under which they have the
+        largest density.
+        """
         if transform != AUTO:
             return ResponseScale.of(transform, grid.values)
         if not self.optimize:
-            raise checks.value_error("transform", "= 'auto' is trained: name one, or set optimize=True")
+            raise checks.value_error(
+                "transform", "= 'auto' is trained: name one, or set optimize=True"
+            )
         matrices = covariance.blocks(kernels, grid.nodes)
         mask = ~np.isnan(grid.values)
 
@@ -127,16 +142,24 @@ class Start(NamedTuple):
 
 
 def _automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
-    """Levels, profiles of day and week where the times can show them, and Matern processes from slow to quick."""
+    """Levels, profiles of day and week where the times can show them, and Matern processes from
+    slow to quick.
+    """
     span = float(times[-1] - times[0])
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     kernels: list[tuple[TimeKernel, float, float]] = [(ConstantTime(), 0.1, 0.1)]
     if span >= 48 and step <= 6:
-        kernels.append((PeriodicTime(24.0, decay=20 * 24.0, harmonics=min(6, int(12 / step))), 0.2, 0.1))
+        kernels.append(
+            (PeriodicTime(24.0, decay=20 * 24.0, harmonics=min(6, int(12 / step))), 0.2, 0.1)
+        )
     if span >= 3 * 168 and step <= 24:
-        kernels.append((PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1))
+        kernels.append(
+            (PeriodicTime(168.0, decay=20 * 168.0, harmonics=min(6, int(84 / step))), 0.1, 0.1)
+        )
     kernels.append((MaternTime(30 * step, nu=1.5), 0.2, 0.1))
     kernels.append((MaternTime(10 * step), 0.1, 0.05))
     kernels.append((MaternTime(4 * step, nu=1.5), 0.05, 0.05))
     kernels.append((MaternTime(1.5 * step), 0.05, 0.05))
-    return tuple(Part(kernel, shared * variance, each * variance) for kernel, shared, each in kernels)
+    return tuple(
+        Part(kernel, shared * variance, each * variance) for kernel, shared, each in kernels
+    )

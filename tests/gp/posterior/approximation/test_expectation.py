@@ -1,4 +1,6 @@
-"""Expectation propagation with any likelihood: against quadrature, finite differences and normal noise."""
+"""Expectation propagation with any likelihood: against quadrature, finite differences and normal
+noise.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class Normal(Likelihood):
 
 
 class Problem:
-    """Thirty observations at some nodes of a small graph, repeats among them, with one covariate."""
+    """Thirty observations at some nodes of a small graph, repeats among them, with one
+    covariate.
+    """
 
     def __init__(self, likelihood, n=30):
         rng = np.random.default_rng(0)
@@ -56,7 +60,10 @@ class Problem:
         self.basis = np.column_stack([np.ones(size), rng.standard_normal(size)])
         whole = KERNEL.dense(self.graph)
         self.amplitude = 1.3 * size / np.trace(whole)
-        f = np.linalg.cholesky(self.amplitude * whole) @ rng.standard_normal(size) + 0.3 * self.basis[:, 1]
+        f = (
+            np.linalg.cholesky(self.amplitude * whole) @ rng.standard_normal(size)
+            + 0.3 * self.basis[:, 1]
+        )
         positions = rng.integers(0, size, n)
         offset = np.log(rng.uniform(0.5, 3.0, n)) if likelihood.log_link else np.full(n, 0.1)
         trials = None
@@ -89,7 +96,9 @@ class Problem:
 
     def sparse(self):
         """The same by the sparse precision."""
-        prior = SparsePrior(SparsePrecision(self.graph, KERNEL), self.amplitude, self.responses, SPREAD)
+        prior = SparsePrior(
+            SparsePrecision(self.graph, KERNEL), self.amplitude, self.responses, SPREAD
+        )
         sites = independent_sites(self.responses, self.likelihood, SPREAD)
         return prior, approximate(prior, self.responses, self.likelihood, sites)
 
@@ -113,7 +122,10 @@ def test_tilted_distributions_are_integrals(likelihood):
     responses = single(likelihood, 1.0)
     for mean, std in ((-0.7, 0.5), (1.2, 3.0), (0.0, 40.0)):
         found = tilted(
-            lambda f: responses.log_density(likelihood, f), np.array([mean]), np.array([std]), points=129
+            lambda f: responses.log_density(likelihood, f),
+            np.array([mean]),
+            np.array([std]),
+            points=129,
         )
 
         f = np.linspace(mean - 10 * std, mean + 10 * std, 200_001)
@@ -121,12 +133,16 @@ def test_tilted_distributions_are_integrals(likelihood):
         moments = [np.trapezoid(f**k * density, f) for k in (0, 1, 2)]
         mean_f = moments[1] / moments[0]
         wanted = np.log(moments[0]), mean_f, moments[2] / moments[0] - mean_f**2
-        np.testing.assert_allclose([float(value[0]) for value in found], wanted, rtol=2e-3, atol=1e-3)
+        np.testing.assert_allclose(
+            [float(value[0]) for value in found], wanted, rtol=2e-3, atol=1e-3
+        )
 
 
 @pytest.mark.parametrize("likelihood", KNOWN, ids=named)
 def test_two_nodes_have_the_moments_and_the_evidence_of_a_quadrature(likelihood):
-    """The posterior of two correlated values on a fine grid; independent sites alone are the negative control."""
+    """The posterior of two correlated values on a fine grid; independent sites alone are the
+    negative control.
+    """
     matrix = np.array([[2.0, 1.4], [1.4, 1.5]])
     y = np.array([1.0, 0.0]) if isinstance(likelihood, Binomial) else np.array([2.0, 1.0])
     y = likelihood.checked(y, np.array([1.0, 1.0]) if type(likelihood) is Binomial else None)
@@ -135,9 +151,13 @@ def test_two_nodes_have_the_moments_and_the_evidence_of_a_quadrature(likelihood)
     own = responses.log_density(likelihood, np.broadcast_to(grid, (2, grid.size)))
     inverse = np.linalg.inv(matrix)
     square = (
-        inverse[0, 0] * grid[:, None] ** 2 + 2 * inverse[0, 1] * np.outer(grid, grid) + inverse[1, 1] * grid**2
+        inverse[0, 0] * grid[:, None] ** 2
+        + 2 * inverse[0, 1] * np.outer(grid, grid)
+        + inverse[1, 1] * grid**2
     )
-    p = np.exp(own[0][:, None] + own[1] - 0.5 * square) / (2 * np.pi * np.sqrt(np.linalg.det(matrix)))
+    p = np.exp(own[0][:, None] + own[1] - 0.5 * square) / (
+        2 * np.pi * np.sqrt(np.linalg.det(matrix))
+    )
     mass = p.sum() * (grid[1] - grid[0]) ** 2
     sides = [p.sum(axis=1) / p.sum(), p.sum(axis=0) / p.sum()]
     mean = np.array([side @ grid for side in sides])
@@ -166,16 +186,21 @@ def test_gradients_are_finite_differences(likelihood):
         return (change(h) - change(-h)) / (2 * h)
 
     wanted = difference(lambda x: problem.evidence(amplitude=problem.amplitude * np.exp(x)))
-    # sites of outliers would have negative precisions, and are held at none: near, and not exactly, a fixed point
+    # sites of outliers would have negative precisions, and are held at none: near, and not exactly,
+    # a fixed point
     near = {"rtol": 0.1} if isinstance(likelihood, StudentT) else {"rtol": 1e-4, "atol": 1e-5}
     np.testing.assert_allclose(np.vdot(slope, problem.matrix()), wanted, **near)
-    assert abs(float(np.vdot(slope + 0.05 * np.eye(len(slope)), problem.matrix())) - wanted) > 1e-3  # the control
+    assert (
+        abs(float(np.vdot(slope + 0.05 * np.eye(len(slope)), problem.matrix())) - wanted) > 1e-3
+    )  # the control
     by_length = difference(lambda x: problem.evidence(lengthscale=2.0 + x))
     change = (problem.matrix(2.0 + h) - problem.matrix(2.0 - h)) / (2 * h)
     np.testing.assert_allclose(np.vdot(slope, change), by_length, **near)
     for name in names:
         value = getattr(likelihood, name)
-        moved = difference(lambda x, n=name, v=value: problem.evidence(likelihood.replace(**{n: v * np.exp(x)})))
+        moved = difference(
+            lambda x, n=name, v=value: problem.evidence(likelihood.replace(**{n: v * np.exp(x)}))
+        )
         np.testing.assert_allclose(found.slope(problem.responses, likelihood, name), moved, **near)
     by_factor, again = problem.sparse()
     slopes = by_factor.slopes(again.sites.precision, again.normal.variance, ("lengthscale",))
@@ -194,7 +219,10 @@ def test_products_give_the_dense_approximation(likelihood):
     def draws():
         rng = np.random.default_rng(0)
         size = len(root)
-        return [(root @ rng.standard_normal((size, 5000)), rng.standard_normal((size, 5000))) for _ in range(4)]
+        return [
+            (root @ rng.standard_normal((size, 5000)), rng.standard_normal((size, 5000)))
+            for _ in range(4)
+        ]
 
     prior = ProductPrior(lambda x: matrix @ x, draws)
     sites = independent_sites(problem.responses, likelihood, SPREAD)
@@ -212,7 +240,9 @@ def test_conditioning_on_the_observations_that_stand_for_the_posterior_gives_it(
     seen = found.observations(problem.responses)
     matrix = with_mean(problem.matrix(), problem.responses.basis, SPREAD)
     covariance = np.linalg.inv(np.linalg.inv(matrix) + np.diag(seen.counts))
-    np.testing.assert_allclose(covariance @ (seen.counts * seen.means[:, 0]), found.normal.mean, atol=1e-7)
+    np.testing.assert_allclose(
+        covariance @ (seen.counts * seen.means[:, 0]), found.normal.mean, atol=1e-7
+    )
     np.testing.assert_allclose(np.diagonal(covariance), found.normal.variance, rtol=1e-6)
 
 
@@ -223,7 +253,9 @@ def test_with_normal_noise_it_is_the_exact_posterior_and_evidence():
     own = prior[np.ix_(responses.place, responses.place)]
     covariance = own + 0.2 * np.eye(responses.place.size)
     rest = responses.y - responses.offset
-    value = -0.5 * (rest @ np.linalg.solve(covariance, rest) + np.linalg.slogdet(2 * np.pi * covariance)[1])
+    value = -0.5 * (
+        rest @ np.linalg.solve(covariance, rest) + np.linalg.slogdet(2 * np.pi * covariance)[1]
+    )
     _, found = problem.dense()
     np.testing.assert_allclose(found.log_evidence, value, rtol=1e-5)
     mean = prior[:, responses.place] @ np.linalg.solve(covariance, rest)
@@ -235,8 +267,15 @@ def test_extreme_counts_and_priors(variance, count):
     """One node, against quadrature."""
     responses = single(Poisson(), count)
     prior = DensePrior(np.array([[variance]]))
-    found = approximate(prior, responses, Poisson(), independent_sites(responses, Poisson(), SPREAD))
-    wanted = tilted(lambda f: responses.log_density(Poisson(), f), np.zeros(1), np.sqrt([variance]), points=2_001)
+    found = approximate(
+        prior, responses, Poisson(), independent_sites(responses, Poisson(), SPREAD)
+    )
+    wanted = tilted(
+        lambda f: responses.log_density(Poisson(), f),
+        np.zeros(1),
+        np.sqrt([variance]),
+        points=2_001,
+    )
     assert found.settled
     std = np.sqrt(wanted.variance)
     assert np.abs(found.normal.mean - wanted.mean)[0] < 0.05 * std[0]
@@ -261,6 +300,10 @@ def test_sites_of_impossible_values_leave_the_prior():
 def test_rounds_that_do_not_settle_are_warned_of(monkeypatch):
     monkeypatch.setattr(expectation, "_ROUNDS", 1)
     monkeypatch.setattr(expectation, "_SETTLED", -1.0)
-    gp = grf.GraphGPRegressor(grid_path_and_node(), kernel=KERNEL, likelihood="poisson", optimize=False)
-    with pytest.warns(UserWarning, match="had not settled: in the last round a mean still moved by"):
+    gp = grf.GraphGPRegressor(
+        grid_path_and_node(), kernel=KERNEL, likelihood="poisson", optimize=False
+    )
+    with pytest.warns(
+        UserWarning, match="had not settled: in the last round a mean still moved by"
+    ):
         gp.fit(np.arange(5), [1, 5, 0, 2, 9])

@@ -1,4 +1,6 @@
-"""Laplace's approximation against dense linear algebra, scipy's optimiser and scikit-learn's binary classifier."""
+"""Laplace's approximation against dense linear algebra, scipy's optimiser and scikit-learn's binary
+classifier.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,12 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import DotProduct
 
 from graphrf.gp.posterior.approximation import softmax as laplace
-from graphrf.gp.posterior.approximation.softmax import Curvature, evidence, evidence_slope, find_mode
+from graphrf.gp.posterior.approximation.softmax import (
+    Curvature,
+    evidence,
+    evidence_slope,
+    find_mode,
+)
 
 M, C = 12, 3
 
@@ -38,8 +45,12 @@ def test_the_mode_is_that_of_a_dense_optimiser(problem):
     def negative(z):
         white = z.reshape(M, C)
         f = root @ white
-        gradient = root.T @ (counts - counts.sum(axis=1, keepdims=True) * softmax(f, axis=1)) - white
-        value = (counts * f).sum() - counts.sum(axis=1) @ logsumexp(f, axis=1) - 0.5 * (white**2).sum()
+        gradient = (
+            root.T @ (counts - counts.sum(axis=1, keepdims=True) * softmax(f, axis=1)) - white
+        )
+        value = (
+            (counts * f).sum() - counts.sum(axis=1) @ logsumexp(f, axis=1) - 0.5 * (white**2).sum()
+        )
         return -value, -gradient.ravel()
 
     found = minimize(negative, np.zeros(M * C), jac=True, method="BFGS", options={"gtol": 1e-9})
@@ -47,7 +58,9 @@ def test_the_mode_is_that_of_a_dense_optimiser(problem):
     assert mode.converged
     np.testing.assert_allclose(mode.latent, root @ found.x.reshape(M, C), atol=1e-7)
     np.testing.assert_allclose(mode.value, -found.fun, rtol=1e-12)
-    np.testing.assert_allclose(mode.weights, counts - counts.sum(1, keepdims=True) * mode.probabilities, atol=1e-7)
+    np.testing.assert_allclose(
+        mode.weights, counts - counts.sum(1, keepdims=True) * mode.probabilities, atol=1e-7
+    )
     np.testing.assert_allclose(mode.weights.sum(axis=1), 0, atol=1e-9)
 
 
@@ -62,7 +75,9 @@ def test_the_mode_does_not_depend_on_the_start(problem):
 
 
 def test_newton_converges_fast_on_ill_conditioned_covariances():
-    """Loosely solved Newton systems stall here: |K| is 5,000 and its smallest eigenvalues are rounding."""
+    """Loosely solved Newton systems stall here: |K| is 5,000 and its smallest eigenvalues are
+    rounding.
+    """
     x = np.linspace(0, 1, 300)
     matrix = 20 * np.exp(-8 * (x[:, None] - x) ** 2)
     counts = np.eye(3)[np.random.default_rng(0).integers(0, 3, 300)]
@@ -96,7 +111,9 @@ def test_covariances_at_new_nodes_are_the_dense_ones(problem):
     matrix, _, counts = problem
     known = np.arange(M - 2)
     mode = find_mode(lambda x: matrix[np.ix_(known, known)] @ x, counts[known], tol=1e-10)
-    curvature = Curvature(matrix[np.ix_(known, known)], mode.probabilities, counts[known].sum(axis=1))
+    curvature = Curvature(
+        matrix[np.ix_(known, known)], mode.probabilities, counts[known].sum(axis=1)
+    )
     w = np.zeros((M * C, M * C))
     w[: known.size * C, : known.size * C] = _hessian(mode.probabilities, counts[known].sum(axis=1))
     whole = np.kron(matrix, np.eye(C))
@@ -113,8 +130,11 @@ def test_the_gradient_is_that_of_finite_differences(problem):
     h = 1e-5
     ends = [evidence(matrix + sign * h * step, counts).value for sign in (1, -1)]
     slope = (ends[0] - ends[1]) / (2 * h)
-    np.testing.assert_allclose(np.vdot(evidence_slope(matrix, counts, result), step), slope, rtol=1e-5)
-    # negative control: without the movement of the mode the gradient is wrong, and the difference seen
+    np.testing.assert_allclose(
+        np.vdot(evidence_slope(matrix, counts, result), step), slope, rtol=1e-5
+    )
+    # negative control: without the movement of the mode the gradient is wrong, and the difference
+    # seen
     curvature = Curvature(matrix, result.mode.probabilities, counts.sum(axis=1))
     explicit = 0.5 * (result.mode.weights @ result.mode.weights.T - curvature.trace())
     assert abs(np.vdot(explicit, step) / slope - 1) > 1e-3
@@ -125,7 +145,9 @@ def test_two_classes_are_the_logistic_approximation():
     rng = np.random.default_rng(4)
     root = rng.standard_normal((15, 6))
     labels = (rng.random(15) < 0.6).astype(int)
-    binary = GaussianProcessClassifier(DotProduct(0.0, "fixed"), optimizer=None, max_iter_predict=1000)
+    binary = GaussianProcessClassifier(
+        DotProduct(0.0, "fixed"), optimizer=None, max_iter_predict=1000
+    )
     binary.fit(2**0.5 * root, labels)
     result = evidence(root @ root.T, np.eye(2)[labels])
     np.testing.assert_allclose(result.value, binary.log_marginal_likelihood_value_, rtol=1e-5)
@@ -137,7 +159,9 @@ def test_two_classes_are_the_logistic_approximation():
 
 
 def test_a_step_that_leads_downhill_is_solved_more_closely(monkeypatch):
-    """As rounding in conjugate gradients makes of it where K is large: the mode is reached all the same."""
+    """As rounding in conjugate gradients makes of it where K is large: the mode is reached all the
+    same.
+    """
     rng = np.random.default_rng(5)
     root = rng.normal(size=(12, 6))
     matrix = root @ root.T

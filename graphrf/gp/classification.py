@@ -15,16 +15,16 @@ from graphrf._base.memory import needs_memory
 from graphrf._base.types import NodesLike, SignalLike
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
-from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.class_evidence import PRIOR, UNIT, ClassEvidence
 from graphrf.gp.hyperparameters.explore import POINTS
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.model.class_labels import Labels, checked_labels
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.hyperparameters import Hyperparameters
-from graphrf.gp.model.labels import Labels, checked_labels
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.progress import Step, step_bar
 from graphrf.gp.model.settings import (

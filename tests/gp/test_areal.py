@@ -19,8 +19,11 @@ from graphrf.gp.likelihoods.real import StudentT
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation import expectation
-from graphrf.gp.posterior.approximation.expectation import approximate, independent_sites
+from graphrf.gp.posterior.approximation import expectation_propagation
+from graphrf.gp.posterior.approximation.expectation_propagation import (
+    approximate,
+    independent_sites,
+)
 from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.routes.gram import PrecisionGram
@@ -103,8 +106,8 @@ def test_draws_have_the_posteriors_covariance(weighted_graph):
 def test_evidence_and_gradient_are_those_of_dense_matrices(
     kernel, likelihood, weighted_graph, karate, monkeypatch
 ):
-    monkeypatch.setattr(expectation, "_SETTLED", 1e-9)
-    monkeypatch.setattr(expectation, "_ROUNDS", 300)
+    monkeypatch.setattr(expectation_propagation, "_SETTLED", 1e-9)
+    monkeypatch.setattr(expectation_propagation, "_ROUNDS", 300)
     graph = graph_for(kernel, weighted_graph, karate)
     rng, n = np.random.default_rng(0), graph.n_nodes
     basis = np.column_stack([np.ones(n), rng.standard_normal(n)])

@@ -11,8 +11,8 @@ from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf.gp.files.objects import attributes, check_probabilities, check_sampler, decoded
 from graphrf.gp.files.saved import Saved
+from graphrf.gp.model.class_labels import Labels
 from graphrf.gp.model.hyperparameters import Hyperparameters
-from graphrf.gp.model.labels import Labels
 from graphrf.gp.model.settings import check_latent_scale
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel

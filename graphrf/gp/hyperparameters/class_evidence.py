@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS
 from graphrf.gp.hyperparameters.grid import systematic
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
+from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.model.hyperparameters import Hyperparameters
-from graphrf.gp.model.labels import CONSTANT, Labels
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.softmax import evidence, evidence_slope

@@ -15,7 +15,6 @@ from scipy.special import expit, logit
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.grid import (
     Axes,
@@ -26,6 +25,7 @@ from graphrf.gp.hyperparameters.grid import (
     log_sum_exp,
     systematic,
 )
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.parameters import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters

@@ -16,7 +16,6 @@ from scipy.special import ndtr, ndtri
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
@@ -27,6 +26,7 @@ from graphrf.gp.hyperparameters.explore import (
 )
 from graphrf.gp.hyperparameters.grid import log_sum_exp, systematic
 from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
 from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
@@ -38,7 +38,7 @@ from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperpara
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
-from graphrf.gp.posterior.approximation.expectation import Sites, independent_sites
+from graphrf.gp.posterior.approximation.expectation_propagation import Sites, independent_sites
 from graphrf.gp.routes.normaliser import RoughNormaliser
 from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.kernels.kernel import Kernel

@@ -15,7 +15,7 @@ from graphrf.gp.hyperparameters.likelihood_search import Divisor
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation.expectation import (
+from graphrf.gp.posterior.approximation.expectation_propagation import (
     ENOUGH,
     Sites,
     approximate,

@@ -11,8 +11,8 @@ import numpy as np
 
 from graphrf._base.blas import linear_algebra
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.axis import KernelAxis
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.likelihood_search import (
     Divisor,
     LikelihoodResult,

@@ -23,7 +23,7 @@ from scipy.special import logsumexp, ndtri
 from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.grid import systematic
 from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
-from graphrf.gp.latent import laplace, moments
+from graphrf.gp.latent import joint_expectation_propagation, laplace
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import Gaussian, conditioned
 from graphrf.gp.likelihoods.likelihood import Likelihood
@@ -52,7 +52,7 @@ _VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 class JointApproximation(Protocol):
     """An approximation of the posterior for known hyperparameters: the module `laplace` or
-    `moments`.
+    `joint_expectation_propagation`.
     """
 
     def approximation(
@@ -83,7 +83,9 @@ class Search:
         self.flat = flat
         # Laplace's approximation is the quicker one; its weights are no precisions where densities
         # are not log-concave.
-        self.by: JointApproximation = laplace if data.likelihood.log_concave else moments
+        self.by: JointApproximation = (
+            laplace if data.likelihood.log_concave else joint_expectation_propagation
+        )
         # Laplace's approximation of normal noise is exact.
         self.exact = isinstance(data.likelihood, NormalNoise)
         self.corrected = self.by is laplace and not self.exact

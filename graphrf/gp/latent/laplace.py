@@ -24,7 +24,7 @@ from scipy.special import factorial
 
 from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.posterior.approximation.expectation import Sites
+from graphrf.gp.posterior.approximation.expectation_propagation import Sites
 from graphrf.gp.terms.joint import Joint, JointFactor, JointPrecision
 
 # Newton steps and halvings at most; a step that gains less than this fraction of the objective ends

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf.gp.latent import moments
+from graphrf.gp.latent import joint_expectation_propagation
 from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.posterior.approximation.expectation import Normal, Sites
-from graphrf.gp.terms.axis import Extension
+from graphrf.gp.posterior.approximation.expectation_propagation import Normal, Sites
 from graphrf.gp.terms.joint import Joint, JointFactor
 from graphrf.gp.terms.layout import PatternRows, VariableLayout
+from graphrf.gp.terms.levels import Extension
 from graphrf.gp.terms.term import BoundTerm
 
 
@@ -40,7 +40,9 @@ def conditioned(
     n = len(joint.parameters)
     likelihood = data.known(vector[n:])
     if rounds:
-        at = moments.approximation(joint, data, likelihood, vector[:n], sites=sites, enough=0.0)
+        at = joint_expectation_propagation.approximation(
+            joint, data, likelihood, vector[:n], sites=sites, enough=0.0
+        )
         own = at.approximation
         return Gaussian(
             at.z,
@@ -52,7 +54,7 @@ def conditioned(
             own.log_evidence,
             own.settled,
         )
-    prior = moments.JointPrior(joint, joint.prior(vector[:n]))
+    prior = joint_expectation_propagation.JointPrior(joint, joint.prior(vector[:n]))
     fitted = prior.condition(*sites)
     return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
 

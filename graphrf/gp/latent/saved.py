@@ -23,7 +23,7 @@ from graphrf.gp.latent.expressions import decoded_expression
 from graphrf.gp.latent.posterior import Gaussian, conditioned
 from graphrf.gp.metric.saved import StreetFile
 from graphrf.gp.model.responses import checked_responses
-from graphrf.gp.posterior.approximation.expectation import Sites
+from graphrf.gp.posterior.approximation.expectation_propagation import Sites
 from graphrf.gp.terms.along import Along
 from graphrf.gp.terms.groups import Groups
 from graphrf.gp.terms.nodes import Nodes

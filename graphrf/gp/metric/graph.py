@@ -14,7 +14,7 @@ from graphrf._base.files.untrusted import listed
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
 from graphrf._base.types import NodesLike
-from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
+from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.subdivision import Places, Subdivision, rounded, subdivide
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.graph import notices, tables

@@ -14,7 +14,7 @@ from graphrf._base import checks
 from graphrf._base.memory import needs_memory
 from graphrf._base.types import NodesLike
 from graphrf.gp.hyperparameters.explore import INFORMATION
-from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
+from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
 from graphrf.gp.metric.saved import SavedMetric, Seen
 from graphrf.gp.metric.subdivision import Places, Subdivision

@@ -14,7 +14,7 @@ from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
-from graphrf.gp.metric.field import EdgePrecision
+from graphrf.gp.metric.edge_precision import EdgePrecision
 from graphrf.gp.model.notices import schwarz_factor, warn_of_nothing
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior

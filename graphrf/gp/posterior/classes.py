@@ -10,7 +10,7 @@ from scipy.stats import qmc
 
 from graphrf._base.memory import require_memory
 from graphrf._base.rows import slices
-from graphrf.gp.model.labels import CONSTANT, Labels
+from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.routes.costs import choose_solver
 from graphrf.gp.routes.covariance import Covariance

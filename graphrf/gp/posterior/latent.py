@@ -15,7 +15,7 @@ from graphrf._base.warn import warn
 from graphrf.gp.model.hyperparameters import Explored
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.problem import LatentProblem
-from graphrf.gp.posterior.approximation.expectation import (
+from graphrf.gp.posterior.approximation.expectation_propagation import (
     Approximation,
     Prior,
     approximate,

@@ -12,10 +12,10 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.rows import within
-from graphrf.gp.metric.field import ENDS, EdgeKernel, EdgePrecision, checked_order
+from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.subdivision import Subdivision
-from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
+from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import Parameter, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term

@@ -9,7 +9,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in
+from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf.gp.terms.axis import LevelAxis
+from graphrf.gp.terms.levels import LevelAxis
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
-from graphrf.gp.terms.axis import Extension, LevelAxis, labels_in, nothing_new
+from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in, nothing_new
 from graphrf.gp.terms.parameters import BetaPrior, Parameter, PositiveCorrelation, checked_prior
 from graphrf.gp.terms.places import NEAR, SAME, Ruler, Spacing
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphrf._base.cached import cached_property
 from graphrf._base.threads import ordered_map
-from graphrf.gp.time import loops, riccati
+from graphrf.gp.time import kalman, kalman_covariances
 from graphrf.gp.time.kernels import StateSpace, TimeKernel, TimeSteps, transitions
 from graphrf.gp.time.lanes import WIDTH
 
@@ -178,7 +178,7 @@ class Series:
         """
         phi, which, low, high = self.transitions
         predicted = np.empty((kept, *first.shape))
-        riccati.gains(
+        kalman_covariances.gains(
             phi,
             which[part],
             low,
@@ -221,9 +221,9 @@ class Series:
         def of(block: int) -> None:
             gain, variance, _ = self.gains[block]
             e = self._block(y, block)
-            loops.filtered(*self.transitions, self.readout(block), gain, e)
+            kalman.filtered(*self.transitions, self.readout(block), gain, e)
             e /= variance[:, None]
-            loops.unfiltered(*self.transitions, self.readout(block), gain, e)
+            kalman.unfiltered(*self.transitions, self.readout(block), gain, e)
             part = out[..., block * WIDTH : (block + 1) * WIDTH]
             part[...] = e[..., : part.shape[2]]
 
@@ -236,7 +236,7 @@ class Series:
         """Mean states of a block after all of y (T, n), shape (d, 8)."""
         e = self._block(y[:, None], block)
         return np.asarray(
-            loops.filtered(*self.transitions, self.readout(block), self.gains[block][0], e)
+            kalman.filtered(*self.transitions, self.readout(block), self.gains[block][0], e)
         )[:, 0]
 
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
@@ -263,7 +263,7 @@ class Series:
             for start, first in reversed(starts.items()):
                 part = slice(start, start + length)
                 predicted = self._predicted(part, first, h, gain, variance, length)
-                loops.smoothed(
+                kalman.smoothed(
                     phi,
                     which[part],
                     low,
@@ -319,7 +319,7 @@ class GridCovariance:
 
         def of(first: int) -> None:
             last = min(first + 64, flat.shape[1])
-            loops.products(
+            kalman.products(
                 phi,
                 self.steps.which,
                 space.low,

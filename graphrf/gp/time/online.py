@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf.gp.time import riccati
+from graphrf.gp.time import kalman_covariances
 from graphrf.gp.time.covariance import Series, conditioned
 from graphrf.gp.time.kernels import transitions
 from graphrf.gp.time.lanes import WIDTH
@@ -45,7 +45,7 @@ class Filter:
                 + stationary
             )
             kept = np.empty((2, d * (d + 1) // 2, WIDTH))
-            riccati.gains(
+            kalman_covariances.gains(
                 phi,
                 np.arange(times.size),
                 space.low,

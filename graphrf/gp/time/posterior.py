@@ -14,7 +14,7 @@ from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.mixture import LEAST_DRAWS
-from graphrf.gp.time import loops
+from graphrf.gp.time import kalman
 from graphrf.gp.time.covariance import GridCovariance, turned
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.kernels import StateSpace, TimeKernel, TimeSteps, transitions
@@ -341,7 +341,7 @@ def process_draws(
     noise = space.stationary - phi @ space.stationary @ np.swapaxes(phi, 1, 2)
     normals = rng.standard_normal((steps.which.size, space.low.size, n_columns))
     out = np.empty((steps.which.size, n_columns))
-    loops.simulated(
+    kalman.simulated(
         phi,
         steps.which,
         _root(noise),

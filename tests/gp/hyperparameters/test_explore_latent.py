@@ -15,7 +15,7 @@ from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.gp.model.problem import make_problem
-from graphrf.gp.posterior.approximation.expectation import independent_sites
+from graphrf.gp.posterior.approximation.expectation_propagation import independent_sites
 
 KERNEL = grf.Matern(nu=2.0)
 

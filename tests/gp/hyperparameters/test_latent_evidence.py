@@ -13,10 +13,10 @@ from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvid
 from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.likelihoods.counts import NegativeBinomial
-from graphrf.gp.model.labels import Labels
+from graphrf.gp.model.class_labels import Labels
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation import expectation
-from graphrf.gp.posterior.approximation.expectation import independent_sites
+from graphrf.gp.posterior.approximation import expectation_propagation
+from graphrf.gp.posterior.approximation.expectation_propagation import independent_sites
 from graphrf.gp.routes.gram import PrecisionGram
 from graphrf.operators.precision.markov import SparsePrecision
 
@@ -39,8 +39,8 @@ def model(lengthscale=2.0, scale=1.5, dispersion=0.4):
 
 
 def test_dense_and_sparse_evidence_agree_with_the_gradient_of_differences(parts, monkeypatch):
-    monkeypatch.setattr(expectation, "_SETTLED", 1e-9)
-    monkeypatch.setattr(expectation, "_ROUNDS", 300)
+    monkeypatch.setattr(expectation_propagation, "_SETTLED", 1e-9)
+    monkeypatch.setattr(expectation_propagation, "_ROUNDS", 300)
     precision, responses, divisor = parts
     steps = []
     gram, unknown = PrecisionGram(precision, responses.nodes), ("dispersion",)

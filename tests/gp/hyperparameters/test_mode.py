@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.axis import KernelAxis
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import find_latent_mode, warn_of_bounds
 from graphrf.gp.hyperparameters.latent_space import LatentSpace
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodResult

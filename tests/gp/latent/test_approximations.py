@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal
 
 import graphrf as grf
 from graphrf.gp import Groups, Nodes, Steps
-from graphrf.gp.latent import laplace, moments
+from graphrf.gp.latent import joint_expectation_propagation, laplace
 from graphrf.gp.latent.criteria import leave_one_out
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import conditioned
@@ -21,7 +21,7 @@ from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
 from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.gp.likelihoods.real import NormalNoise
-from graphrf.gp.posterior.approximation import expectation
+from graphrf.gp.posterior.approximation import expectation_propagation
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm
 
@@ -109,19 +109,24 @@ def test_gradients_are_those_of_the_evidence(name):
 
 @pytest.mark.parametrize("name", ["poisson", "binomial"])
 def test_gradients_of_expectation_propagation_are_those_of_its_evidence(name, monkeypatch):
-    monkeypatch.setattr(expectation, "_SETTLED", 1e-9)
-    monkeypatch.setattr(expectation, "_ROUNDS", 200)
+    monkeypatch.setattr(expectation_propagation, "_SETTLED", 1e-9)
+    monkeypatch.setattr(expectation_propagation, "_ROUNDS", 200)
     own, data, vector = model(name)
 
     def at(x, offset=0.0):
         moved = Data(data.y, data.offset + offset, data.likelihood, data.unit)
-        return moments.approximation(own, moved, data.likelihood, x, enough=0.0)
+        return joint_expectation_propagation.approximation(
+            own, moved, data.likelihood, x, enough=0.0
+        )
 
-    found, step = moments.gradient(own, data, data.likelihood, vector, at(vector)), 1e-4
+    found, step = (
+        joint_expectation_propagation.gradient(own, data, data.likelihood, vector, at(vector)),
+        1e-4,
+    )
     for k, unit in enumerate(step * np.eye(vector.size)):
         change = (at(vector + unit).log_evidence - at(vector - unit).log_evidence) / (2 * step)
         assert found[k] == pytest.approx(change, abs=1e-5)
-    slopes = moments.coefficient_gradient(own, DESIGN, at(vector))
+    slopes = joint_expectation_propagation.coefficient_gradient(own, DESIGN, at(vector))
     for k in range(2):
         change = (
             at(vector, step * DESIGN[:, k]).log_evidence

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from graphrf.gp import MetricGraph, MetricGraphGPRegressor
-from graphrf.gp.metric.field import EdgeKernel, EdgePrecision
+from graphrf.gp.metric.edge_precision import EdgeKernel, EdgePrecision
 from graphrf.gp.metric.training import FieldHyperparameters, averaged, best
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.time import ConstantTime, MaternTime, Part, loops, riccati
+from graphrf.gp.time import ConstantTime, MaternTime, Part, kalman, kalman_covariances
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.posterior import QueriedNodes, TimePosterior, process_draws
@@ -32,11 +32,11 @@ N_DRAWS = 19
 # -- growth ----------------------------------------------------------------------------------------
 
 PASSES = {
-    "gains": riccati,
-    "filtered": loops,
-    "unfiltered": loops,
-    "smoothed": loops,
-    "products": loops,
+    "gains": kalman_covariances,
+    "filtered": kalman,
+    "unfiltered": kalman,
+    "smoothed": kalman,
+    "products": kalman,
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from scipy.linalg import cholesky, lapack
 
-from graphrf.gp.posterior.approximation.expectation import Normal
+from graphrf.gp.posterior.approximation.expectation_propagation import Normal
 from graphrf.operators.solvers import ConjugateGradients
 
 Product = Callable[[np.ndarray], np.ndarray]

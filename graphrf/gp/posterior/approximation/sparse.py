@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation.expectation import Normal
+from graphrf.gp.posterior.approximation.expectation_propagation import Normal
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.sparse.cholesky import SparseCholesky
 

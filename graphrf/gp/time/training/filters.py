@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.threads import ordered_map
-from graphrf.gp.time import riccati
+from graphrf.gp.time import kalman_covariances
 from graphrf.gp.time.covariance import Series, turned
 from graphrf.gp.time.lanes import WIDTH
 from graphrf.gp.time.training import slopes
@@ -95,7 +95,7 @@ class Filters:
 
     def _filter(self, block: int) -> None:
         series, own = self._series, lanes(block)
-        riccati.gains(
+        kalman_covariances.gains(
             *series.transitions,
             series.space.stationary,
             series.first,

@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base.compiled import njit
+from graphrf.gp.time.kalman import moved
+from graphrf.gp.time.kalman_covariances import (
+    combined,
+    dot,
+    known,
+    place,
+    row_of,
+    times,
+    within_blocks,
+)
 from graphrf.gp.time.lanes import WIDTH, fma, load, store
-from graphrf.gp.time.loops import moved
-from graphrf.gp.time.riccati import combined, dot, known, place, row_of, times, within_blocks
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphrf.gp import MetricGraph
-from graphrf.gp.metric.field import EdgeKernel, EdgePrecision
+from graphrf.gp.metric.edge_precision import EdgeKernel, EdgePrecision
 
 LENGTH = 0.8
 

@@ -7,7 +7,7 @@ The evidence is stationary in the sites, so that with the means z and covariance
 and a change of the mean of eta by an offset has the slope b - W \eta of the sites.
 
 Source: Minka 2001; Rasmussen and Williams 2006, Sec. 5.5.2. See
-`graphrf.gp.posterior.approximation.expectation`.
+`graphrf.gp.posterior.approximation.expectation_propagation`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.posterior.approximation.expectation import (
+from graphrf.gp.posterior.approximation.expectation_propagation import (
     Approximation,
     Normal,
     Sites,

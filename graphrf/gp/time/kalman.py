@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphrf._base.compiled import njit
+from graphrf.gp.time.kalman_covariances import place
 from graphrf.gp.time.lanes import WIDTH, fma, load, store
-from graphrf.gp.time.riccati import place
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

@@ -18,8 +18,12 @@ from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.likelihoods.proportions import Bernoulli, Binomial
 from graphrf.gp.likelihoods.real import StudentT
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation import expectation
-from graphrf.gp.posterior.approximation.expectation import Sites, approximate, independent_sites
+from graphrf.gp.posterior.approximation import expectation_propagation
+from graphrf.gp.posterior.approximation.expectation_propagation import (
+    Sites,
+    approximate,
+    independent_sites,
+)
 from graphrf.gp.posterior.approximation.integrals import tilted
 from graphrf.gp.posterior.approximation.priors import DensePrior, ProductPrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
@@ -106,8 +110,8 @@ class Problem:
 @pytest.fixture
 def exactly(monkeypatch):
     """Rounds until nothing changes."""
-    monkeypatch.setattr(expectation, "_SETTLED", 1e-10)
-    monkeypatch.setattr(expectation, "_ROUNDS", 500)
+    monkeypatch.setattr(expectation_propagation, "_SETTLED", 1e-10)
+    monkeypatch.setattr(expectation_propagation, "_ROUNDS", 500)
 
 
 def single(likelihood, y, offset=0.3):
@@ -298,8 +302,8 @@ def test_sites_of_impossible_values_leave_the_prior():
 
 
 def test_rounds_that_do_not_settle_are_warned_of(monkeypatch):
-    monkeypatch.setattr(expectation, "_ROUNDS", 1)
-    monkeypatch.setattr(expectation, "_SETTLED", -1.0)
+    monkeypatch.setattr(expectation_propagation, "_ROUNDS", 1)
+    monkeypatch.setattr(expectation_propagation, "_SETTLED", -1.0)
     gp = grf.GraphGPRegressor(
         grid_path_and_node(), kernel=KERNEL, likelihood="poisson", optimize=False
     )

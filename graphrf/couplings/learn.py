@@ -85,7 +85,7 @@ def learn_coupling(
         "linear" minimises Eq. 56, for more than two walkers its full sum by assigning one walker at
         a time; use it: in the true error of Gram matrices all solvers agree to five digits, 0.1 to
         13 % below that of independent lengths, and only modulations with large negative terms make
-        a difference, of up to 0.7 % in either direction (`benchmarks/coupling_solvers.py`). The
+        a difference, of up to 0.7 % in either direction (`docs/benchmarks.md`). The
         others minimise Eq. 55: "quadratic" by exchanging two images at a time, from the linear
         solution, four candidates of "projection" (not with `pairs`) and four random permutations;
         "projection" among 100 candidates of Hungarian algorithms on random projections (after Lemma
@@ -96,7 +96,7 @@ def learn_coupling(
     n_walkers : int
         Number of walks that are coupled with each other, 2 to 64; more than 2 need the solver
         "linear" and the objective "gram", and `Stratified` lengths, which need no learning, do as
-        well (`benchmarks/multiway.py`).
+        well (`docs/benchmarks.md`).
     pairs : int, optional
         Average over this number of random node pairs instead of all, exactly for each; only for two
         walkers, the objective "gram", and the solvers "linear", "quadratic" and "exhaustive".

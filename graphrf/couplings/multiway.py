@@ -2,7 +2,7 @@
 the full cost.
 
 `docs/theory/couplings.md` has the cost, which is linear in one permutation while the others are
-held, and its lower bound. What it is worth (`benchmarks/multiway.py`; m = 4, 8 and 16, p_halt 0.1
+held, and its lower bound. What it is worth (`docs/benchmarks.md`; m = 4, 8 and 16, p_halt 0.1
 and 0.3, couplings learned for each graph): plain `Stratified` lengths leave 2 to 32 % of the excess
 cost of independent ones, and these couplings 35 to 75 % less than that. But what then remains of a
 Gram matrix's error is due to directions, so that it hardly falls: to 0.98 to 1.02 of plain
@@ -43,7 +43,7 @@ def solve_multiway(
 
     Each walker is matched to the sum of those before it, then to that of all others in repeated
     sweeps until the cost stops decreasing. The same is done from `restarts` random permutations,
-    which lower the cost by at most 16 parts in ten thousand (`benchmarks/multiway.py`); for two
+    which lower the cost by at most 16 parts in ten thousand (`docs/benchmarks.md`); for two
     walkers one assignment is the optimum. Cost: about 5 sweeps per start, each m (3 order^2 P +
     order^3) operations; order (order + P) floats.
 

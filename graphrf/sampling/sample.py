@@ -69,7 +69,7 @@ def sample_features(
         Default: `CompressedPowers(budget=32)`, which takes about as many operations as
         `RandomWalks(32)`, has 0.25 times its error (geometric mean over nine graphs and six
         kernels; 1.11 times in the worst case) and 1.13 times the non-zeros
-        (`benchmarks/default_sampler.py`).
+        (`docs/benchmarks.md`).
     kernel : Kernel, optional
         With `error`: the kernel for which the sampler is chosen.
     error : float in (0, 1], optional

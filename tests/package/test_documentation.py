@@ -118,6 +118,18 @@ def test_scripts_that_a_page_names_are_there(page):
     assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
 
 
+def test_scripts_and_pages_that_the_package_names_are_there():
+    named = {
+        name
+        for path in (ROOT / "graphrf").rglob("*.py")
+        for name in re.findall(
+            r"\b((?:examples|benchmarks|checks|docs)/[\w/]+\.(?:py|md))", path.read_text("utf-8")
+        )
+    }
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
 def test_every_picture_in_the_folder_is_shown():
     text = "".join(path.read_text() for path in [*DOCS.rglob("*.md"), ROOT / "README.md"])
     unused = [

@@ -13,11 +13,11 @@ from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.lengths import LONGEST_WALK, LengthLaw, Survival
 from graphrf.sampling.walks.random_walks import MOST_WALKS, AdaptiveLengths, RandomWalks
 
-# Default budgets, for unknown kernels (benchmarks/default_sampler.py).
+# Default budgets, for unknown kernels (docs/benchmarks.md).
 _BUDGETS = Survival.geometric(0.1).cut(48)
 # Node numbers have 32 bits, so no row has more entries.
 _MOST_ENTRIES = 2**31 - 1
-# Edges that a product samples for each entry of the budget (benchmarks/compression.py).
+# Edges that a product samples for each entry of the budget (docs/benchmarks.md).
 PICKS = 1
 
 
@@ -159,7 +159,7 @@ class CompressedPowers:
     *When walks are better:* for kernels that reach far more nodes than the budget. With
     `AutoLengths`, as many operations and Diffusion(8), `RandomWalks` have 0.6 of the error on a
     social graph and 0.9 on a citation graph and a mesh; for shorter kernels, and on roads, 1.3 to
-    67 times the error (`benchmarks/compression.py`).
+    67 times the error (`docs/benchmarks.md`).
 
     Examples
     --------

@@ -22,7 +22,7 @@ from graphrf.sampling.walks.transitions import row_cumsum
 
 # Compression measures an entry of W^k times (d_v / d_i)^LEVEL. The variance is least with 0 for
 # short kernels, and with 1/2 (probabilities) for long ones on graphs of uneven degrees
-# (benchmarks/compression.py).
+# (docs/benchmarks.md).
 LEVEL = 0.25
 
 # Rows from which the sizes of exact rows are estimated, fewer if they take so many multiply-adds.

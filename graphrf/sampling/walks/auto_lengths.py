@@ -44,7 +44,7 @@ class AutoLengths(AdaptiveLengths):
     the variance V at S itself (`docs/theory/samplers.md`).
 
     Walks become shorter, so compare at equal `Features.n_steps`, not at equal n_walks: on four
-    graphs with four kernels (`benchmarks/auto_lengths.py`) 0.17 to 0.70 of the Gram error of
+    graphs with four kernels (`docs/benchmarks.md`) 0.17 to 0.70 of the Gram error of
     Stratified(0.1), and 0.6 to 0.8 of that of Truncated(kernel.truncation_length(1e-3)), except on
     a mesh with nearly all degrees 3 and the shortest kernel, where numbers of walks that 3 divides
     are often much better than others.

@@ -274,7 +274,7 @@ class Stratified(_Halting):
     is the van der Corput order, in which every run of consecutive walks has well-spread lengths:
     stratified directions send such runs along one edge (measured on a 30 x 30 grid with 64 walks:
     Gram error 3 to 9 % below a random order, no difference on social graphs;
-    `benchmarks/stratified_order.py`).
+    `docs/benchmarks.md`).
 
     Parameters
     ----------

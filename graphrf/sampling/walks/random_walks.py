@@ -56,7 +56,7 @@ class RandomWalks:
         m, walks from each node, 1 to 65,535; even for lengths coupled in pairs.
     lengths : LengthLaw or AdaptiveLengths
         `Stratified(0.1)` by default, which serves kernels of short and long range
-        (`benchmarks/default_sampler.py`); `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or
+        (`docs/benchmarks.md`); `IID`, `Antithetic`, `SigmaCoupled`, `Truncated`; or
         `AutoLengths(kernel)`, which chooses a distribution for each graph (`resolved`).
     directions : {"stratified", "independent"}
         How the walks of one node that stand together choose neighbours: by systematic sampling

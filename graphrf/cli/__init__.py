@@ -9,17 +9,7 @@ from typing import Annotated
 import typer
 
 from graphrf._base.version import __version__
-from graphrf.cli import (
-    bench,
-    classify,
-    couple,
-    datasets,
-    features,
-    gram,
-    pagerank,
-    regression,
-    space_time,
-)
+from graphrf.cli import classify, datasets, features, pagerank, regression, space_time
 from graphrf.cli.demo import command as demo
 from graphrf.cli.options.commands import Group, add_command
 from graphrf.cli.options.messages import (
@@ -63,14 +53,11 @@ def _options(
 add_command(app, demo.demo, demo.EXAMPLES)
 add_command(app, datasets.datasets, datasets.EXAMPLES)
 add_command(app, features.features, features.EXAMPLES)
-add_command(app, gram.gram, gram.EXAMPLES)
 add_command(app, regression.fit, regression.FIT_EXAMPLES)
 add_command(app, regression.predict, regression.PREDICT_EXAMPLES)
 add_command(app, space_time.fill, space_time.EXAMPLES)
 add_command(app, classify.classify, classify.EXAMPLES)
 add_command(app, pagerank.pagerank, pagerank.EXAMPLES)
-add_command(app, couple.couple, couple.EXAMPLES)
-add_command(app, bench.bench, bench.EXAMPLES)
 
 
 def main() -> None:

@@ -122,8 +122,8 @@ def test_command_is_installed():
     if not command.exists():
         pytest.skip("graphrf is not installed in this environment")
     done = subprocess.run(
-        [command, "bench", "--repeats", "0"], capture_output=True, text=True, timeout=300
+        [command, "pagerank", "karate", "--top", "0"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == "graphrf: `--repeats` must be at least 1, got 0\n"
+    assert done.stderr == "graphrf: `--top` must be at least 1, got 0\n"

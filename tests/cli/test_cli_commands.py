@@ -101,6 +101,19 @@ def test_features_are_those_of_the_library(place, options, sampler):
     assert (made.matrix(kernel) != own.matrix(kernel)).nnz == 0
 
 
+def test_lengths_are_coupled_by_a_file(place):
+    own = grf.couplings.learn_coupling(
+        grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6
+    )
+    own.save("c.json")
+    run("features roads.csv --sampler walks --lengths c.json --walks 4 -o f.npz --seed 1")
+    features = grf.sample_features(
+        grf.load_graph("roads.csv"), grf.RandomWalks(4, grf.sampling.SigmaCoupled(own)), seed=1
+    )
+    made = grf.features.load_features("f.npz")
+    assert (made.matrix(grf.Diffusion()) != features.matrix(grf.Diffusion())).nnz == 0
+
+
 def test_features_of_some_nodes_and_weights(place):
     (place / "few.txt").write_text("c\na\n")
     for given in ("few.txt", "c,a"):
@@ -133,82 +146,12 @@ def test_a_drawn_seed_is_told_and_gives_the_same_again(place):
     assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
 
 
-# -- gram ------------------------------------------------------------------------------------------
-
-
-def test_gram_of_a_graph_from_features_and_exactly(place):
-    graph, kernel = grf.load_graph("roads.csv"), grf.RegularizedLaplacian(2.0, 2)
-    options = "--kernel regularized-laplacian --lengthscale 2 --power 2"
-    run(f"gram roads.csv {options} --sampler walks --seed 5 -o K.npz")
-    own = grf.sample_features(graph, grf.RandomWalks(), seed=5).gram(kernel)
-    with np.load("K.npz") as file:
-        assert np.array_equal(file["K"], own)
-        assert file["rows"].tolist() == list(graph.nodes)
-        record = json.loads(str(file["metadata"]))
-    assert record["seed"] == 5
-    assert record["graphrf"] == grf.__version__
-
-    table = columns(
-        run(f"gram roads.csv {options} --sampler walks --seed 5 --rows g,b --cols a,b,c")
-    )
-    assert table.pop("node") == ["g", "b"]
-    assert list(table) == ["a", "b", "c"]
-    block = np.array([numbers(cells) for cells in table.values()]).T.astype(np.float32)
-    assert np.array_equal(block, own[np.ix_([6, 1], [0, 1, 2])])
-
-    exact = json.loads(run(f"gram roads.csv {options} --exact --rows a,g --json"))
-    assert np.allclose(exact["result"]["K"], kernel.dense(graph)[np.ix_([0, 6], [0, 6])], atol=1e-9)
-
-
-def test_gram_of_a_small_graph_is_exact_unless_a_sampler_is_named(place):
-    graph, kernel = grf.load_graph("roads.csv"), grf.Diffusion(3.0)
-    options = "gram roads.csv --kernel diffusion --lengthscale 3 --seed 1"
-    result = CliRunner().invoke(app, [*options.split(), "--json"])
-    assert "the seed is not used" in result.stderr
-    found = json.loads(result.stdout)
-    assert found["exact"] is True
-    assert np.allclose(found["result"]["K"], kernel.dense(graph), atol=1e-9)
-
-    with pytest.warns(grf.features.FeatureErrorWarning, match="the error of the matrix is about"):
-        found = json.loads(run(f"{options} --json --sampler walks --walks 2"))
-    assert found["exact"] is False
-    features = grf.sample_features(graph, grf.RandomWalks(2), seed=1)
-    assert found["relative_error"] == features.relative_error(kernel)
-
-
 @pytest.mark.filterwarnings("ignore:a guaranteed bound, mostly well above the error")
 def test_an_error_is_asked_for_in_place_of_a_sampler(place):
     graph, kernel = grf.load_graph("roads.csv"), grf.Diffusion(3.0)
     run("features roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 -o f.npz")
     own = grf.sample_features(graph, kernel=kernel, error=0.1, seed=1).gram(kernel)
     assert np.array_equal(grf.features.load_features("f.npz").gram(kernel), own)
-    found = json.loads(
-        run("gram roads.csv --kernel diffusion --lengthscale 3 --error 0.1 --seed 1 --json")
-    )
-    assert np.array_equal(np.array(found["result"]["K"], np.float32), own)
-    assert found["relative_error"] <= 0.1
-
-
-def test_gram_of_features_takes_positions(place):
-    run("features roads.csv -o f.npz --seed 2 --nodes g,a,b")
-    table = columns(run("gram f.npz --kernel diffusion --rows 0,6"))
-    own = grf.features.load_features("f.npz").gram(grf.Diffusion(), rows=[0, 6], cols=[0, 6])
-    assert table["node"] == ["0", "6"]
-    assert np.array_equal(numbers(table["6"]).astype(np.float32), own[:, 1])
-    whole = json.loads(run("gram f.npz --kernel diffusion --json"))
-    assert whole["result"]["rows"] == [6, 0, 1]
-
-
-def test_gram_that_does_not_fit_is_refused_before_sampling(place, monkeypatch):
-    from graphrf._base import memory
-
-    monkeypatch.setattr(memory, "available_memory", lambda: 2**24)
-    result = CliRunner().invoke(
-        app, ["gram", "generated-torus", "--kernel", "diffusion", "-o", "K.npz"]
-    )
-    assert result.exit_code == 2
-    assert "--rows" in result.stderr
-    assert not Path("K.npz").exists()
 
 
 # -- regression and classification -----------------------------------------------------------------
@@ -423,53 +366,6 @@ def test_the_table_shows_the_best_nodes(place):
     assert len(Path("s.csv").read_text().splitlines()) == 35
 
 
-# -- couple and bench ------------------------------------------------------------------------------
-
-
-def test_a_coupling_is_learned_and_taken(place):
-    run("couple roads.csv --kernel diffusion --lengthscale 2 --p-halt 0.2 --order 6 -o c.json")
-    own = grf.couplings.learn_coupling(
-        grf.load_graph("roads.csv"), grf.Diffusion(2.0), p_halt=0.2, order=6
-    )
-    learned = grf.sampling.Coupling.load("c.json")
-    assert learned.permutations.tolist() == own.permutations.tolist()
-    assert learned.cost_after == own.cost_after
-    run("features roads.csv --sampler walks --lengths c.json --walks 4 -o f.npz --seed 1")
-    features = grf.sample_features(
-        grf.load_graph("roads.csv"), grf.RandomWalks(4, grf.sampling.SigmaCoupled(own)), seed=1
-    )
-    made = grf.features.load_features("f.npz")
-    assert (made.matrix(grf.Diffusion()) != features.matrix(grf.Diffusion())).nnz == 0
-    record = json.loads(run("couple --objective pagerank --order 5 --p-halt 0.3 --json"))
-    own = grf.couplings.learn_coupling(p_halt=0.3, order=5, objective="pagerank")
-    assert record["result"]["permutations"] == own.permutations.tolist()
-
-
-def test_bench_measures_what_the_library_gives(place):
-    record = json.loads(
-        run("bench karate --kernel diffusion --sizes 4,8 --rows 34 --repeats 2 --seed 0 --json")
-    )
-    found = record["result"]
-    rows = {
-        (method, size): {name: found[name][number] for name in found}
-        for number, (method, size) in enumerate(zip(found["method"], found["size"], strict=True))
-    }
-    graph, kernel = grf.datasets.load("karate").graph, grf.Diffusion()
-    exact = kernel.dense(graph)
-    for name, make in (("compressed", grf.CompressedPowers), ("walks", grf.RandomWalks)):
-        samples = [grf.sample_features(graph, make(8), seed=seed) for seed in (0, 1)]
-        errors = [
-            np.linalg.norm(one.gram(kernel) - exact) / np.linalg.norm(exact) for one in samples
-        ]
-        assert rows[name, 8]["error"] == pytest.approx(np.mean(errors), rel=1e-5)
-        assert rows[name, 8]["operations"] == samples[-1].n_steps / 34
-        assert rows[name, 8]["nonzeros"] == samples[-1].nnz / 34
-    assert rows["exact", None]["error"] < 1e-2 < rows["walks", 4]["error"]
-    assert rows["series, a product", None]["error"] < 1e-2
-    table = run("bench karate --sizes 4 --repeats 1 --most-work 400 --seed 0")
-    assert "too much work" in table
-
-
 # -- graphs ----------------------------------------------------------------------------------------
 
 
@@ -565,13 +461,8 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
     (place / "ids.csv").write_text("from,to\n1,2\n2,3\n3,4\n4,5\n")
     (place / "seen.csv").write_text("node,y\n1,0.0\n2,1.0\n4,3.0\n")
     (place / "told.csv").write_text("node,y\n1,a\n2,a\n4,b\n")
-    graph = grf.load_graph("ids.csv")
-    exact = grf.kernel_block(graph, grf.Diffusion(), graph.index([2, 3]), graph.index([2, 3]))
-    line = "gram ids.csv --kernel diffusion --lengthscale 1 --rows 2,3 --cols 2,3 --exact --json"
-    assert json.loads(run(line))["result"]["K"] == exact.tolist()
-    run("gram ids.csv --kernel diffusion --rows 2,3 --seed 0")
     run("features ids.csv --nodes 2,3 --seed 0 -o f.npz")
-    run("bench ids.csv --sizes 4 --repeats 1 --seed 0")
+    assert grf.features.load_features("f.npz").nodes.tolist() == [1, 2]
     run(
         "fit ids.csv seen.csv --kernel diffusion --noise 0.01 --output-scale 1 --no-optimize "
         "--seed 0 -o m.npz"
@@ -584,7 +475,7 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
 
 
 def test_kernels_may_be_written_with_underscores(place):
-    line = "gram roads.csv --exact --kernel regularized-laplacian"
+    line = "classify roads.csv classes.csv --seed 0 --kernel regularized-laplacian"
     assert run(line) == run(line.replace("regularized-", "regularized_"))
 
 
@@ -602,15 +493,6 @@ def test_the_three_kinds_of_files_say_the_same(place):
         assert np.array_equal(file["score"], scores)
         assert json.loads(str(file["metadata"])) | {"result": 0} == record | {"result": 0}
     assert np.array_equal(numbers(columns(Path("s.csv").read_text())["score"]), scores)
-
-
-def test_what_is_missing_and_what_repeats_is_written_too(place):
-    run("bench karate --sizes 4 --repeats 1 --seed 0 -o bench.npz")
-    with np.load("bench.npz") as file:
-        assert np.isnan(file["size"][-1])
-        assert np.isfinite(file["error"]).all()
-    titles = run("gram roads.csv --kernel diffusion --exact --rows a --cols b,b").splitlines()[0]
-    assert titles == "node,b,b"
 
 
 def test_an_output_replaces_what_was_there(place):

@@ -19,23 +19,8 @@ from typer.testing import CliRunner
 import graphrf as grf
 from graphrf.cli import app
 from graphrf.cli.demo import parts
-from tests.support.real_data import DATA
 
-COMMANDS = [
-    *(
-        "demo",
-        "datasets",
-        "features",
-        "gram",
-        "fit",
-        "predict",
-        "fill",
-        "classify",
-        "pagerank",
-        "couple",
-        "bench",
-    )
-]
+COMMANDS = ["demo", "datasets", "features", "fit", "predict", "fill", "classify", "pagerank"]
 RUN = [sys.executable, "-c", "from graphrf.cli import main; main()"]
 EDGES = "source,target,length\na,b,1\nb,c,2\nc,d,1\nd,a,2\nd,e,4\ne,f,1\nf,g,1\ng,e,2\n"
 
@@ -100,11 +85,9 @@ def test_examples_of_the_help_run(command, tmp_path, monkeypatch):
         counts = grf.GraphGPRegressor(graph, likelihood="poisson", **fixed | {"noise": None})
         counts.fit(list("abcdefg"), [3, 1, 2, 2, 1, 3, 2]).save("risk.npz")
     monkeypatch.setattr(parts, "PARTS", ())  # tests/cli/test_demo.py runs them
-    found = [line for line in examples(command) if "--papers" not in line]
+    found = examples(command)
     assert 2 <= len(found) <= 5
     for line in found:
-        if "facebook-pages" in line and not DATA:
-            continue  # a data set that is downloaded
         arguments = shlex.split(line)
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, (line, result.output)
@@ -192,20 +175,12 @@ def test_a_result_needs_no_other_stream(streams):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
-    out = tmp_path / "bench.csv"
+    out = tmp_path / "scores.csv"
     process = subprocess.Popen(
         [
             *RUN,
-            "bench",
-            "generated-torus",
-            "--sizes",
-            "2",
-            "--repeats",
-            "100000",
-            "--seed",
-            "0",
-            "-o",
-            str(out),
+            *("pagerank", "generated-torus", "--method", "walks", "--walks", "60000"),
+            *("--batches", "60000", "--seed", "0", "-o", str(out)),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -99,25 +99,7 @@ def test_models_are_better_than_the_baselines_and_intervals_cover(demo_run):
         assert f"<td>{value}</td>" in text
 
 
-def test_papers_prints_errors_of_samplers_and_of_pagerank():
-    result = invoke("--papers")
-    assert result.exit_code == 0, result.output
-    errors = {
-        tuple(cells[:-1]): cells[-1]
-        for cells in (re.split(r"  +", line) for line in result.stdout.splitlines())
-    }
-    assert (
-        float(errors["compressed", "32"])
-        < float(errors["walks", "32"])
-        < float(errors["walks", "8"])
-    )
-    assert float(errors["pooled", "32"]) < 0.6 * float(errors["iid", "32"])
-
-
 def test_what_the_demo_refuses(monkeypatch, tmp_path):
-    refused = invoke("--papers", "--out", str(tmp_path))
-    assert refused.exit_code == 2
-    assert "`--out` cannot be used with `--papers`" in refused.stderr
     (tmp_path / "out").write_text("mine")
     refused = invoke("--out", str(tmp_path / "out"))
     assert refused.exit_code == 2

@@ -39,7 +39,7 @@ def run(line, text=None):
     [
         ("pagerank {} --top 3 -q", "roads.csv"),
         ("classify roads.csv {} --seed 0 -q", "classes.csv"),
-        ("gram roads.csv --kernel diffusion --rows {} -q", "nodes.txt"),
+        ("pagerank roads.csv --sources {} -o - -q", "nodes.txt"),
     ],
 )
 def test_a_dash_is_standard_input(place, command, file):
@@ -97,7 +97,7 @@ def _written(place, text: str) -> str:
     return "other.csv"
 
 
-@pytest.mark.parametrize("command", ["", "fit", "gram", "classify"])
+@pytest.mark.parametrize("command", ["", "fit", "features", "classify"])
 def test_flags_are_shown_without_a_type(command):
     shown = run(f"{command} --help").stdout
     assert "--help" in shown
@@ -168,8 +168,8 @@ def test_numbers_for_people():
 def test_a_terminal_shows_six_digits_and_pipes_hold_all(monkeypatch):
     printed = []
     monkeypatch.setattr(output, "echo", printed.append)
-    result = output.Result("gram", [("node", ["a"]), ("a", [1 / 3])], {})
+    result = output.Result("pagerank", [("node", ["a"]), ("score", [1 / 3])], {})
     for terminal in (True, False):
         monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda shown=terminal: shown))
         output.deliver(result, None, Talking())
-    assert printed == ["node,a\na,0.333333\n", f"node,a\na,{1 / 3}\n"]
+    assert printed == ["node,score\na,0.333333\n", f"node,score\na,{1 / 3}\n"]

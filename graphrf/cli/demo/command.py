@@ -5,27 +5,19 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from graphrf.cli.options.commands import refuse_unused
 from graphrf.cli.options.messages import Talking
 from graphrf.cli.options.output import echo
 
-EXAMPLES = ("graphrf demo", "graphrf demo --seed 1 --out tour", "graphrf demo --papers")
+EXAMPLES = ("graphrf demo", "graphrf demo --seed 1 --out tour")
 
 
-def demo(out: str | None = None, papers: bool = False, seed: int = 0, quiet: bool = False) -> None:
+def demo(out: str = "out", seed: int = 0, quiet: bool = False) -> None:
     """Write a report of predictions on roads, districts, a mesh and through time, compared with the
     truth.
     """
     talking = Talking(quiet=quiet)
-    if papers:
-        refuse_unused({"--out": out}, (), "`--papers`, which prints its tables")
-        from graphrf.cli.demo.papers import tables
-
-        for table in tables(seed):
-            echo(table)
-        return
     started = time.perf_counter()
-    folder = Path(out or "out")
+    folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"`--out` must be a folder, got {folder}, which is a file")
     from graphrf._base.files.atomic import require_writable

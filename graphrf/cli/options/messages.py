@@ -28,9 +28,6 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 # Phrases of the library's messages, and the same on the command line; longer ones first.
 _PHRASES = {
     MORE_MEMORY: "read it on a machine with more memory",
-    "features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, r, r)": "`graphrf gram` with `graphrf gram --exact`",
-    "graphrf.apply_kernel, graphrf.kernel_block": "graphrf gram --exact",
-    "graphrf.apply_kernel": "graphrf gram --exact",
     "kernel.truncation_length(tol)": "`--kernel` without `--max-length`",
     "Truncated(max_length)": "--lengths truncated",
     "graph.to_undirected()": "--undirected",
@@ -40,7 +37,6 @@ _PHRASES = {
     "GraphTimeGPRegressor.save": "`graphrf fit --time`",
     "GraphGPRegressor": "graphrf fit",
     "Features.save": "`graphrf features`",
-    "Coupling.save": "`graphrf couple`",
 }
 # An object with its settings, which stays as it is; an argument in backticks, with its value, or by
 # itself.

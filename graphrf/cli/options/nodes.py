@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NodeNames:
-    """Text names of the nodes of a graph, or of features.
+    """Text names of the nodes of a graph.
 
     A node is called by its name where the graph has names, else by its position from 0.
     """
@@ -29,13 +29,6 @@ class NodeNames:
     def of_graph(cls, graph: Graph) -> NodeNames:
         """Text names of the nodes of a graph."""
         return cls(graph.nodes if graph.has_names else None, graph.n_nodes)
-
-    @property
-    def everything(self) -> np.ndarray:
-        """Positions of all nodes."""
-        import numpy as np
-
-        return _known_positions(np.arange(self._n_nodes, dtype=np.int64))
 
     def of(self, positions: Iterable[int] | None = None) -> list[Hashable]:
         """The nodes at positions (default all): integers and text; of other names the text."""

@@ -20,7 +20,6 @@ from graphrf.cli.options.messages import Talking, brief, shortened, visible
 if TYPE_CHECKING:
     import numpy as np
 
-# Titles may repeat, as those of the columns of a kernel matrix.
 Columns = Sequence[tuple[str, "Sequence[Any] | np.ndarray"]]
 ENDINGS = (".csv", ".npz", ".json")
 
@@ -102,7 +101,7 @@ def _write(result: Result, path: Path) -> None:
 
             from graphrf._base.files.npz import write_arrays
 
-            arrays = {name: _array(array) for name, array in result.content().items()}
+            arrays = {name: np.asarray(array) for name, array in result.content().items()}
             arrays["metadata"] = np.array(json.dumps(result.record))
             write_arrays(file, arrays, compressed=True)
         else:
@@ -116,15 +115,6 @@ def _json(result: Result) -> str:
         for name, array in result.content().items()
     }
     return json.dumps({**result.record, "result": content}, allow_nan=False) + "\n"
-
-
-def _array(value: Any) -> np.ndarray:
-    """Cells as an array of numbers or text, which needs no pickle; NaN for None."""
-    import numpy as np
-
-    if isinstance(value, Sequence) and not isinstance(value, str) and None in value:
-        value = [np.nan if cell is None else cell for cell in value]
-    return np.asarray(value)
 
 
 def _csv(columns: Columns, short: bool = False) -> str:

@@ -106,7 +106,7 @@ class Sampling:
             made: LengthLaw = getattr(lengths, _HALTING[law])(p_halt)
             return made
         if not Path(law).is_file():
-            require_known("--lengths", law, _LENGTHS, also=" or a file of `graphrf couple`")
+            require_known("--lengths", law, _LENGTHS, also=" or a file of `Coupling.save`")
         try:
             coupling = Coupling.load(law)
         except ValueError as error:

@@ -57,21 +57,6 @@ _TIME = "The column of times, in hours or dates. The table has a column for each
 # An entry "command.parameter" holds for that command alone.
 OPTIONS = {
     "graph": Option("Arguments", _GRAPH, "GRAPH", python=_GRAPH_NAMES),
-    "bench.graph": Option(
-        "Arguments", f"{_GRAPH} Default: generated-torus.", "[GRAPH]", python=_GRAPH_NAMES
-    ),
-    "couple.graph": Option(
-        "Arguments",
-        f"{_GRAPH} Default: a random graph, as in the paper.",
-        "[GRAPH]",
-        python=_GRAPH_NAMES,
-    ),
-    "gram.graph": Option(
-        "Arguments",
-        "A graph, as for other commands, or features from `graphrf features`.",
-        "GRAPH",
-        python=_GRAPH_NAMES,
-    ),
     "observations": Option(
         "Arguments",
         "A csv file, or - for standard input: a column of nodes and one of values, a line per "
@@ -126,13 +111,6 @@ OPTIONS = {
         "-o --output",
         "path",
     ),
-    "couple.output": Option(
-        "Output",
-        "A .json file for `graphrf features --lengths`; overwritten if it exists.",
-        "FILE",
-        "-o --output",
-        "path",
-    ),
     "std": Option(
         "Output",
         "Also write the standard deviations to this .csv file, in the same form; 0 where there is "
@@ -147,7 +125,6 @@ OPTIONS = {
     ),
     # running
     "seed": Option("Running", "Random seed. Default: random and reported."),
-    "couple.seed": Option("Running", "Random seed of the solver. Default: 0."),
     "demo.seed": Option("Running", "Random seed."),
     "threads": Option("Running", "Number of threads. Default: all cores.", python="n_threads"),
     "quiet": Option(
@@ -229,7 +206,7 @@ OPTIONS = {
     "lengths": Option(
         "Sampler",
         "Lengths of walks: stratified (the default), iid, antithetic, sigma, truncated, auto (for "
-        "`--kernel`), or a file from `graphrf couple`. For compressed: auto.",
+        "`--kernel`), or a file of `Coupling.save`. For compressed: auto.",
         "LENGTHS",
     ),
     "p_halt": Option("Sampler", "Probability that a walk ends before each step. Default: 0.1."),
@@ -243,13 +220,6 @@ OPTIONS = {
     ),
     # nodes, observations and times
     "nodes": Option("Nodes", "A file of nodes, or A,B,C. Default: all nodes.", "NODES"),
-    "rows": Option("Block", "A file of nodes, or A,B,C. Default: all.", "NODES", python="nodes"),
-    "cols": Option("Block", "A file of nodes, or A,B,C. Default: the rows.", "NODES"),
-    "exact": Option(
-        "Block",
-        "Compute exactly, by products with the series; the default up to 5,000 nodes.",
-        flags="--exact",
-    ),
     "node_column": Option(
         "Observations",
         f"Title, or position from 0. Default: {', '.join(NODE_TITLES)}, or the first of two.",
@@ -352,26 +322,6 @@ OPTIONS = {
         "walks; not used with `--tol`.",
         python="n_batches",
     ),
-    # couplings of walk lengths
-    "couple.p_halt": Option("Coupling", "Probability that a walk ends before each step."),
-    "order": Option("Coupling", "Number of quantiles that are matched."),
-    "objective": Option("Coupling", "The estimate whose variance is minimised.", "gram|pagerank"),
-    "solver": Option(
-        "Coupling", "Solver of the matching.", "linear|quadratic|projection|exhaustive"
-    ),
-    "walkers": Option(
-        "Coupling", "Number of walks that are coupled with each other.", python="n_walkers"
-    ),
-    # measuring
-    "sizes": Option("Measuring", "Walks per node, or budgets of powers; even numbers.", "M,M"),
-    "bench.rows": Option("Measuring", "Number of random nodes whose rows are compared."),
-    "repeats": Option("Measuring", "Number of samples from each sampler."),
-    "most_work": Option("Measuring", "Samplers that need more operations than this are skipped."),
     # the demo
     "out": Option("Output", "Folder for report.html. Default: out."),
-    "papers": Option(
-        "Output",
-        "Instead, print the errors of samplers and of estimates of PageRank.",
-        flags="--papers",
-    ),
 }

@@ -216,7 +216,10 @@ def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Devic
         same += all(
             np.array_equal(one[part], other[part]) for part in (one if walks else ("indices",))
         )
-    what = f"rows of {name} {'with the same bits as' if walks else 'with the same nodes as'} the compiled loops"
+    what = (
+        f"rows of {name} {'with the same bits as' if walks else 'with the same nodes as'} the "
+        "compiled loops"
+    )
     on.keep(
         {"name": what, "value": same, "unit": f"of {nodes.size}"}, f"{same} of {nodes.size} {what}"
     )
@@ -425,7 +428,10 @@ def _process(
         float(np.sqrt(np.mean(difference**2))),
         float(np.mean(np.abs(difference) < 2 * std)),
     )
-    name = f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; training step"
+    name = (
+        f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; "
+        "training step"
+    )
     on.duration(name, together(trained[1:]), each)
     return error, inside
 

@@ -77,7 +77,10 @@ def run(cache: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 def part(cache: str, statement: str) -> float | None:
     """Seconds that an import takes, or None where its extra is missing."""
-    code = f"import time\nstarted = time.perf_counter()\n{statement}\nprint(time.perf_counter() - started)"
+    code = (
+        f"import time\nstarted = time.perf_counter()\n{statement}\nprint(time.perf_counter() - "
+        "started)"
+    )
     run(cache, "-c", code)  # files are in memory, and compiled to bytes
     answers = [run(cache, "-c", code) for _ in range(REPEATS)]
     if any(answer.returncode for answer in answers):

@@ -363,7 +363,10 @@ def pagerank_of_sources(options: dict[str, Any]) -> Any:
     results = [
         grf.pagerank.local_pagerank(graph, [0, 7, 0], **options) for graph in (DIRECTED, HUBS)
     ]
-    names = "scores stderr sources residual pushes walks steps touched delta epsilon failure max_residual seed"
+    names = (
+        "scores stderr sources residual pushes walks steps touched delta epsilon failure "
+        "max_residual seed"
+    )
     return [[of(result, names), result.top(3), result.best(4)] for result in results]
 
 

@@ -319,7 +319,10 @@ def check_build(work: Workplace) -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.strip() in (parsed.description or ""), "the description is not README.md"
     sizes = " and ".join(f"{path.stat().st_size / 1e6:.1f} MB" for path in (work.sdist, work.wheel))
-    return f"{work.sdist.name} ({len(packed_source)} files) and {work.wheel.name} ({len(packed)} files), {sizes}"
+    return (
+        f"{work.sdist.name} ({len(packed_source)} files) and {work.wheel.name} ({len(packed)} "
+        f"files), {sizes}"
+    )
 
 
 def check_parts(work: Workplace, python: Path, brought: set[str]) -> str:

@@ -108,7 +108,10 @@ def agreement(found: PageRankEstimate, exact: np.ndarray, ranked: np.ndarray) ->
     )
 
 
-HEADER = f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  {'score ± standard error':<22}  {'exact':<7}"
+HEADER = (
+    f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  {'score ± standard error':<22}  "
+    f"{'exact':<7}"
+)
 
 
 def row(citations: Citations, found: PageRankEstimate, exact: np.ndarray, node: int) -> str:

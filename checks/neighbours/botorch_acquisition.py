@@ -66,7 +66,9 @@ EXPECTED = {
 NOT_COMPARED = {
     "PathwiseThompsonSampling": "draws of its own",
     "MatheronPathModel": "draws of its own",
-    "qJointEntropySearch": "GPyTorch 1.15 has the mean wrong after conditioning with another noise; see tests",
+    "qJointEntropySearch": (
+        "GPyTorch 1.15 has the mean wrong after conditioning with another noise; see tests"
+    ),
 }
 # Largest difference of values that agree, as a share of the largest value.
 TOLERANCE = 1e-3

@@ -62,4 +62,7 @@ def _at_hand(torch: Any, device: Any) -> str:
     names = "'cpu' or 'cuda'" if n_cuda else "'cpu'"
     if not str(device).startswith("cuda"):
         return names
-    return f"{names} (this torch, {torch.__version__}, sees {n_cuda or 'no'} CUDA device{'s' * (n_cuda != 1)})"
+    return (
+        f"{names} (this torch, {torch.__version__}, sees {n_cuda or 'no'} CUDA "
+        f"device{'s' * (n_cuda != 1)})"
+    )

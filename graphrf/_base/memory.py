@@ -13,7 +13,10 @@ R = TypeVar("R")
 
 _MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
 # Remedy where a file is too large; the command line has no such arguments and another remedy.
-MORE_MEMORY = "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a scipy.sparse matrix"
+MORE_MEMORY = (
+    "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a "
+    "scipy.sparse matrix"
+)
 # Bytes below which the available memory is not checked.
 _SMALL = 2**24
 # Control groups, in which containers and batch jobs run: where their folders are, which group this

@@ -25,8 +25,8 @@ FIT_EXAMPLES = (
     "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
     "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
     (
-        "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure expected -o "
-        "risk.npz"
+        "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure "
+        "expected -o risk.npz"
     ),
     "graphrf fit generated-grid heat.csv --target-column celsius --covariates height -o m.npz",
     "graphrf fit roads.csv speeds.csv --time date -o traffic.npz --seed 0",

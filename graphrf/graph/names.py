@@ -202,9 +202,15 @@ class NodeNames:
         nothing.
         """
         if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
-            return f"its nodes are named by integers such as {int(unknown)}, and not by text: make them integers"
+            return (
+                f"its nodes are named by integers such as {int(unknown)}, and not by text: make "
+                "them integers"
+            )
         if are_integers(type(unknown)) and self._holds(str(unknown)):
-            return f"its nodes are named by text such as {str(unknown)!r}, and not by integers: make them text"
+            return (
+                f"its nodes are named by text such as {str(unknown)!r}, and not by integers: make "
+                "them text"
+            )
         return ""
 
     def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
@@ -220,7 +226,10 @@ class NodeNames:
             return ""
         what, way_out = ("positions", "subtract 1") if shift == 1 else ("names", "add 1")
         what = "names" if self._named else what
-        return f"{what} here run from {low} to {high}: are yours numbered from {low + shift}? Then {way_out}"
+        return (
+            f"{what} here run from {low} to {high}: are yours numbered from {low + shift}? Then "
+            f"{way_out}"
+        )
 
     def _are_positions(self, nodes: Iterable[Any]) -> bool:
         """True for integers that can be positions."""

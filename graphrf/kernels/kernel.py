@@ -26,7 +26,10 @@ _DENSE_BYTES = 40
 _LARGEST_LOG = 690.0
 # A dense kernel's rounding error, relative to its norm, above which a warning is issued.
 _ROUNDING_WARNING = 1e-6
-_WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
+_WAY_OUT = (
+    "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer "
+    "to 1"
+)
 
 # For a kernel that has only coefficients: the step of differences over the hyperparameter, the
 # fewest and most terms of its series, and the fraction that may be left out.

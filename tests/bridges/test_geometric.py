@@ -25,7 +25,10 @@ def theirs():
     """The library's own kernel, with all eigenpairs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        reason = "GeometricKernels is not installed (it needs numpy < 2.4): pip install geometric-kernels"
+        reason = (
+            "GeometricKernels is not installed (it needs numpy < 2.4): pip install "
+            "geometric-kernels"
+        )
         pytest.importorskip("geometric_kernels", reason=reason, exc_type=ImportError)
         from geometric_kernels.kernels import MaternGeometricKernel
         from geometric_kernels.spaces import Graph

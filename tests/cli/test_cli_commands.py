@@ -238,7 +238,10 @@ def test_fit_then_predict_is_the_regressor(place):
 
 
 def test_settings_of_fit_reach_the_regressor(place):
-    options = "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method features"
+    options = (
+        "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method "
+        "features"
+    )
     record = json.loads(
         run(
             f"fit roads.csv observed.csv -o m.npz --seed 4 --laplacian combinatorial {options} "
@@ -328,7 +331,10 @@ def test_counts_with_exposures_and_covariates_are_fitted_as_in_python(place):
         f"{n},{a:.0f},{e},{h}\n" for n, a, e, h in zip("abceg", y, exposure, height, strict=True)
     )
     (place / "cases.csv").write_text("node,cases,expected,height\n" + rows)
-    options = "--target-column cases --kernel bym2 --likelihood poisson --exposure expected --seed 0 -q -o m.npz"
+    options = (
+        "--target-column cases --kernel bym2 --likelihood poisson --exposure expected --seed 0 -q "
+        "-o m.npz"
+    )
     graph = grf.load_graph("roads.csv")
     gp = grf.GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", seed=0)
 

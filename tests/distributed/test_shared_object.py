@@ -163,7 +163,9 @@ def test_a_worker_names_a_file_that_has_changed_since_it_was_packed(tmp_path):
     _written_over(file, -np.arange(50_000.0))
     with pytest.raises(
         ValueError,
-        match=f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again",
+        match=(
+            f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again"
+        ),
     ):
         _travelled(sent).content()
 

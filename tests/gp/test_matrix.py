@@ -517,8 +517,8 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
         "graphrf: training of 8 kernels takes about 35 s; progress=True shows how far it is",
         "graphrf: solving has taken 13 s so far; progress=True shows how far it is",
         (
-            "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far it "
-            "is"
+            "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far "
+            "it is"
         ),
     ]
 

@@ -45,7 +45,10 @@ def test_districts_whose_corners_differ_are_neighbours_without_a_word():
 
 def test_a_map_without_borders_is_told_with_the_way_out():
     gaps = districts(apart=50.0)
-    message = "16 of the 16 areas have no edge, .* pass tolerance=, the width of the gaps .* the map .here 0.4"
+    message = (
+        "16 of the 16 areas have no edge, .* pass tolerance=, the width of the gaps .* the map "
+        ".here 0.4"
+    )
     with pytest.warns(UserWarning, match=message):
         assert load_graph(gaps).n_edges == 0
     assert load_graph(gaps, tolerance=60).n_edges == 24

@@ -61,7 +61,10 @@ def test_every_cited_work_is_in_the_bibliography():
 
 
 def test_citations_are_found():
-    text = "after Grünwald and van\n    # Ommen 2017, Rue, Martino and Chopin (2009), Good 1953; in May 2017"
+    text = (
+        "after Grünwald and van\n    # Ommen 2017, Rue, Martino and Chopin (2009), Good 1953; in "
+        "May 2017"
+    )
     assert cited(text) == {("Grunwald", "2017"), ("Ru", "2009"), ("Good", "1953")}
 
 

@@ -37,14 +37,20 @@ def outcome(check, tmp_path, code, seconds=30.0):
 
 def test_a_part_that_passes_has_its_last_line_and_its_figures(check, tmp_path):
     figures = [{"name": "walks", "value": 2.0, "low": 1.0, "high": 3.0, "unit": "M steps/s"}]
-    code = f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write({json.dumps(figures)!r}); print('a\\nb\\n')"
+    code = (
+        f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write({json.dumps(figures)!r}); "
+        "print('a\\nb\\n')"
+    )
     found = outcome(check, tmp_path, code)
     assert (found.ended, found.line, found.figures) == ("passed", "b", figures)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.log"]
 
 
 def test_a_part_that_fails_has_its_error_and_the_figures_before_it(check, tmp_path):
-    code = f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[]'); raise SystemExit('bits differ')"
+    code = (
+        f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[]'); raise SystemExit('bits "
+        "differ')"
+    )
     found = outcome(check, tmp_path, code)
     assert (found.ended, found.line, found.figures) == ("failed (1)", "bits differ", [])
 

@@ -84,12 +84,18 @@ NEEDS = {
     "from graphrf.bridges.pymc import GraphField": "pymc",
     "from graphrf.bridges.numpyro import GraphField": "numpyro",
     "grf.pagerank.estimate(grf.from_edges([0], [1]), engine='torch')": "gp",
-    "from graphrf.bridges.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
+    "from graphrf.bridges.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": (
+        "geometric"
+    ),
     "open('part.stl', 'w').write('solid'); grf.from_mesh('part.stl')": "mesh",
     "from graphrf.graph.tables import frame_of as f; f([], {})": "pandas",
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
-    "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
-    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "interactive",
+    "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": (
+        "plot"
+    ),
+    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": (
+        "interactive"
+    ),
     "import graphrf.plot as p; p.plot_reliability({'x': [(0.5, 0.6)]})": "plot",
 }
 

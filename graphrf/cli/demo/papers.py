@@ -39,7 +39,10 @@ def tables(seed: int) -> Iterator[str]:
         )
         for each in samplers
     ]
-    yield f"Gram matrix of Diffusion(2.0), karate club\n{aligned(('sampler', 'size', 'relative error'), rows)}\n"
+    yield (
+        "Gram matrix of Diffusion(2.0), karate club\n"
+        f"{aligned(('sampler', 'size', 'relative error'), rows)}\n"
+    )
     exact = pagerank(graph).scores
     rows = []
     for coupling in ("iid", "antithetic", "stratified", "pooled"):

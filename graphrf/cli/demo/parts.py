@@ -115,18 +115,19 @@ def roads(seed: int) -> Part:
     )
     return Part(
         "Roads: speeds where there is no sensor",
-        f"A town has {graph.n_nodes} junctions. Sensors at 120 of them measure the speed of cars with an error of "
-        "2 km/h. How fast are the cars elsewhere?",
-        "A Gaussian process on the road network predicts the speed at every junction, with an interval. It is "
-        "compared with 40 more sensors that it did not see. The baseline predicts the mean speed everywhere.",
+        f"A town has {graph.n_nodes} junctions. Sensors at 120 of them measure the speed of cars "
+        "with an error of 2 km/h. How fast are the cars elsewhere?",
+        "A Gaussian process on the road network predicts the speed at every junction, with an "
+        "interval. It is compared with 40 more sensors that it did not see. The baseline predicts "
+        "the mean speed everywhere.",
         {
             **_errors(noisy[0], noisy[1], readings[120:], " km/h"),
             "RMSE of the baseline": f"{baseline:.3g} km/h",
             "sensors used, held out": "120, 40",
         },
         figure,
-        "Four maps of the town: true speeds, readings, predicted speeds, and the standard deviation of these, "
-        "which is small near sensors.",
+        "Four maps of the town: true speeds, readings, predicted speeds, and the standard "
+        "deviation of these, which is small near sensors.",
     )
 
 
@@ -169,21 +170,23 @@ def districts(seed: int) -> Part:
     raw = np.sqrt(np.mean((cases / expected - risk) ** 2))
     return Part(
         "Districts: where the risk is raised",
-        f"Cases of a disease were counted in {graph.n_nodes} districts, and the number expected from their "
-        "population is known. Small districts have few cases, so that the ratio of the two is noisy. In which "
-        "districts is the risk really above the average?",
-        "A BYM2 model for Poisson counts smooths the ratios over neighbouring districts. For each district it "
-        "gives the relative risk, its interval, and the probability that the risk exceeds 1.",
+        f"Cases of a disease were counted in {graph.n_nodes} districts, and the number expected "
+        "from their population is known. Small districts have few cases, so that the ratio of the "
+        "two is noisy. In which districts is the risk really above the average?",
+        "A BYM2 model for Poisson counts smooths the ratios over neighbouring districts. For each "
+        "district it gives the relative risk, its interval, and the probability that the risk "
+        "exceeds 1.",
         {
             "RMSE of relative risks": f"{np.sqrt(np.mean((found - risk) ** 2)):.3g}",
             "RMSE of cases / expected": f"{raw:.3g}",
             "coverage of 95 % intervals": f"{np.mean((low < risk) & (risk < high)):.0%}",
-            "districts with P(risk > 1) > 0.95": f"{flagged.sum()}, of which {(risk[flagged] > 1).sum()} truly "
-            "have a risk above 1",
+            "districts with P(risk > 1) > 0.95": (
+                f"{flagged.sum()}, of which {(risk[flagged] > 1).sum()} truly have a risk above 1"
+            ),
         },
         figure,
-        "Three maps of the districts: the noisy ratios, the smooth relative risks, and the probability that each "
-        "risk exceeds 1.",
+        "Three maps of the districts: the noisy ratios, the smooth relative risks, and the "
+        "probability that each risk exceeds 1.",
     )
 
 
@@ -215,10 +218,11 @@ def mesh(seed: int) -> Part:
     )
     return Part(
         "Mesh: a signal on a surface",
-        f"The slope of a surface, the vertical part of its normal, is measured at 200 of the {graph.n_nodes:,} "
-        "triangles of a torus. What is it on the others?",
-        "The triangles are the nodes of a graph, on which neighbours share an edge. The same model as for the "
-        "roads predicts the signal on all triangles; distances are those along the surface.",
+        "The slope of a surface, the vertical part of its normal, is measured at 200 of the "
+        f"{graph.n_nodes:,} triangles of a torus. What is it on the others?",
+        "The triangles are the nodes of a graph, on which neighbours share an edge. The same "
+        "model as for the roads predicts the signal on all triangles; distances are those along "
+        "the surface.",
         {
             **_errors(mean[held], std[held], truth[held]),
             "RMSE of the baseline": f"{np.std(truth[held]):.3g}",
@@ -263,18 +267,20 @@ def through_time(seed: int) -> Part:
     ax.set_xlabel("days")
     return Part(
         "Time series: gaps and a forecast",
-        f"Sensors at {graph.n_nodes} junctions report the speed every hour. One fails for a day, and tomorrow has "
-        "not come yet. What would it have measured, and what will all of them measure?",
-        "A Gaussian process on graph and time learns the daily rhythm and how sensors resemble their neighbours, "
-        "so that a gap is filled from the other sensors and the next day follows from the days before.",
+        f"Sensors at {graph.n_nodes} junctions report the speed every hour. One fails for a day, "
+        "and tomorrow has not come yet. What would it have measured, and what will all of them "
+        "measure?",
+        "A Gaussian process on graph and time learns the daily rhythm and how sensors resemble "
+        "their neighbours, so that a gap is filled from the other sensors and the next day "
+        "follows from the days before.",
         {
             **{f"gap: {name}": value for name, value in filled.items()},
             **{f"forecast: {name}": value for name, value in forecast.items()},
             "forecast: RMSE of the mean": f"{baseline:.3g} km/h",
         },
         figure,
-        "A curve of hourly speeds at one junction over eight days, with its interval: narrow where there are "
-        "readings, wider in the gap and on the last day.",
+        "A curve of hourly speeds at one junction over eight days, with its interval: narrow "
+        "where there are readings, wider in the gap and on the last day.",
     )
 
 

@@ -28,7 +28,9 @@ _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 # Phrases of the library's messages, and the same on the command line; longer ones first.
 _PHRASES = {
     MORE_MEMORY: "read it on a machine with more memory",
-    "features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, r, r)": "`graphrf gram` with `graphrf gram --exact`",
+    "features.gram(kernel, rows=r, cols=r) with graphrf.kernel_block(graph, kernel, r, r)": (
+        "`graphrf gram` with `graphrf gram --exact`"
+    ),
     "graphrf.apply_kernel, graphrf.kernel_block": "graphrf gram --exact",
     "graphrf.apply_kernel": "graphrf gram --exact",
     "kernel.truncation_length(tol)": "`--kernel` without `--max-length`",

@@ -51,7 +51,10 @@ class FunctionDraws:
 
     def __repr__(self) -> str:
         size, draws, _ = self.draws.coefficients.shape
-        return f"FunctionDraws({draws} draws, {size} coefficients, dimension={self.dimension}, seed={self.seed})"
+        return (
+            f"FunctionDraws({draws} draws, {size} coefficients, dimension={self.dimension}, "
+            f"seed={self.seed})"
+        )
 
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).

@@ -218,9 +218,14 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
     broken = np.flatnonzero(values != np.floor(values))
     if broken.size:
         way_out = {
-            "y": "for rates pass the counts and their `exposure` or `trials`, for positive values use "
-            "likelihood='gamma'",
-            "trials": "where these are amounts and y counts events, use likelihood='poisson' with `exposure`",
+            "y": (
+                "for rates pass the counts and their `exposure` or `trials`, for positive values "
+                "use likelihood='gamma'"
+            ),
+            "trials": (
+                "where these are amounts and y counts events, use likelihood='poisson' with "
+                "`exposure`"
+            ),
         }[name]
         raise checks.value_error(
             name,

@@ -212,7 +212,10 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         grid = checked_grid(positions, hours, values)
         n = grid.nodes.size
         if n > _LARGEST_SENSORS:
-            limit = f"must hold at most {_LARGEST_SENSORS} observed ones, got {n}: C is a dense matrix of them"
+            limit = (
+                f"must hold at most {_LARGEST_SENSORS} observed ones, got {n}: C is a dense matrix "
+                "of them"
+            )
             raise checks.value_error("nodes", limit)
         seed = checks.seed(self.seed)
         covariance = GraphCovariance(self.graph, seed)

@@ -386,7 +386,10 @@ def _ragged(
     own = widths[mark]
     if own[0] < 2 and max(own) >= 2:
         row, later = 0, next(row for row, width in enumerate(own) if width >= 2)
-        wanted = f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and {short(lines.texts[later])}"
+        wanted = (
+            f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and "
+            f"{short(lines.texts[later])}"
+        )
     elif own[0] < 2:
         row, wanted = 0, "; two nodes were wanted, separated by tabs, commas, semicolons or spaces"
     else:
@@ -404,7 +407,10 @@ def _way_out(lines: _Lines, row: int, mark: str | None, other: str | None) -> st
     rows = [[cell.strip() for cell in _cells(line, mark) or ()] for line in lines.texts]
     nodes = {cells[0] for cells in rows if cells}
     if len(nodes) == len(rows) > 1 and all(nodes.issuperset(cells) for cells in rows):
-        return "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and pass its graph"
+        return (
+            "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and "
+            "pass its graph"
+        )
     if _is_marked(lines.texts[row]):
         return "; if it is a comment, write a space after its marker"
     return f" ({_WORDS[other]} would part all lines alike); {_WAYS_OUT}" if other != "" else ""

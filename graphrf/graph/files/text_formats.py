@@ -44,8 +44,8 @@ _BEGINNINGS = (
         r"\{\s*[\"}\n]|\[\s*[\[{\"]|\[\s*$",
         "JSON",
         (
-            "read it by json.load, and pass networkx.node_link_graph(...), a dictionary or a list of "
-            "pairs"
+            "read it by json.load, and pass networkx.node_link_graph(...), a dictionary or a list "
+            "of pairs"
         ),
     ),
 )

@@ -67,7 +67,10 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
             "; are yours counted from 1? Then subtract 1" if (low, high) == (1, n_vertices) else ""
         )
         if low == -1:
-            way_out = "; if -1 fills up rows of several lengths, pass a list of the corners of each face without it"
+            way_out = (
+                "; if -1 fills up rows of several lengths, pass a list of the corners of each face "
+                "without it"
+            )
         wrong = low if low < 0 else high
         raise checks.value_error(
             "mesh",

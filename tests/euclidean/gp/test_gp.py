@@ -216,7 +216,10 @@ def test_bad_settings_are_refused(settings, error, match):
 def test_data_whose_squares_are_no_numbers_are_refused(settings, factor):
     x, y = data(20)
     gp = SparseSpectrumGPRegressor(4, max_iterations=5, seed=0, **settings)
-    wanted = "must be at least 1e-140 and at most 1e\\+140 in size, whose squares float64 can hold, got .*: rescale it"
+    wanted = (
+        "must be at least 1e-140 and at most 1e\\+140 in size, whose squares float64 can hold, got "
+        ".*: rescale it"
+    )
     for name, args in (("X", (factor * x, y)), ("X", (x * [1, factor], y)), ("y", (x, factor * y))):
         with pytest.raises(ValueError, match=f"`{name}` {wanted}"):
             gp.fit(*args)

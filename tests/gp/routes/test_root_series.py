@@ -122,7 +122,10 @@ def test_training_says_where_its_tables_of_the_series_end(monkeypatch, recwarn):
     heavy = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 6))
     with pytest.warns(
         UserWarning,
-        match="the data favour a lengthscale longer than .* longest that training by the series supports",
+        match=(
+            "the data favour a lengthscale longer than .* longest that training by the series "
+            "supports"
+        ),
     ):
         grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
     long = grf.Matern(1.5, 1000.0)

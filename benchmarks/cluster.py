@@ -1,9 +1,9 @@
 """What does a Dask cluster cost against one process, what would more machines gain, and what do
 mapped graphs?
 
-    python benchmarks/cluster.py             # overhead: two workers against one process with two threads
+    python benchmarks/cluster.py             # overhead: two workers against two threads
     python benchmarks/cluster.py --paper     # and what the measured rates say of up to 128 workers
-    python benchmarks/cluster.py --mapped    # instead: a graph on disk that is larger than workers may be
+    python benchmarks/cluster.py --mapped    # instead: a graph larger than workers may be, on disk
 
 Overhead: a random graph of mean degree 8, 16 walks a node, diffusion kernel; two workers with a
 thread each on this machine. Both sides do the same in turn in every round, after one that is not

@@ -87,8 +87,8 @@ class Data(NamedTuple):
     truth: Any
 
 
-# -- in the processes that measure: what follows imports numpy and graphrf where it is needed, so that the process
-# that starts them, whose memory they would be charged with, stays small.
+# -- in the processes that measure: what follows imports numpy and graphrf where it is needed, so
+# that the process that starts them, whose memory they would be charged with, stays small.
 
 
 def graph_of(case: str, n_nodes: int) -> Any:

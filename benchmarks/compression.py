@@ -5,12 +5,15 @@
 `CompressedPowers(budget, L)` as shipped, with L = kernel.truncation_length(1e-3), beside the same
 with one thing changed at a time:
 
-    size 0, size .5   what compression takes for the size of an entry is (W^k)_iv (d_v / d_i)^size; shipped: .25
-    2 picks, whole    edges that a product samples for each place of the budget; shipped: 1; "whole" reads all
-    degrees, random   the order of the systematic sampling: degrees by factors of 2 and within these as shipped, or
-                      none; shipped: reverse Cuthill-McKee
+    size 0, size .5   what compression takes for the size of an entry is (W^k)_iv (d_v / d_i)^size;
+                      shipped: .25
+    2 picks, whole    edges that a product samples for each place of the budget; shipped: 1;
+                      "whole" reads all
+    degrees, random   the order of the systematic sampling: degrees by factors of 2 and within
+                      these as shipped, or none; shipped: reverse Cuthill-McKee
     falling           budgets that fall with the step, by AutoLengths(kernel)
-    walks             RandomWalks with AutoLengths(kernel) and as many steps as the shipped powers' operations
+    walks             RandomWalks with AutoLengths(kernel) and as many steps as the shipped
+                      powers' operations
 
 Error: relative Frobenius error of Phi Phi^T against the exact kernel, on the rows of 300 random
 nodes, mean of 3 seeds; the bias of ending at L is in it, and is nearly all of it on san-jose for

@@ -6,7 +6,7 @@ For two walks with independent directions nothing needs to be sampled. Let A = s
 phi(i)^T]. With features that are independent between nodes, and a second set for the columns, E|K^
 - K|_F^2 = tr A^2 - tr K^2 and
 
-    A = S + (1 / 2n) sum_q h_q(W) h_sigma(q)(W),     S = (1/2) sum_i E[psi(i) psi(i)^T]  of one walk,
+    A = S + (1 / 2n) sum_q h_q(W) h_sigma(q)(W),  S = (1/2) sum_i E[psi(i) psi(i)^T]  of one walk,
 
 with S known exactly. So the true error is a quadratic form of the permutation, too (Eq. 55 of the
 paper has the square of every tile average in place of S), and its own minimum by the same search

@@ -1,12 +1,13 @@
 """How fast are walks, features, products, PageRank and a Gaussian process on a torch device, beside
 its bandwidth?
 
-    python benchmarks/device.py                                    # all parts but `large`, on CUDA if it is there
-    python benchmarks/device.py --device cpu --nodes 20000         # the same code in a minute without a GPU
+    python benchmarks/device.py                                  # all parts but `large`
+    python benchmarks/device.py --device cpu --nodes 20000       # a minute without a GPU
     python benchmarks/device.py --parts gp --observed 300000
-    python benchmarks/device.py --parts large --large 10000000     # 10M nodes: do they fit, and how fast?
+    python benchmarks/device.py --parts large --large 10000000   # 10M nodes: do they fit?
 
-The graph is random, of mean degree 8; that of the Gaussian process is a grid. The part `bits`
+The device is CUDA where it is there. The graph is random, of mean degree 8; that of the Gaussian
+process is a grid. The part `bits`
 compares the device with the compiled loops on three graphs, and `features` some rows of what it has
 timed. Figures are medians and ranges of some runs after a first one; the Gaussian process and the
 large graph run once, after a small case that warms up. A case that fails is printed with its

@@ -1,6 +1,6 @@
 """Which sampler gives the least error for its cost, and when does exact algebra win?
 
-    python benchmarks/efficiency.py --out out/efficiency            # the ten graphs below, in about half an hour
+    python benchmarks/efficiency.py --out out/efficiency    # ten graphs, in about half an hour
     python benchmarks/efficiency.py --graphs cora mesh-idler-riser
 
 For every graph and kernel, the error of explicit feature rows Phi (relative Frobenius error of Phi

@@ -116,17 +116,22 @@ def main() -> None:
             except (ValueError, MemoryError) as refused:
                 seconds = time.perf_counter() - started
                 verdicts.append((True, 1.0 if not np.isfinite(hand) else np.inf))
-                print(f"{name:<17} {kernel_name:<25} refused after {seconds:.1f} s; by hand {hand:.1f} ({by}): "
-                      f"{str(refused)[:300]}", flush=True)  # fmt: skip
+                print(
+                    f"{name:<17} {kernel_name:<25} refused after {seconds:.1f} s; "
+                    f"by hand {hand:.1f} ({by}): {str(refused)[:300]}",
+                    flush=True,
+                )
                 continue
             seconds = time.perf_counter() - started
             chosen, true = features.choice, case.error(features)
             ratio = chosen.nonzeros / hand
             verdicts.append((true <= arguments.error, ratio))
-            print(f"{name:<17} {kernel_name:<25} {true:>7.4f} {chosen.measured:>8.4f} {chosen.predicted:>9.4f} "
-                  f"{chosen.nonzeros:>9.1f} {hand:>8.1f} {ratio:>6.2f} {seconds:>7.1f} "
-                  f" {chosen.sampler!r}; {by}",
-                  flush=True)  # fmt: skip
+            print(
+                f"{name:<17} {kernel_name:<25} {true:>7.4f} {chosen.measured:>8.4f} "
+                f"{chosen.predicted:>9.4f} {chosen.nonzeros:>9.1f} {hand:>8.1f} {ratio:>6.2f} "
+                f"{seconds:>7.1f}  {chosen.sampler!r}; {by}",
+                flush=True,
+            )
     met = sum(reached for reached, _ in verdicts)
     small = sum(ratio <= 1.5 for _, ratio in verdicts)
     print(

@@ -1,7 +1,7 @@
 """What do features of points cost, against scikit-learn's RBFSampler, and from which dimension do
 HD products pay?
 
-    python benchmarks/euclidean.py                # 100,000 points of 64 columns, 4,096 features: 7 GiB of memory
+    python benchmarks/euclidean.py                # 100,000 points of 64 columns: 7 GiB of memory
     python benchmarks/euclidean.py --points 20000
 
 The first table has the time of `transform` and the error of the kernel that the features give (root

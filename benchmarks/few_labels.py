@@ -147,10 +147,8 @@ def summary(answers: list[tuple[np.ndarray, np.ndarray]]) -> str:
     right = np.concatenate([p.argmax(axis=1) == own for own, p in answers])
     place = np.minimum((10 * best).astype(int), 9)
     error = sum(abs((right - best)[place == k].sum()) for k in range(10)) / best.size
-    return (
-        f"{-np.log(np.maximum(chances, 1e-12)).mean():.3f} {error:.3f} {right.mean():.3f} "
-        f"{best.mean():.3f}"
-    )
+    surprise = -np.log(np.maximum(chances, 1e-12)).mean()
+    return f"{surprise:.3f} {error:.3f} {right.mean():.3f} {best.mean():.3f}"
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 assignments?
 
     python benchmarks/multiway.py solvers    # assignments against Sinkhorn plans, on the same cost
-    python benchmarks/multiway.py lengths    # the variance that is due to lengths alone, directions averaged out
-    python benchmarks/multiway.py errors     # relative Frobenius errors of Gram matrices, paired seeds
+    python benchmarks/multiway.py lengths    # the variance due to lengths alone
+    python benchmarks/multiway.py errors     # relative errors of Gram matrices, paired seeds
 
 Couplings are learned for the graph and the p_halt they are used with, which favours them. The
 kernel is the 2-regularised Laplacian.
@@ -199,8 +199,10 @@ def solvers() -> None:
         costs = [cost.mean() * 10, linear_program(cost), (plan * cost).sum() * 10, drawn]
         costs += [multiway_cost(spectra, weights, permutations) for permutations in (found, single)]
         words = [excess(value, spectra, weights, m) for value in costs]
-        print(f"{p_halt:<6} {m:>2} {words[0]:>12} {words[1]:>15} {words[2]:>14} {seconds:>7.2f} {words[3]:>17} "
-              f"{words[4]:>13} {assigned:>8.3f} {words[5]:>17}")  # fmt: skip
+        print(
+            f"{p_halt:<6} {m:>2} {words[0]:>12} {words[1]:>15} {words[2]:>14} {seconds:>7.2f} "
+            f"{words[3]:>17} {words[4]:>13} {assigned:>8.3f} {words[5]:>17}"
+        )
 
     print(
         "\n"
@@ -281,8 +283,10 @@ def errors(repeats: int = 30) -> None:
         f"relative Frobenius error of Phi Phi^T; ratios are paired by seed ({repeats} seeds, cora "
         "6)"
     )
-    print(f"{'graph':<13} {'p_halt':>6} {'m':>3} {'directions':<12} {'iid':>16} {'sigma/iid':>14} "
-          f"{'stratified/iid':>15} {'multiway 30/strat':>18} {'multiway 4m/strat':>18}")  # fmt: skip
+    print(
+        f"{'graph':<13} {'p_halt':>6} {'m':>3} {'directions':<12} {'iid':>16} {'sigma/iid':>14} "
+        f"{'stratified/iid':>15} {'multiway 30/strat':>18} {'multiway 4m/strat':>18}"
+    )
     for name in ("karate", "football", "grid 30 x 30", "cora"):
         graph = load(name)
         exact = KERNEL.dense(graph)

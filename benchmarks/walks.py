@@ -1,10 +1,10 @@
 """How many steps a second go into merged, step-resolved features, and what do a million nodes take?
 
-    python benchmarks/walks.py                     # speed, with fast-graph-gp beside it if it is installed
-    python benchmarks/walks.py --against FOLDER    # another checkout of graphrf in turn with this one
-    python benchmarks/walks.py --choices           # one thread: how many sources should advance together?
-    python benchmarks/walks.py --threads           # 1M nodes with one thread and with all, and the machine's limit
-    python benchmarks/walks.py --memory            # peak memory of 1M nodes x 32 walks, in a fresh process
+    python benchmarks/walks.py                     # speed, beside fast-graph-gp if installed
+    python benchmarks/walks.py --against FOLDER    # another checkout of graphrf in turn with this
+    python benchmarks/walks.py --choices           # how many sources should advance together?
+    python benchmarks/walks.py --threads           # 1M nodes with one thread and with all
+    python benchmarks/walks.py --memory            # peak memory of 1M nodes x 32 walks
 
 The features that are timed are complete: visits merged by (source, node, step), joined and ready
 for any kernel. Steps are edges walked. The rival makes features of walks with at most 10 deposits.
@@ -220,8 +220,10 @@ def threads() -> None:
     places = np.random.default_rng(0).integers(0, table.size, 2_000_000)
     read(table, places[:10])
     each = [seconds / places.size * 1e9 for seconds in timed(lambda: read(table, places))]
-    print(f"\nindependent reads at random of the {table.nbytes / 1e6:.0f} MB of neighbours, one thread: "
-          f"{each[0]:.1f} ns [{each[1]:.1f}, {each[2]:.1f}]")  # fmt: skip
+    print(
+        f"\nindependent reads at random of the {table.nbytes / 1e6:.0f} MB of neighbours, "
+        f"one thread: {each[0]:.1f} ns [{each[1]:.1f}, {each[2]:.1f}]"
+    )
 
 
 @njit
@@ -293,8 +295,10 @@ def memory() -> None:
         f"{features.n_steps / seconds / 1e6:.1f}M steps/s"
     )
     size = features.nbytes / 2**30
-    print(f"peak memory {peak_gib():.2f} GiB, of which {before:.2f} were there before and the features take "
-          f"{size:.2f}: {(peak_gib() - before) / size:.2f} times the features")  # fmt: skip
+    print(
+        f"peak memory {peak_gib():.2f} GiB, of which {before:.2f} were there before and the "
+        f"features take {size:.2f}: {(peak_gib() - before) / size:.2f} times the features"
+    )
 
 
 def resident_gib() -> float:

@@ -39,7 +39,8 @@ _FACTS = """() => ({
     links: [...document.querySelectorAll('a[href]')].map(a => a.href),
     anchors: [...document.querySelectorAll('[id]')].map(e => e.id),
     // Pictures that wait until they are scrolled to are fetched now.
-    broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.currentSrc || i.src),
+    broken: [...document.images].filter(i => i.complete && !i.naturalWidth)
+        .map(i => i.currentSrc || i.src),
     unreadable: [...document.querySelectorAll('[data-mjx-error]')].map(e => e.dataset.mjxError),
     nameless: [...document.images].filter(i => !i.alt).map(i => i.src),
     overflow: document.documentElement.scrollWidth - window.innerWidth,

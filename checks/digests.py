@@ -1,9 +1,11 @@
 """Does a change of the code move a result? Digests of what graphrf computes, to be compared with
 those of before.
 
-python checks/digests.py                        # a line for each setting: its name, and what its results hash to
+python checks/digests.py                        # a line for each setting: its name and hash
 python checks/digests.py --write before.json    # keeps them
-python checks/digests.py --compare before.json  # prints the settings that differ; exits with 1 if there are any
+python checks/digests.py --compare before.json  # prints the settings that differ
+
+The last exits with 1 if there are any.
 
 Only public names are used, so that the same file runs before and after files have been moved.
 Results hash with their bytes, dtypes and shapes; the few whose last digits depend on the threads of
@@ -364,8 +366,8 @@ def pagerank_of_sources(options: dict[str, Any]) -> Any:
         grf.pagerank.local_pagerank(graph, [0, 7, 0], **options) for graph in (DIRECTED, HUBS)
     ]
     names = (
-        "scores stderr sources residual pushes walks steps touched delta epsilon failure "
-        "max_residual seed"
+        "scores stderr sources residual pushes walks steps touched "
+        "delta epsilon failure max_residual seed"
     )
     return [[of(result, names), result.top(3), result.best(4)] for result in results]
 

@@ -1,9 +1,10 @@
 """Does the GPU path work, and how fast is it? Started by checks/gpu.sh, which has the commands.
 
-machine       the card, its driver, and the versions of what graphrf uses; missing packages are named
+machine       the card, its driver, and versions of what graphrf uses; missing packages are named
 tests         the tests with the mark `cuda`
 bits          walks and pools beside the compiled loops, on three graphs
-walks to gp   the parts of benchmarks/device.py on a million nodes, the Gaussian process with 100,000 observations
+walks to gp   the parts of benchmarks/device.py on a million nodes, the Gaussian process with
+              100,000 observations
 large         walks and features of ten million nodes
 
 Every part is a process of its own, which is stopped at its time limit; the limits add up to less

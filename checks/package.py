@@ -10,10 +10,11 @@ python checks/package.py --only suite -- -n 4     # options for pytest after --
 build   sdist from the tracked files, wheel from the unpacked sdist; their contents and metadata
 core    the wheel alone: import, command line, README, tests; what is missing names its extra
 lowest  the oldest versions that pyproject.toml allows for the core: the tests of the core
-oldest  the oldest versions of the extras too, but for torch, all in one environment: every part works
-newest  Python 3.13, where it is on PATH, and the newest versions of all that the core needs: the tests of the core
+oldest  the oldest versions of the extras too, but for torch, in one environment: every part works
+newest  Python 3.13, where it is on PATH, and the newest versions of all that the core needs: the
+        tests of the core
 extras  each extra alone: its parts work, the others name their extra
-suite   the wheel with all extras: the tests, doctests and documentation, run against what was installed
+suite   the wheel with all extras: the tests, doctests and documentation of what was installed
 types   pyright --verifytypes, where pyright is on PATH
 
 Environments are made one after another in a temporary folder, with the versions of constraints.txt,
@@ -319,10 +320,8 @@ def check_build(work: Workplace) -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.strip() in (parsed.description or ""), "the description is not README.md"
     sizes = " and ".join(f"{path.stat().st_size / 1e6:.1f} MB" for path in (work.sdist, work.wheel))
-    return (
-        f"{work.sdist.name} ({len(packed_source)} files) and {work.wheel.name} ({len(packed)} "
-        f"files), {sizes}"
-    )
+    source = f"{work.sdist.name} ({len(packed_source)} files)"
+    return f"{source} and {work.wheel.name} ({len(packed)} files), {sizes}"
 
 
 def check_parts(work: Workplace, python: Path, brought: set[str]) -> str:

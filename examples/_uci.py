@@ -29,8 +29,9 @@ SETS = {
 }
 LARGEST = 256
 NOTES = """\
-abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estimate of the target, are not features
-(d = 6). boston: its 120 missing cells (13 features, 506 rows) take the median of the training points."""
+abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estimate of the target,
+are not features (d = 6). boston: its 120 missing cells (13 features, 506 rows) take the median of
+the training points."""
 
 
 @dataclass(frozen=True)

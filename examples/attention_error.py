@@ -132,7 +132,8 @@ def print_table(results: dict[tuple[int, str], np.ndarray], columns: tuple[str, 
     print(
         f"{'m':>4} {'frequencies':<17}"
         + "".join(f" {name:>15}" for name in columns)
-        + f" {'error itself':>12}  in the paper: {', '.join(c for c in columns if c != 'difference')}"
+        + f" {'error itself':>12}  in the paper: "
+        + ", ".join(name for name in columns if name != "difference")
     )
     for (m, name), values in results.items():
         reference = results[m, "orthogonal"]

@@ -6,8 +6,8 @@ with noise at a tenth of the nodes. Rows are sampled on the workers and stay the
 counted where it leaves a worker. Predictions are compared with the signal, and the neighbours of a
 few hundred nodes are asked for.
 
-    python examples/cluster.py                                    # two workers on this machine
-    python examples/cluster.py --out cluster.png --path features   # features are kept; a second run reads them
+    python examples/cluster.py                                     # two workers on this machine
+    python examples/cluster.py --out cluster.png --path features   # keeps features, or reads them
     python examples/cluster.py --scheduler tcp://HOST:8786         # a cluster that is there
 """
 

@@ -11,12 +11,15 @@ left out.
 
 The rows, at equal numbers of columns:
 
-    iid         random Fourier features, paired             hermite     Gauss-Hermite rule     (up to 4 dimensions)
-    phased      the phase-shifted cosine variant            legendre    Gauss-Legendre rule    (up to 4 dimensions)
-    orthogonal  orthogonal directions, independent norms    simpson     compound Simpson rule  (up to 4 dimensions)
-    pnc         orthogonal directions, norms coupled in     sobol       quasi-random; Matern by the Student-t map
-                pairs: not in the chapter                   weighted    Sobol with the chapter's importance weights
-                                                                        (Matern only)
+    iid         random Fourier features, paired
+    phased      the phase-shifted cosine variant
+    orthogonal  orthogonal directions, independent norms
+    pnc         orthogonal directions, norms coupled in pairs: not in the chapter
+    hermite     Gauss-Hermite rule (up to 4 dimensions)
+    legendre    Gauss-Legendre rule (up to 4 dimensions)
+    simpson     compound Simpson rule (up to 4 dimensions)
+    sobol       quasi-random; Matern by the Student-t map
+    weighted    Sobol with the chapter's importance weights (Matern only)
 
 The chapter prints curves and no numbers; what it says of them stands below the tables, beside what
 we find.

@@ -80,7 +80,8 @@ LOOKS = {
     "orthogonal, no opposites": look("orthogonal", line=False, is_open=True) | {"marker": "o"},
 }
 
-#: Table 1 of Reid et al. 2024, "Variance-reducing couplings for random features": ratios and their errors by set.
+#: Table 1 of Reid et al. 2024, "Variance-reducing couplings for random features": ratios and their
+#: errors by set.
 PUBLISHED = {
     "fourier": {
         "iid": (

@@ -109,8 +109,8 @@ def agreement(found: PageRankEstimate, exact: np.ndarray, ranked: np.ndarray) ->
 
 
 HEADER = (
-    f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  {'score ± standard error':<22}  "
-    f"{'exact':<7}"
+    f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  "
+    f"{'score ± standard error':<22}  {'exact':<7}"
 )
 
 

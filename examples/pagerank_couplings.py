@@ -2,11 +2,10 @@
 paper.
 
 As there (Reid et al. 2024, App. E.3): two walks from every node, halting probabilities .1 to .9,
-the error
-||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled lengths; permutations of
-order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside them, and not in the
-paper, scores from the visits of as many walks: independent, antithetic, sigma-coupled (with the
-permutations of Gram matrices), stratified, and pooled.
+the error ||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled
+lengths; permutations of order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside
+them, and not in the paper, scores from the visits of as many walks: independent, antithetic,
+sigma-coupled (with the permutations of Gram matrices), stratified, and pooled.
 
     python examples/pagerank_couplings.py --out pagerank_couplings.png
     python examples/pagerank_couplings.py --graphs karate --repeats 50

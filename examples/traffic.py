@@ -241,7 +241,8 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         "Matern field": field,
     }
     print(
-        f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}"
+        f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}"
+        f"{'coverage .95':<14}{'seconds':>8}"
     )
     for name, predict in models.items():
         rows = []

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from graphrf.cli.measures import Measured
 
 _LEGEND = """\
-error: relative error of rows of the Gram matrix. operations, non-zeros: per node. seconds: time to sample all
-nodes and assemble the matrix, excluding compilation. The series stores nothing; its operations and seconds are
-those of every product with K.
+error: relative error of rows of the Gram matrix. operations, non-zeros: per node. seconds: time to
+sample all nodes and assemble the matrix, excluding compilation. The series stores nothing; its
+operations and seconds are those of every product with K.
 """
 EXAMPLES = (
     "graphrf bench roads.csv --kernel diffusion --lengthscale 2 --seed 0",

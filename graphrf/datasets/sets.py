@@ -20,7 +20,7 @@ from graphrf.graph.graph import Graph
 
 KINDS = ("graph", "mesh", "traffic", "large", "table", "generated")
 
-#: The ten graphs of the coupled-features study (Reid et al. 2024, appendix E.3), by number of nodes.
+#: The graphs of the coupled-features study (Reid et al. 2024, appendix E.3), by number of nodes.
 PAPER_GRAPHS = (
     "karate",
     "dolphins",

@@ -120,10 +120,8 @@ class DistributedFeatures(SampleProperties):
             if self.info.of_powers
             else f"{self.n_walks} walks per node"
         )
-        return (
-            f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} "
-            "blocks)"
-        )
+        nodes = f"{self.shape[0]} nodes of {self.n_nodes}"
+        return f"DistributedFeatures({nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
         """A table for notebooks; sizes that workers must be asked for are shown once they are

@@ -221,10 +221,9 @@ def fourier_mse(
 
     Source: Reid et al. 2023, "Simplex random features", Eqs. 26 and 74 to 76; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eqs. 16 to 19 (18 corrected: the second
-    Bessel term is in
-    |w_i - w_j| throughout); Sutherland and Schneider 2015, "On the error of random Fourier features", Sec. 2, for
-    the phased readout. Fixed angles other than 90 degrees and kernels other than the Gaussian are
-    our extension.
+    Bessel term is in |w_i - w_j| throughout); Sutherland and Schneider 2015, "On the error of
+    random Fourier features", Sec. 2, for the phased readout. Fixed angles other than 90 degrees
+    and kernels other than the Gaussian are our extension.
 
     Parameters
     ----------

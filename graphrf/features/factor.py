@@ -102,10 +102,8 @@ class FeatureFactor:
         return self._info.max_length
 
     def __repr__(self) -> str:
-        return (
-            f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, "
-            f"max_length={self.max_length})"
-        )
+        rows, columns = self.shape
+        return f"FeatureFactor({rows} x {columns}, {self.dtype}, max_length={self.max_length})"
 
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""

@@ -237,7 +237,7 @@ class Graph:
 
         Parameters
         ----------
-        nodes : None, or positions or names of nodes, in a list, an array, or a column of a data frame
+        nodes : None, or positions or names of nodes in a list, array or column of a data frame
             None stands for all nodes. Integers, and integral floats below 2^24, are positions; all
             else is a name. Shapes are (n,) and (n, 1); rows of several cells are tuples. A tuple by
             itself is one name, and is refused if it may be a list as well.

@@ -90,7 +90,8 @@ class Kernel:
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # kernels are not changed, and terms with one kernel object share its hyperparameters
+        # Kernels are not changed, and terms with one kernel object share its hyperparameters.
+        return self
 
     # -- what a kernel may supply, called with checked arguments ---------------------------------
 

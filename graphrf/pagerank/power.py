@@ -71,7 +71,7 @@ def pagerank(
         Directed or not, weighted or not; self-loops count.
     p_halt : float in (0, 1)
         Probability of a jump to v before every step.
-    personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
+    personalization : mapping of nodes to values, Series, array_like of shape (N,), or several
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names,
         integers too (unlike `nodes` and `sources` elsewhere); positions if the graph has no names
         or none that is an integer. The index of a Series of pandas holds keys, unless it only

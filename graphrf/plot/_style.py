@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colours of lines and marks, distinct to colour-blind readers (Okabe and Ito 2008), the strongest first.
+#: Colours of lines and marks, distinct to colour-blind readers (Okabe and Ito 2008), the strongest
+#: first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: The colour map of values.
 VALUES = "viridis"

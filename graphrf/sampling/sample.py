@@ -65,7 +65,7 @@ def sample_features(
     ----------
     graph : Graph
         Undirected.
-    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers or any `Sampler`, optional
         Default: `CompressedPowers(budget=32)`, which takes about as many operations as
         `RandomWalks(32)`, has 0.25 times its error (geometric mean over nine graphs and six
         kernels; 1.11 times in the worst case) and 1.13 times the non-zeros

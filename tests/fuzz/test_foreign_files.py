@@ -462,7 +462,10 @@ def test_entries_of_an_npz_need_not_be_in_order(tmp_path):
     )
 
 
-GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}<graph edgedefault="undirected">{}</graph></graphml>'
+GRAPHML = (
+    '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}'
+    '<graph edgedefault="undirected">{}</graph></graphml>'
+)
 NODES = '<node id="0"/><node id="1"/><edge source="0" target="1"/>'
 TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
 

@@ -312,9 +312,7 @@ def test_files_of_others_are_not_written_over(tmp_path):
     assert names_in(tmp_path / "graph") == FILES | {"names.json"} | others
 
 
-def test_what_killed_writers_left_goes_and_a_graph_that_a_damaged_record_names_stays_until_there_is_another(
-    tmp_path, monkeypatch
-):
+def test_what_killed_writers_left_goes_but_not_graphs_of_a_damaged_record(tmp_path, monkeypatch):
     _left_by_a_killed_writer(tmp_path / "new")
     NEW.save(tmp_path / "new")
     NEW.save(tmp_path / "graph")

@@ -371,8 +371,9 @@ def test_materials_and_solids_take_linear_time(tmp_path, kind):
     )
     if kind == "stl":
         loop = (
-            "facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\n"
-            "endfacet\n"
+            "facet normal 0 0 1\nouter loop\n"
+            "vertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\n"
+            "endloop\nendfacet\n"
         )
         text = "".join(f"solid s{at}\n{loop}endsolid s{at}\n" for at in range(40_000))
     path = tmp_path / f"many.{kind}"
@@ -559,8 +560,8 @@ def test_numbers_of_vertices_that_may_be_positions_are_refused():
 def test_a_ply_face_without_corners_is_damage(tmp_path):
     pytest.importorskip("trimesh")
     text = (
-        "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty "
-        "float z\n"
+        "ply\nformat ascii 1.0\nelement vertex 4\n"
+        "property float x\nproperty float y\nproperty float z\n"
     )
     text += "element face 4\nproperty list uchar int vertex_indices\nend_header\n"
     text += "".join(f"{' '.join(map(str, row))}\n" for row in TETRAHEDRON)

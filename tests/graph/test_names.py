@@ -43,8 +43,8 @@ def test_integers_that_are_names_of_other_nodes_too_are_refused_until_it_is_said
     graph = grf.Graph(np.eye(7), nodes=[10, 3, 2, 1, 0, 4, 5])
     both = (
         "`nodes` must say whether integers are names or positions.*: the node named 3 is at "
-        "position 1, and the "
-        r"node at position 3 is named 1; graph.index\(...\) takes names, graph.positions\(...\) takes positions"
+        "position 1, and the node at position 3 is named 1; "
+        r"graph.index\(...\) takes names, graph.positions\(...\) takes positions"
     )
     with pytest.raises(ValueError, match=both) as caught:
         given_nodes(graph, nodes)

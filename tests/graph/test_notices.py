@@ -170,7 +170,7 @@ def test_undirected_parallel_edges_are_told_in_multigraphs_and_lists_in_both_dir
     grf.load_graph(both)
 
 
-def test_road_graphs_are_read_as_before_and_other_multidigraphs_do_not_lose_their_directions_unnoticed():
+def test_road_graphs_are_read_as_before_and_other_multidigraphs_keep_directions_or_say_so():
     roads = parallel()
     roads.graph["crs"] = "epsg:4326"
     grf.load_graph(roads)

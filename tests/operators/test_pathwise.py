@@ -124,7 +124,7 @@ def test_draws_do_not_depend_on_how_many_follow_or_on_the_inputs_asked():
     assert np.abs(many.coefficients[:, 3] - few.coefficients[:, 0]).max() > 0.1
 
 
-def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation_at_most():
+def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation():
     # One row f and noise s: f / (f^2 + s) is largest, 1 / (2 sqrt s), at f = sqrt s: the bound is
     # sharp.
     noise = 0.3

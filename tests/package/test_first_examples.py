@@ -93,9 +93,7 @@ def _installed_by(page: str) -> str:
     return re.search(r"pip install '\.\[([\w,]+)\]'", (ROOT / page).read_text(encoding="utf-8"))[1]
 
 
-def test_the_first_examples_run_after_the_install_command_of_their_page_and_other_extras_are_not_there(
-    tmp_path,
-):
+def test_the_first_examples_run_after_the_install_command_of_their_page_alone(tmp_path):
     (extras,) = {_installed_by(page) for page in PAGES}
     (tmp_path / "part.stl").write_text("OFF")
     uses = (">>> grf.from_mesh('part.stl')", ">>> import plotly", ">>> import pandas")

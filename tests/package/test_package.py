@@ -31,8 +31,8 @@ class Absent:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in (
             "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "dask", "distributed",
-            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh", "pandas",
-            "pymc", "pytensor", "jax", "numpyro",
+            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh",
+            "pandas", "pymc", "pytensor", "jax", "numpyro",
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -398,7 +398,10 @@ def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
             lambda: plot.plot_mesh_posterior(
                 VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]
             ),
-            r"`observed` must have one value per entry of `mean`, shape \(4,\), NaN where nothing was observed",
+            (
+                r"`observed` must have one value per entry of `mean`, shape \(4,\), "
+                "NaN where nothing was observed"
+            ),
         ),
         (
             lambda: plot.plot_graph_signal([[0.0]], [], [1.0]),

@@ -51,7 +51,8 @@ _ARGUMENTS = re.compile(
 )
 # A remark on a method that no command calls, in parentheses or behind a semicolon or a question.
 _PYTHON_ONLY = re.compile(
-    r"(?: \(|; |(?<=\?) )(?:graph\.index|graphrf\.load_graph|features\.row_errors)\([^()]*\)[^();]*\)?"
+    r"(?: \(|; |(?<=\?) )(?:graph\.index|graphrf\.load_graph|features\.row_errors)"
+    r"\([^()]*\)[^();]*\)?"
 )
 _OPPOSITES = {
     "--directed": "--undirected",

@@ -66,17 +66,17 @@ def draw_frequencies(
     Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a
     rotation ([theory](../theory/euclidean.md#couplings-of-directions)):
 
-    ===============  ==================================================  =============================
-    directions       U R                                                 cost of x W^T per block
-    ===============  ==================================================  =============================
-    iid              independent, uniform on the sphere                  O(d^2)
-    orthogonal       R, Haar                                             O(d^2)
-    simplex          corners of a simplex, S R                           O(d^2)
-    simplex+         as the simplex; longer frequencies, wider angles    O(d^2)
-    orthogonal-hd    H D_1 H D_2 H D_3, random signs, Walsh-Hadamard     O(d log d), no matrix stored
-    simplex-hd       S H D_1 H D_2 H D_3                                 O(d log d), no matrix stored
-    halton, sobol    scrambled low-discrepancy points, whole frequencies O(d^2)
-    ===============  ==================================================  =============================
+    =============  ==================================================  ============================
+    directions     U R                                                 cost of x W^T per block
+    =============  ==================================================  ============================
+    iid            independent, uniform on the sphere                  O(d^2)
+    orthogonal     R, Haar                                             O(d^2)
+    simplex        corners of a simplex, S R                           O(d^2)
+    simplex+       as the simplex; longer frequencies, wider angles    O(d^2)
+    orthogonal-hd  H D_1 H D_2 H D_3, random signs, Walsh-Hadamard     O(d log d), no matrix stored
+    simplex-hd     S H D_1 H D_2 H D_3                                 O(d log d), no matrix stored
+    halton, sobol  scrambled low-discrepancy points, whole frequencies O(d^2)
+    =============  ==================================================  ============================
 
     All except the HD forms have exactly the kernel's spectral distribution as marginal, so features
     are unbiased. HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd

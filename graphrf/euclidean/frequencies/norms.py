@@ -77,13 +77,13 @@ _COUPLINGS = {
 def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     """The coupling with a name; a coupling is returned unchanged.
 
-    ======  ==========================================================================================
-    name    uniforms of a block of d frequencies
-    ======  ==========================================================================================
-    iid     independent
-    pnc     pairwise norm-coupled: u_2 = 1 - u_1 in each of floor(d/2) pairs, an odd last one independent
-    pm      positive monotone: one u for the whole block
-    ======  ==========================================================================================
+    ====  =========================================================================================
+    name  uniforms of a block of d frequencies
+    ====  =========================================================================================
+    iid   independent
+    pnc   pairwise norm-coupled: u_2 = 1 - u_1 in floor(d/2) pairs; an odd last one is independent
+    pm    positive monotone: one u for the whole block
+    ====  =========================================================================================
 
     [Theory](../theory/euclidean.md#couplings-of-norms) has their variances. Source: Reid et al.
     2024, "Variance-reducing couplings for random features", Theorem 3.2, Definition 3.3 and App.

@@ -51,10 +51,8 @@ class FunctionDraws:
 
     def __repr__(self) -> str:
         size, draws, _ = self.draws.coefficients.shape
-        return (
-            f"FunctionDraws({draws} draws, {size} coefficients, dimension={self.dimension}, "
-            f"seed={self.seed})"
-        )
+        settings = f"dimension={self.dimension}, seed={self.seed}"
+        return f"FunctionDraws({draws} draws, {size} coefficients, {settings})"
 
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).

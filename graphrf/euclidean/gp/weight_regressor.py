@@ -47,7 +47,8 @@ _SMALLEST, _LARGEST = 1e-140, 1e140
 class Observed(NamedTuple):
     """Training data in their own units."""
 
-    x: Tensor  # (n, d), centred: kernels depend on differences only, and small numbers have more digits
+    # (n, d), centred: kernels depend on differences only, and small numbers have more digits.
+    x: Tensor
     sides: Tensor  # [1, (y - offset) / unit], (n, 1 + p)
     centre: np.ndarray  # means of the columns of X
     spread: np.ndarray  # their standard deviations; 1 for a constant one

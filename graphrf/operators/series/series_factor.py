@@ -206,10 +206,8 @@ class SeriesFactor(FactorBase):
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        return (
-            f"SeriesFactor({rows} x {columns}, laplacian={self._laplacian!r}, "
-            f"max_length={self._max_length})"
-        )
+        settings = f"laplacian={self._laplacian!r}, max_length={self._max_length}"
+        return f"SeriesFactor({rows} x {columns}, {settings})"
 
     def _modulation(self, f: np.ndarray) -> np.ndarray:
         f = checks.array("f", f, np.float64)

@@ -152,8 +152,11 @@ def test_rounding_to_single_precision_stays_within_what_is_expected(graph, lapla
     graph = grf.Graph(nx.to_scipy_sparse_array(graph))
     unit, n = graph.laplacian_scale(laplacian) ** -0.5, graph.n_nodes
     shares = []
-    for kernel in (grf.Diffusion(3 * unit, laplacian=laplacian), grf.Diffusion(100 * unit, laplacian=laplacian),
-                   grf.Matern(1.0, 30 * unit, laplacian=laplacian)):  # fmt: skip
+    for kernel in (
+        grf.Diffusion(3 * unit, laplacian=laplacian),
+        grf.Diffusion(100 * unit, laplacian=laplacian),
+        grf.Matern(1.0, 30 * unit, laplacian=laplacian),
+    ):
         root = root_series(graph, kernel)
         exact = root.factor.rough(root.modulation, 1e-12)
         single = ChebyshevSum(exact._doubled.astype(np.float32), exact.coefficients)

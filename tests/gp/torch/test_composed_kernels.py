@@ -221,7 +221,8 @@ _AS_IN_TORCH_2_14 = """
 import sys, warnings, torch
 script = torch.jit.script
 def deprecated(*args, **kwargs):
-    warnings.warn("`torch.jit.script` is deprecated. Please switch to `torch.compile`.", FutureWarning)
+    text = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
+    warnings.warn(text, FutureWarning)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return script(*args, **kwargs)

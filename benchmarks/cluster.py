@@ -51,9 +51,8 @@ WALKS = grf.RandomWalks(16)
 KERNEL = grf.Diffusion(2.0)
 FAN_IN = 8  # parts of a sum that are joined in one task
 MAPPED_NODES = 100_000
-LEAST_LIMIT = (
-    500_000_000  # bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %
-)
+# Bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %.
+LEAST_LIMIT = 500_000_000
 
 
 def random_graph(n_nodes: int, edges: int, seed: int = 0) -> grf.Graph:

@@ -62,11 +62,8 @@ METHODS = ("dense", "eigenpairs", "precision", "lu", "amg", "series", "walks", "
 SIZES = (1_024, 4_096, 10_000, 100_000, 1_000_000)
 NOISE = 0.1
 PAIRS = 200
-GROWTH = {
-    "dense": 3,
-    "series": 0,
-    "walks": 0,
-}  # of seconds, as a power of N that is sure to be reached; else 1
+# The power of N with which seconds are sure to grow; otherwise 1.
+GROWTH = {"dense": 3, "series": 0, "walks": 0}
 MISSING, JOINED = 0.15, 4
 OBSERVED, ASKED = 10_000, 1_000
 LENGTHSCALE = {"road": 6.0, "hubs": 4.0, "matern": 6.0}

@@ -57,9 +57,8 @@ SPLITS = 10
 
 def main() -> None:
     print(header("scipy"))
-    warnings.simplefilter(
-        "ignore"
-    )  # hyperparameters at the ends of the search are part of the comparison
+    # Hyperparameters at the ends of the search are part of the comparison.
+    warnings.simplefilter("ignore")
     san_jose()
     for lengthscale in (2.0, 10.0):
         california(lengthscale)

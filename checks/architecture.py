@@ -43,10 +43,8 @@ LIMITS = {
     "lines of gp/terms and gp/latent": (5_550, 2_500),
     "files that a default fit enters": (44, 32),
     "functions that a default fit enters": (280, 320),
-    "files that the example's fit enters": (
-        46,
-        32,
-    ),  # one more where a busy machine announces the wait
+    # One more where a busy machine announces the wait.
+    "files that the example's fit enters": (46, 32),
     "functions that the example's fit enters": (280, 320),
     "files of hyperparameters/ entered where nothing is trained": (0, 0),
     "times K of the observed nodes is made there": (1, 1),

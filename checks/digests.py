@@ -237,9 +237,8 @@ def chains_of_features(sampler: Any) -> Any:
         one.apply_t(KERNEL, x),
         of(one, "seed nnz n_steps shape"),
     )
-    return exact, rounded(
-        one.gram(KERNEL, rows=[1, 0]), one.gram(KERNEL, other=two)
-    )  # dense products by BLAS
+    # These are dense products by BLAS.
+    return exact, rounded(one.gram(KERNEL, rows=[1, 0]), one.gram(KERNEL, other=two))
 
 
 # -- kernels and series ----------------------------------------------------------------------------
@@ -554,9 +553,8 @@ def device_draws(make: Callable[[], Any]) -> Any:
     draws = grf.gp.pathwise_draws(
         make().double(), x, torch.cos(x.double()), 0.1, n_samples=3, seed=2
     )
-    return rounded(
-        draws.coefficients, draws.at(torch.arange(9))
-    )  # a solve by torch, on its threads
+    # torch solves on its own threads.
+    return rounded(draws.coefficients, draws.at(torch.arange(9)))
 
 
 @setting("tensor of", BOTH)
@@ -754,9 +752,8 @@ def outcome(compute: Callable[[], Any]) -> str:
     try:
         return digest(compute())
     except Exception as error:
-        own = (getattr(error, "name", None) or "").startswith(
-            "graphrf"
-        )  # a module of graphrf is no extra
+        # A module of graphrf is no extra.
+        own = (getattr(error, "name", None) or "").startswith("graphrf")
         lacking = isinstance(error, ImportError | ConnectionError) and not own
         return (
             f"{'skipped' if lacking else 'failed'}: {type(error).__name__}: {error}".splitlines()[0]

@@ -113,9 +113,8 @@ def run(part: str, command: Sequence[str], seconds: float, out: Path, device: st
     figures.unlink(missing_ok=True)
     output = out / f"gpu-{part}.log"
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "GRAPHRF_TEST_DEVICE": device}
-    if (
-        device == "cpu"
-    ):  # threads that wait for each other on a busy machine take a hundred times as long
+    # Threads that wait for each other on a busy machine take a hundred times as long.
+    if device == "cpu":
         environment["OMP_NUM_THREADS"] = "1"
     started = time.perf_counter()
     with output.open("w", encoding="utf-8") as file:
@@ -133,13 +132,11 @@ def run(part: str, command: Sequence[str], seconds: float, out: Path, device: st
             ended = "passed" if code == 0 else f"failed ({code})"
         except subprocess.TimeoutExpired:
             ended = f"stopped after {seconds:g} s"
-        with contextlib.suppress(
-            ProcessLookupError
-        ):  # also what a part that has ended has left running
+        # A part that has ended may have left processes running.
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(
-            subprocess.TimeoutExpired
-        ):  # a process that waits for a driver may not end
+        # A process that waits for a driver may not end.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
     taken = time.perf_counter() - started
     text = output.read_text(encoding="utf-8", errors="replace")
@@ -150,9 +147,8 @@ def run(part: str, command: Sequence[str], seconds: float, out: Path, device: st
         log.write(f"== {part}: {ended}, {taken:.1f} s\n{text}\n")
     output.unlink()
     outcome = Outcome(part, ended, round(taken, 1), lines[-1] if lines else "")
-    with contextlib.suppress(
-        OSError, json.JSONDecodeError
-    ):  # none, or stopped while it was written
+    # There is none, or its writer was stopped.
+    with contextlib.suppress(OSError, json.JSONDecodeError):
         outcome.figures = json.loads(figures.read_text(encoding="utf-8"))
     figures.unlink(missing_ok=True)
     return outcome
@@ -268,9 +264,8 @@ def main() -> None:
     card = card_of(options.device)
     for part, command in commands(options.device, out).items():
         if part in options.parts:
-            seconds = SECONDS[part] * (
-                1 if options.device == "cuda" else 10
-            )  # a rehearsal is not timed
+            # A rehearsal is not timed.
+            seconds = SECONDS[part] * (1 if options.device == "cuda" else 10)
             outcomes[part] = run(part, command, seconds, out, options.device)
             print(f"{part}: {outcomes[part].ended}, {outcomes[part].seconds:.0f} s", flush=True)
             written(out / "gpu.md", table(list(outcomes.values()), card))

@@ -378,9 +378,8 @@ print(passed)
 """
     examples = work.folder / "readme.json"
     examples.write_text(json.dumps(blocks), encoding="utf-8")
-    return int(
-        run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1]
-    )  # notices may come before
+    # Notices may come before the number.
+    return int(run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1])
 
 
 def check_core(work: Workplace) -> str:

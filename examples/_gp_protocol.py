@@ -85,9 +85,8 @@ def matern_field(
 ) -> grf.GraphGPRegressor:
     """The likelier of the Markov random fields of Matern's nu = 1 and 2, by maximum likelihood."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of noise at its smallest, where maximum likelihood may end
+        # Maximum likelihood may end at the smallest noise.
+        warnings.simplefilter("ignore")
         fields = [
             grf.GraphGPRegressor(
                 graph,
@@ -236,9 +235,8 @@ def largest_budget(task: Task, sampler: Callable[[int], Any], nonzeros: float) -
 
     def fits(budget: int) -> bool:
         features = grf.sample_features(task.graph, sampler(budget), nodes=some, seed=0)
-        return (
-            features.matrix(task.kernel).nnz <= 0.995 * nonzeros * some.size
-        )  # other nodes, other seeds
+        # Other nodes and other seeds may have a few more.
+        return features.matrix(task.kernel).nnz <= 0.995 * nonzeros * some.size
 
     low, high = 1, 2
     while high <= task.graph.n_nodes and fits(high):

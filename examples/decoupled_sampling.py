@@ -213,10 +213,8 @@ def run_panel(
                 if fitted is None:
                     continue
                 phi = fitted.transform(together)
-                if (
-                    method,
-                    phi.shape[1],
-                ) in seen:  # few numbers of nodes have a fourth power that fits
+                # Few numbers of nodes have a fourth power that fits.
+                if (method, phi.shape[1]) in seen:
                     continue
                 seen.add((method, phi.shape[1]))
                 measures = {

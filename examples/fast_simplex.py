@@ -137,9 +137,8 @@ def bias(
     """
     rng = np.random.default_rng(seed)
     hadamard = linalg.hadamard(dimension) / dimension**0.5
-    rows = (
-        simplex(dimension) if is_simplex else np.eye(dimension)[:1]
-    ) @ hadamard  # signs make all rows of H alike
+    # Signs make all rows of H alike.
+    rows = (simplex(dimension) if is_simplex else np.eye(dimension)[:1]) @ hadamard
     width = SUPPORTS[support] or dimension
     x = np.zeros(dimension)
     x[:width] = width**-0.5

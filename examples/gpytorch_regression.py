@@ -162,9 +162,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="of Adam (default 40)")
     add_figure_option(parser)
     options = parser.parse_args()
-    torch.set_num_threads(
-        1
-    )  # many products of a fraction of a millisecond: threads would wait for each other
+    # Many products of a fraction of a millisecond: threads would wait for each other.
+    torch.set_num_threads(1)
     data = grf.datasets.load("san-jose")
     sensors, speeds = np.asarray(data.target_nodes), np.asarray(data.targets, dtype=np.float64)
     scores: dict[str, list[tuple[float, ...]]] = {}

@@ -373,10 +373,8 @@ def skip_accuracy(transform: Callable[[Data], Data], seed: int, epochs: int) -> 
         Batch.from_data_list([transform(skip_graph(skip, rng)) for skip in SKIPS for _ in range(n)])
         for n in (10, 5)
     )
-    mean, deviation = (
-        train.x.mean(dim=0),
-        train.x.std(dim=0).clamp(min=1e-4),
-    )  # what is constant stays so
+    # Constant features stay constant.
+    mean, deviation = train.x.mean(dim=0), train.x.std(dim=0).clamp(min=1e-4)
     train.x, test.x = (train.x - mean) / deviation, (test.x - mean) / deviation
     model = Isomorphism(train.x.shape[1])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -25,9 +25,8 @@ try:
     from geometric_kernels.kernels.base import BaseGeometricKernel
     from geometric_kernels.spaces.base import Space
     from lab import Int
-except (
-    ImportError
-) as _error:  # raised when a kernel is made: this file can be read without the library
+except ImportError as _error:
+    # Raised when a kernel is made: this file can be read without the library.
     _missing = _error
     BaseGeometricKernel = FeatureMap = Space = object
     Int = int
@@ -199,10 +198,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
         if not _is_torch(like):
             return value.astype(np.result_type(like.dtype, np.float32), copy=False)
         result = like.new_tensor(value)
-        for (
-            name,
-            slope,
-        ) in slopes.items():  # value + slope (theta - theta): its value, and its derivative
+        # value + slope (theta - theta) has the value, and the derivative.
+        for name, slope in slopes.items():
             result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(
                 ()
             ).to(like)

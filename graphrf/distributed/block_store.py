@@ -63,9 +63,8 @@ class Blocks(ABC):
         """
         futures = self.futures
         there = {worker.address: worker for worker in workers(self.client)}
-        settled(
-            self.client, futures, self.needed
-        )  # what was lost is made again, and stays where it is made
+        # What was lost is made again, and stays where it is made.
+        settled(self.client, futures, self.needed)
         keys = [future.key for future in futures]
         where, sizes = self.client.who_has(futures), self._nbytes(keys)
         of_worker: dict[str, list[int]] = {}

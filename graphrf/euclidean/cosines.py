@@ -85,9 +85,8 @@ def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
         c = (1 - 0.5 * z) + z * z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * _C6)))))
         half, quarter = 0.5 * k, 0.25 * k
         odd = (half + _ROUND) - _ROUND != half
-        turn = quarter - (
-            (quarter + _ROUND) - _ROUND
-        )  # k mod 4 is 0, 1, 2, 3: 0, 0.25, +-0.5, -0.25
+        # k mod 4 is 0, 1, 2, 3: 0, 0.25, +-0.5, -0.25.
+        turn = quarter - ((quarter + _ROUND) - _ROUND)
         co, si = (s, c) if odd else (c, s)
         cos[j] = -scale * co if turn > 0.1 or turn < -0.3 else scale * co
         sin[j] = -scale * si if turn < -0.1 or turn > 0.3 else scale * si

@@ -120,9 +120,8 @@ class StationaryKernel:
             return special.gammainc(dimension / 2, square / 2)
         total = square + 2 * self.nu
         low = special.betainc(dimension / 2, self.nu, square / total)
-        high = special.betaincc(
-            self.nu, dimension / 2, 2 * self.nu / total
-        )  # exact where the first share is 1
+        # Exact where the first share is 1.
+        high = special.betaincc(self.nu, dimension / 2, 2 * self.nu / total)
         return np.where(square < 2 * self.nu, low, high)
 
     def spectral_density(self, frequencies: Any) -> np.ndarray:

@@ -163,9 +163,8 @@ class FeatureFactor:
 
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
-        spare: list[
-            np.ndarray
-        ] = []  # memory for panels is reused: allocation costs as much as filling
+        # Memory for panels is reused: allocation costs as much as filling.
+        spare: list[np.ndarray] = []
 
         def scatter(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
             part, run = task

@@ -182,9 +182,8 @@ class Features(SampledRows):
         `matrix`.
         """
         if self.choice is not None and repr(self.choice.kernel) == repr(kernel):
-            return self.info.modulation(
-                kernel
-            )  # the sampler was chosen for it, and its error measured
+            # The sampler was chosen for this kernel, and its error was measured.
+            return self.info.modulation(kernel)
         return bounds.checked_modulation(self.info, kernel, self._cut)
 
     def torch(

@@ -38,9 +38,8 @@ class Record:
             array.setflags(write=False)  # loops are compiled for read-only arrays alone
 
     def __reduce__(self) -> Any:
-        return Record, tuple(
-            getattr(self, part.name) for part in fields(self)
-        )  # pickle drops read-only flags
+        # Pickle drops read-only flags.
+        return Record, tuple(getattr(self, part.name) for part in fields(self))
 
     @classmethod
     def empty(cls, of_powers: bool) -> Record:

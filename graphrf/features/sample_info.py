@@ -56,9 +56,8 @@ class SampleInfo:
     of_powers: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            part.name: getattr(self, part.name) for part in fields(self)
-        }  # without cached properties
+        # Cached properties are left out.
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def max_length(self) -> int:

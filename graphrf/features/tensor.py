@@ -91,9 +91,8 @@ def step_squares(
         sums += _binned(steps * (n_steps + 1), weights.square(), n_steps**2)
         sizes = record.entry_sizes(part)
         place = torch.arange(weights.numel(), device=record.device)
-        after = (
-            _of_visits(torch.cumsum(sizes, 0), record, part) - place - 1
-        )  # visits of the entry that follow
+        # The number of visits of the entry that follow.
+        after = _of_visits(torch.cumsum(sizes, 0), record, part) - place - 1
         distance = 1
         first = place[after >= distance]
         while first.numel():

@@ -142,9 +142,8 @@ def from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
     values = checked_weights(lengths.data, lengths.nnz, "distance", place)
     # An undirected matrix lists every edge but the self-loops twice; each counts once in the mean.
     share = np.where((lengths.row == lengths.col) | bool(directed), 1.0, 0.5)
-    relative = np.ldexp(
-        values, -_exponent(values)
-    )  # exact; the mean of large distances would overflow
+    # This is exact; the mean of large distances would overflow.
+    relative = np.ldexp(values, -_exponent(values))
     mean = float(np.average(relative, weights=share)) if values.size else 1.0
     with np.errstate(over="ignore", divide="ignore"):  # what is infinite is refused by Graph
         adjacency = sp.coo_array((mean / relative, (lengths.row, lengths.col)), shape=lengths.shape)

@@ -452,9 +452,8 @@ def _of_list(argument: str, nodes: list[Any], tuples: bool) -> np.ndarray | list
     if not kinds:
         return np.zeros(0, dtype=np.int64)
     if any(hasattr(kind, "shape") and not issubclass(kind, np.generic) for kind in kinds):
-        nodes = [
-            _plain(argument, node) for node in nodes
-        ]  # tensors without axes, and arrays as rows
+        # Tensors may have no axes, and rows may be arrays.
+        nodes = [_plain(argument, node) for node in nodes]
         kinds = set(map(type, nodes))
     if all(issubclass(kind, tuple | list) for kind in kinds):
         column = all(len(row) == 1 and not isinstance(row[0], list) for row in nodes)

@@ -176,9 +176,8 @@ class Streets(NamedTuple):
     src: np.ndarray
     dst: np.ndarray
     length: np.ndarray
-    names: dict[
-        tuple[int, int, Hashable], int
-    ]  # (position, position, key) -> edge, or ~edge for a loop backwards
+    # (position, position, key) -> edge, or ~edge for a loop backwards.
+    names: dict[tuple[int, int, Hashable], int]
     remark: str
 
 

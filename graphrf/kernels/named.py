@@ -390,9 +390,8 @@ class PStepRandomWalk(Kernel):
 
     def check_graph(self, graph: Graph) -> float:
         scale = super().check_graph(graph)
-        if (
-            self.alpha < scale
-        ):  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
+        # c bounds the eigenvalues, so only a smaller alpha needs the largest of them.
+        if self.alpha < scale:
             largest = _largest_eigenvalue(graph)
             if self.alpha < largest * (1 - 1e-10):
                 raise checks.value_error(
@@ -450,9 +449,8 @@ def _largest_eigenvalue(graph: Graph) -> float:
     laplacian = graph.laplacian(normalized=False)
     if graph.n_nodes <= 64:
         return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
-    start = np.random.default_rng(0).standard_normal(
-        graph.n_nodes
-    )  # fixed: the same answer every time
+    # The start is fixed, so that the answer is the same every time.
+    start = np.random.default_rng(0).standard_normal(graph.n_nodes)
     top = scipy.sparse.linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
     return float(top[0])
 

@@ -90,9 +90,8 @@ class CholeskySolver:
     def solve(self, rhs: np.ndarray) -> Solution:
         """A^-1 b for b of shape (m,) or (m, p)."""
         tiny = np.finfo(np.float64).tiny
-        unit = np.maximum(
-            np.abs(rhs).max(axis=0, initial=0.0), tiny
-        )  # covariances' squares may leave float64
+        # Covariances' squares may leave float64.
+        unit = np.maximum(np.abs(rhs).max(axis=0, initial=0.0), tiny)
         norm = np.maximum(np.linalg.norm(rhs / unit, axis=0), tiny)
         value = self._once(rhs)
         left = rhs - self._factor @ (self._factor.T @ value)

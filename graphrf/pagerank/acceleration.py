@@ -9,9 +9,8 @@ import math
 # than two additional ones.
 _FIRST = 4  # iterations before the first estimate, in which fast components decay
 _WINDOW = 6  # iterations over which the decrease is measured
-_FIRST_SHARE = (
-    0.6  # maximum of the first estimate as a share of the largest radius: it can only increase
-)
+# Maximum of the first estimate as a share of the largest radius: it can only increase.
+_FIRST_SHARE = 0.6
 _SLOW = 1.1  # ratio of the decrease to the predicted one above which the radius is raised
 
 

@@ -458,9 +458,8 @@ def _as_sparse(
     )
     index_type = np.int32 if max(nodes.size, shape[1]) < 2**31 else np.int64
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(index_type)
-    order = np.argsort(
-        np.repeat(np.arange(shape[0]), counts) * shape[1] + nodes
-    )  # 6 times faster than lexsort
+    # This is 6 times faster than lexsort.
+    order = np.argsort(np.repeat(np.arange(shape[0]), counts) * shape[1] + nodes)
     indices = nodes[order].astype(index_type)
     return (
         sp.csr_array((scores[order], indices, indptr), shape=shape),

@@ -112,9 +112,8 @@ def convert_from_nx(
     directed = graph.is_directed()
     if not nodes:
         return BackendGraph(nodes, directed, weight, None)
-    rows = [
-        graph._adj[node] for node in nodes
-    ]  # the views of `graph.adj` would take several times as long
+    # The views of `graph.adj` would take several times as long.
+    rows = [graph._adj[node] for node in nodes]
     indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=indptr[1:])
     entries = int(indptr[-1])

@@ -176,9 +176,8 @@ def iterate(
     tol = checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
     nats = math.log(2) - math.log(min(tol, 1.0)) - math.log(p)
-    contractions = math.ceil(
-        min(-nats / math.log1p(-p), 2.0**62)
-    )  # p below 1e-305 would make it infinite
+    # P below 1e-305 would make it infinite.
+    contractions = math.ceil(min(-nats / math.log1p(-p), 2.0**62))
     if max_iter is None:
         limit = min(contractions if graph.directed else 2 * contractions, _MOST_ITERATIONS)
     else:

@@ -59,9 +59,8 @@ def sweep(  # type: ignore[no-untyped-def]
             for i in range(row, stop):
                 for c in range(width):
                     before[i - row, c] = following[i, c]
-        if (
-            data.size == 0 and width == 1
-        ):  # with several vectors, `data` is empty only without edges
+        # With several vectors, `data` is empty only without edges.
+        if data.size == 0 and width == 1:
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
             step_rows(

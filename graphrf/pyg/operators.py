@@ -81,9 +81,8 @@ def kernel_diffusion(
         features = sample_features(graph, sampler, nodes=nodes, seed=seed, n_threads=1)
         rows = features.matrix_from_modulation(alpha, n_threads=1)
         if by_walks:
-            rows.data *= root[
-                rows.indices
-            ]  # the rows' own roots do not change their order, nor what is kept
+            # The rows' own roots do not change their order, nor what is kept.
+            rows.data *= root[rows.indices]
         return cut_rows(rows, k), features.info.survival
 
     parts = list(ordered_map(of_block, blocks, thread_count(None)))

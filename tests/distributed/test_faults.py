@@ -70,9 +70,8 @@ def _killed(processes, when):
 @cases(("mapped", 1))
 def test_workers_killed_while_they_sample_lose_nothing(mortal_client, tmp_path, way, n_killed):
     sampler = Told(WALKS, str(tmp_path), 0.05)
-    mortal_client.run(
-        grf.sample_features, GRAPH, WALKS, seed=0
-    )  # where one compiles, the other may do all
+    # Where one compiles, the other may do all.
+    mortal_client.run(grf.sample_features, GRAPH, WALKS, seed=0)
     victims = _processes(mortal_client)[:n_killed]
     with _killed(
         victims, lambda: all(len(list(tmp_path.glob(f"nodes-{pid}-*"))) > 2 for pid in victims)

@@ -44,9 +44,8 @@ def test_two_layers_bound_is_below_the_evidence(script):
         hidden.mean.zero_()
         hidden.log_deviation.zero_()
         draws = [hidden.draw() for _ in range(1000)]
-        hidden.log_deviation.fill_(
-            -20
-        )  # q at one draw: bound() is then its likelihood less the divergence
+        # q at one draw: bound() is then its likelihood less the divergence.
+        hidden.log_deviation.fill_(-20)
         logs = []
         for weights in draws:
             hidden.mean.copy_(weights)

@@ -378,9 +378,8 @@ def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(
     ):
         data_files.find("plain")
     monkeypatch.delenv("GRAPHRF_CACHE_DIR")
-    monkeypatch.setattr(
-        "platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}"
-    )  # as without HOME and an account
+    # This is so without HOME and an account.
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}")
     with pytest.raises(
         ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"
     ):

@@ -389,9 +389,8 @@ def test_every_version_of_the_npy_format_is_read(tmp_path, version):
 
 
 def test_a_header_is_not_as_long_as_it_says(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        memory, "address_space", lambda: None
-    )  # which would refuse the array by its size
+    # This would refuse the array by its size.
+    monkeypatch.setattr(memory, "address_space", lambda: None)
     long = b"\x93NUMPY\2\0" + (2**27).to_bytes(4, "little") + bytes(2**27)  # 128 MiB in 130 kB
     content = archive(members(data=long))
     del long

@@ -92,9 +92,8 @@ class Trial:
         ).fit(self.observed, y)
         mean, std = gp.predict(return_std=True)
         each = np.arange(n)
-        anywhere = rng.integers(
-            0, self.graph.n_nodes, n
-        )  # one node of each truth: what is counted is independent
+        # One node of each truth: what is counted is independent.
+        anywhere = rng.integers(0, self.graph.n_nodes, n)
         draws = gp.sample(n_samples=N_DRAWS, seed=1_000 + round_)[:, anywhere, each]
         draws = mean[anywhere, each] + narrowed * (draws - mean[anywhere, each])
         u = 2 * (draws < truth[anywhere, each]).sum(axis=0) / N_DRAWS - 1

@@ -259,9 +259,8 @@ def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen,
         for numbered in (pandas.Series(own[seen]), pandas.DataFrame({"own": own[seen]})):
             with pytest.raises(ValueError, match=rf"`{argument}` has (the )?labels,? 0, 1"):
                 fit(nodes, labelled, numbered)
-        if (
-            names is MOVED and len(seen) < N and name != "along"
-        ):  # in the order of all nodes, or by names
+        # These are in the order of all nodes, or by names.
+        if names is MOVED and len(seen) < N and name != "along":
             with pytest.raises(
                 ValueError, match=f"`{argument}` has labels, 0, 1, .* in other orders"
             ):
@@ -288,9 +287,8 @@ def test_repeated_nodes_are_repeated_observations_and_repeated_labels_elsewhere_
     case, names = ALL["poisson"], [PLACES[0], PLACES[1], PLACES[0]]
     y, exposure = pandas.Series([3.0, 4.0, 5.0], names), pandas.Series([1.0, 2.0, 3.0], names)
     expected = case.make().fit(names, y.to_numpy(), exposure=exposure.to_numpy()).predict()
-    np.testing.assert_array_equal(
-        case.make().fit(y, exposure=exposure).predict(), expected
-    )  # the same index
+    # Both have the same index.
+    np.testing.assert_array_equal(case.make().fit(y, exposure=exposure).predict(), expected)
     with pytest.raises(ValueError, match=f"`exposure` has repeated labels, such as '{PLACES[0]}'"):
         case.make().fit(y, exposure=exposure[::-1].iloc[[1, 0, 2]])
 
@@ -468,9 +466,8 @@ def test_files_keep_predictions_names_and_titles(case, tmp_path):
         type(gp).load(tmp_path / "gp.npz", graph=gp.graph).predict(as_frame=True), expected
     )
     other = case.make(sorted(PLACES)).graph
-    with pytest.raises(
-        ValueError, match="must be the graph that"
-    ):  # the same edges between other names
+    # The other graph has the same edges between other names.
+    with pytest.raises(ValueError, match="must be the graph that"):
         type(gp).load(tmp_path / "gp.npz", graph=other)
     with pytest.raises(ValueError, match="must be given"):
         type(gp).load(tmp_path / "gp.npz")

@@ -64,9 +64,8 @@ def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(g
     x = np.random.default_rng(2).standard_normal((100, 6))
     local = _rows(_features(grid).factor(n_threads=1))
     remote = _rows(RemoteFactor(_features(grid), travels))
-    np.testing.assert_array_equal(
-        local.gram(x), local.apply(local.apply_t(x))
-    )  # to the bit, as two products
+    # Equal to the bit, as two products.
+    np.testing.assert_array_equal(local.gram(x), local.apply(local.apply_t(x)))
     np.testing.assert_allclose(remote.gram(x), local.gram(x), rtol=0, atol=1e-13)
     assert travels == [("gram_apply", 6, 2 * x.size)]
 

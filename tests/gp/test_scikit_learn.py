@@ -253,10 +253,8 @@ def test_clones_of_fitted_ones_are_not_fitted(grid, signal):
 
 
 def test_the_representation_is_short_whatever_is_fitted(grid, signal):
-    for mean, most in (
-        ("constant", 200),
-        (np.arange(144.0), 1500),
-    ):  # scikit-learn cuts what is longer
+    # scikit-learn cuts what is longer.
+    for mean, most in (("constant", 200), (np.arange(144.0), 1500)):
         gp = grf.GraphGPRegressor(grid, **KNOWN, mean=mean).fit(NODES, _noisy(signal))
         assert len(repr(gp)) < most
     assert "144 nodes" in repr(gp)

@@ -89,10 +89,8 @@ def test_tables_and_maps_are_named_by_their_index():
     expected = load_graph(graph, on="edges", weight="length", weight_is="distance")
     spots = {7: (0, 0), 9: (1, 0), 4: (2, 5), 2: (3, 5)}
     lines = [shapely.LineString([spots[u], (5, 5), spots[v]]) for u, v, _ in graph.edges]
-    for source in (
-        table,
-        geopandas.GeoDataFrame(table, geometry=lines),
-    ):  # as ox.graph_to_gdfs returns it
+    # ox.graph_to_gdfs returns the second form.
+    for source in (table, geopandas.GeoDataFrame(table, geometry=lines)):
         made = load_graph(source, on="edges", weight="length", weight_is="distance")
         assert list(made.nodes) == list(source.index) == NAMES
         np.testing.assert_array_equal(dense(made), dense(expected))

@@ -72,9 +72,8 @@ def test_integers_that_can_be_nothing_else_are_positions():
     given_nodes(graph, [graph.index(3)])
     given_nodes(graph, pickle.loads(pickle.dumps(known)))
     named_from_1 = grf.Graph(np.eye(3), nodes=[1, 2, 3])
-    np.testing.assert_array_equal(
-        given_nodes(named_from_1, np.array([0, 2])), [0, 2]
-    )  # below all names
+    # 0 is below all names.
+    np.testing.assert_array_equal(given_nodes(named_from_1, np.array([0, 2])), [0, 2])
     np.testing.assert_array_equal(given_nodes(graph, [2]), [2])  # as a name it is at position 2 too
     np.testing.assert_array_equal(given_nodes(graph), np.arange(7))
     np.testing.assert_array_equal(given_nodes(graph, []), [])

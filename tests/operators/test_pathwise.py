@@ -266,9 +266,8 @@ def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(
 
 @pytest.mark.parametrize("method", ["series", "features"])
 def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method, monkeypatch):
-    monkeypatch.setattr(
-        "graphrf.gp.predictor.LARGEST_JOINT", 10
-    )  # the limit of covariances is none of draws
+    # The limit of covariances is none of draws.
+    monkeypatch.setattr("graphrf.gp.predictor.LARGEST_JOINT", 10)
     nodes = np.arange(0, 144, 5)
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), method=method, **FIXED)
     gp.fit(nodes, np.sin(nodes / 20))

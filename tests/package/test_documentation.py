@@ -97,9 +97,8 @@ def test_nothing_stands_twice_in_the_reference():
 def test_the_arguments_of_the_regressor_are_grouped_once_each():
     page = (DOCS / "reference" / "gaussian_processes.md").read_text()
     table = page[page.index("| purpose |") : page.index("\n\n::: ")]
-    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {
-        "sample_features"
-    }  # deprecated
+    # This one is deprecated.
+    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {"sample_features"}
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(arguments)
 
 

@@ -109,9 +109,8 @@ def test_parts_are_written_as_they_end_and_a_failure_is_the_exit_status(
     with pytest.raises(SystemExit, match="True"):
         check.main()
     before = json.loads((tmp_path / "gpu.json").read_text())
-    monkeypatch.setattr(
-        sys, "argv", [*sys.argv, "--parts", "tests"]
-    )  # what is not run again is kept
+    # What is not run again is kept.
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--parts", "tests"])
     with pytest.raises(SystemExit, match="True"):
         check.main()
     assert json.loads((tmp_path / "gpu.json").read_text())[0] == before[0]

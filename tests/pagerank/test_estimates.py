@@ -94,9 +94,8 @@ def test_threads_do_not_change_a_bit(
     coupling: str | grf.sampling.Coupling,
     karate: grf.Graph,
 ) -> None:
-    monkeypatch.setattr(
-        "graphrf.pagerank.walks.runs._TASK_WALKS", 50
-    )  # so that there are many blocks
+    # This makes many blocks.
+    monkeypatch.setattr("graphrf.pagerank.walks.runs._TASK_WALKS", 50)
     weights = np.arange(34.0)
     results = [
         estimate(

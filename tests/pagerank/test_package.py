@@ -51,8 +51,7 @@ def test_arguments_that_the_functions_share_have_the_same_default_and_place() ->
     counts = Counter(name for signature in signatures for name in signature)
     shared = {name for name, count in counts.items() if count > 1}
     assert {"graph", "p_halt", "personalization", "seed", "n_threads", "progress"} <= shared
-    for name in shared - {
-        "tol"
-    }:  # exact scores have a tolerance unless told otherwise, estimates none
+    # Exact scores have a tolerance unless told otherwise, estimates none.
+    for name in shared - {"tol"}:
         defaults = {signature[name].default for signature in signatures if name in signature}
         assert len(defaults) == 1, (name, defaults)

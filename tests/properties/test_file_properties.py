@@ -43,9 +43,8 @@ def same(first, second):
 def test_the_order_of_edges_and_of_their_ends_does_not_matter(edges, seed):
     n, src, dst, _ = edges
     rng = np.random.default_rng(seed)
-    weight = rng.integers(1, 9, src.size).astype(
-        float
-    )  # sums of parallel edges are exact in any order
+    # Sums of parallel edges are exact in any order.
+    weight = rng.integers(1, 9, src.size).astype(float)
     order = rng.permutation(src.size)
     swap = rng.random(src.size) < 0.5
     one = grf.from_edges(src, dst, weight, n_nodes=n)

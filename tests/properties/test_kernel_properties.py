@@ -157,9 +157,8 @@ def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_roo
     size = float(np.linalg.norm(kx) + np.linalg.norm(ky))
     assert close(grf.apply_kernel(graph, kernel, 2 * x - 3 * y), 2 * kx - 3 * ky, size)
     assert close(x @ ky, y @ kx, size * float(np.linalg.norm(x) + np.linalg.norm(y)))
-    if not isinstance(
-        kernel, grf.kernels.InverseCosine | grf.kernels.PStepRandomWalk
-    ):  # whose roots' series converge slowly
+    # The roots' series of these converge slowly.
+    if not isinstance(kernel, grf.kernels.InverseCosine | grf.kernels.PStepRandomWalk):
         assert np.allclose(
             grf.apply_root(graph, kernel, grf.apply_root(graph, kernel, x)),
             kx,

@@ -135,9 +135,8 @@ def test_graphs_without_edges_or_nodes_are_legal(transform, n_nodes):
     assert out.num_nodes == n_nodes
     assert out.edge_index.shape[0] == 2
     if isinstance(transform, REPLACING):
-        np.testing.assert_allclose(
-            operator(out), np.eye(n_nodes), atol=2e-3
-        )  # a loop at an isolated node
+        # A loop at an isolated node.
+        np.testing.assert_allclose(operator(out), np.eye(n_nodes), atol=2e-3)
     if isinstance(transform, AddReturnProbabilities):
         assert out.return_probabilities.shape == (n_nodes, 6)
         assert (out.return_probabilities == 0).all()
@@ -244,9 +243,8 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
         result(named, weight="width")
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Unable to accurately infer 'num_nodes'"
-)  # PyTorch Geometric says so, too
+# PyTorch Geometric says so, too.
+@pytest.mark.filterwarnings("ignore:Unable to accurately infer 'num_nodes'")
 @every_transform
 def test_what_is_no_undirected_homogeneous_graph_is_refused(transform):
     with pytest.raises(TypeError, match=r"homogeneous, got HeteroData; data.to_homogeneous\(\)"):

@@ -187,9 +187,8 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
     # 65,535 walks of 200 steps are 13 million visits a node, but only 20 x 201 different ones.
     graph = grf.Graph(np.ones((20, 20)))
     sampler = grf.RandomWalks(65_535, grf.sampling.Truncated(200))
-    with pytest.raises(
-        MemoryError, match="lower n_walks"
-    ):  # independent directions sort all of them
+    # Independent directions sort all of them.
+    with pytest.raises(MemoryError, match="lower n_walks"):
         grf.sample_features(
             graph,
             grf.RandomWalks(65_535, grf.sampling.Truncated(1_000), directions="independent"),

@@ -57,11 +57,8 @@ def test_rows_and_gram_are_unbiased_for_every_kernel(cell):
 
 def test_every_kernel_law_and_sampler_is_in_the_grid():
     kernels = {type(kernel) for laplacian in LAPLACIANS for kernel in kernels_of(laplacian, 1.0)}
-    assert kernels == subclasses(Kernel) - {
-        grf.BYM2,
-        grf.CAR,
-        grf.ICAR,
-    }  # which have no series, and no features
+    # These have no series, and no features.
+    assert kernels == subclasses(Kernel) - {grf.BYM2, grf.CAR, grf.ICAR}
     used = {type(law) for law in laws("normalized")}
     assert used == subclasses(LengthLaw) | subclasses(AdaptiveLengths)
     public = (getattr(grf.sampling, name) for name in grf.sampling.__all__)

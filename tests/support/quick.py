@@ -175,9 +175,8 @@ def said_again(cases: Iterable[pytest.Item]) -> list[pytest.Item]:
     values = {case: set(map(_value, _parameters(case).items())) for case in cases}
     seen: set[tuple[Any, ...]] = set()
     rest = list(values)
-    for most in range(
-        max(map(len, values.values()), default=0), 0, -1
-    ):  # those with the most new values first
+    # Cases with the most new values come first.
+    for most in range(max(map(len, values.values()), default=0), 0, -1):
         for case in rest:
             if len(values[case] - seen) >= most:
                 seen |= values[case]

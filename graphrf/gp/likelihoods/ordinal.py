@@ -136,9 +136,8 @@ class Ordinal(Likelihood):
         if other == self:
             return f
         table = np.linspace(-_TABLE, _TABLE + self.thresholds[-1], _POINTS)
-        near = np.clip(
-            f, -_USED, _USED + other.thresholds[-1]
-        )  # further out, both are exponential in f
+        # Further out, both are exponential in f.
+        near = np.clip(f, -_USED, _USED + other.thresholds[-1])
         wanted, levels = (
             logit(mean / (self.n_levels - 1)) for mean in (other.mean(near), self.mean(table))
         )

@@ -94,9 +94,8 @@ def diagnostics(
         yield words, tuple(errors.sensors[far].tolist())
     total = int(seen.sum())
     coverage = float((squares[seen] < 1.96**2).mean())
-    if (
-        not far.size and total >= _MANY and coverage < 0.90
-    ):  # five standard deviations of a proportion of 500
+    # 0.90 is five standard deviations of a proportion of 500 below 0.95.
+    if not far.size and total >= _MANY and coverage < 0.90:
         words = (
             f"95 % intervals contain only {100 * coverage:.0f} % of the one-step errors: the model "
             "fits these values badly; try another `time_kernel`, or transform the values (a "

@@ -81,9 +81,8 @@ class GraphCovariance:
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """C between nodes, shape (rows, columns)."""
         if self._graph.n_nodes > _LARGEST_DENSE:
-            known = [
-                self._graph.positions(nodes) for nodes in (rows, columns)
-            ]  # names may be integers too
+            # Names may be integers too.
+            known = [self._graph.positions(nodes) for nodes in (rows, columns)]
             return self._once(
                 (kernel, rows.tobytes(), columns.tobytes()),
                 lambda: kernel_block(self._graph, kernel, *known, tol=_TOL) / self._mean(kernel),

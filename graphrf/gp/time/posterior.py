@@ -148,9 +148,8 @@ class TimePosterior:
         prior = np.diag(self.covariance.sensors.matrix) * model.shared.sum()
         prior = prior + np.diag(self.covariance.sensors.own_matrix) * model.own.sum()
         inverse = (model.noise - exact[gaps]) / model.noise**2
-        inverse = np.maximum(
-            inverse, 1.0 / (prior[here[2]] + model.noise)
-        )  # what rounding may have lost
+        # Rounding may have lost this.
+        inverse = np.maximum(inverse, 1.0 / (prior[here[2]] + model.noise))
         exact[gaps] = 1.0 / inverse - model.noise
         squares, done, tiny = np.zeros(exact.shape), 0, np.finfo(float).tiny
         for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):

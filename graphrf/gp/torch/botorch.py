@@ -37,9 +37,8 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 class _Imagined:
     """Hypothetical observations that condition a model, but not its regressor."""
 
-    nodes: (
-        np.ndarray
-    )  # (*b, n), without the batch axes of several sets of values for the same nodes
+    # (*b, n), without the batch axes of several sets of values for the same nodes.
+    nodes: np.ndarray
     values: Tensor  # (*b', n, outputs)
     noise: Tensor  # variances, of a shape that expands to that of the values
 

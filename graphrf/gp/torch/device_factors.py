@@ -189,10 +189,8 @@ class TorchSeriesFactor(TorchFactor):
         """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too
         many.
         """
-        n, size = (
-            self.shape[0],
-            2 * f.numel() - 1,
-        )  # of the square: where its end is small, its derivative is not
+        # The length of the square: where its last terms are small, its derivative's are not.
+        n, size = self.shape[0], 2 * f.numel() - 1
         most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
         if size > most:
             return None

@@ -203,9 +203,8 @@ def _solved(
             settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
             settings.cg_tolerance(max(tol / worst, 1e-4)),
             settings.max_cg_iterations(max_iterations),
-            settings.max_lanczos_quadrature_iterations(
-                1
-            ),  # must not exceed those of conjugate gradients
+            # They must not exceed those of conjugate gradients.
+            settings.max_lanczos_quadrature_iterations(1),
         ):
             warnings.simplefilter("ignore", NumericalWarning)
             step = matrix.solve(left)

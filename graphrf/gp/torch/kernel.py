@@ -175,9 +175,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]
-            value = max(
-                kernel.hyperparameters[name], low + 1e-3 * abs(low)
-            )  # the bound itself is out
+            # The bound itself is not allowed.
+            value = max(kernel.hyperparameters[name], low + 1e-3 * abs(low))
             if name != "lengthscale":
                 self.register_parameter(
                     f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape))

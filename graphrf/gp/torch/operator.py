@@ -113,9 +113,8 @@ class FactorOperator(LinearOperator):
         rows, row_at = torch.unique(row_index.reshape(-1), return_inverse=True)
         cols, col_at = torch.unique(col_index.reshape(-1), return_inverse=True)
         shape = row_index.shape
-        if (
-            rows.numel() * cols.numel() <= 4 * row_at.numel()
-        ):  # they fill a quarter of the dense block
+        # The entries fill a quarter of the dense block.
+        if rows.numel() * cols.numel() <= 4 * row_at.numel():
             block = FactorOperator(
                 self._f,
                 rows=_taken(self._rows, rows, self.device),

@@ -257,9 +257,8 @@ class TorchSeriesSource(TorchSource):
             self._every[device, dtype] = TorchSeriesFactor(self._series, device, dtype)
         outside = (nodes < 0) | (nodes >= self._graph.n_nodes)
         if bool(outside.any()):
-            self._graph.positions(
-                nodes[outside][:1].cpu().numpy()
-            )  # raises, as for every node out of range
+            # This raises, as for every node out of range.
+            self._graph.positions(nodes[outside][:1].cpu().numpy())
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
@@ -307,9 +306,8 @@ class _Kept:
                 self._known = (*(other for other in before if other is not one), one)
                 return factor
         factor = self._make(nodes, device, dtype)
-        self._known = (*before, (nodes.clone(), device, dtype, factor))[
-            -4:
-        ]  # training and test nodes, twice
+        # Two pairs of training and test nodes are kept.
+        self._known = (*before, (nodes.clone(), device, dtype, factor))[-4:]
         return factor
 
     def __getstate__(self) -> dict[str, Any]:

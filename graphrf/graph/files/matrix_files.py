@@ -170,9 +170,8 @@ def _entries(
     try:
         read = scipy.io.mmread(io.BytesIO(header + body), **_ARRAYS)
     except (ValueError, OverflowError):
-        return _numbers(
-            body, each, shape
-        )  # numbers outside float64 or with a plus before them, among others
+        # The file has numbers outside float64 or with a plus before them, among others.
+        return _numbers(body, each, shape)
     if not shape:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), read[:, 0]
     return read.row.astype(np.int64), read.col.astype(np.int64), read.data.astype(np.float64)

@@ -247,9 +247,8 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
         )
         if kind == ".ply" and len(faces):
             faces = _polygons(loaded.metadata["_ply_raw"]["face"], faces)
-    found = re.search(
-        rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000]
-    )  # not within a comment
+    # An element within a comment does not count.
+    found = re.search(rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000])
     if kind == ".ply" and found and len(faces) < int(found[1]):
         raise ValueError(
             f"{path} is not a whole PLY mesh: it declares {int(found[1]):,} faces and holds "

@@ -40,9 +40,8 @@ def density_of_states(
     walk_matrix = graph.walk_matrix(laplacian)
     n = graph.n_nodes
     if n <= _DENSE_NODES:
-        with blas_threads(
-            1
-        ):  # the bits depend on their number, and two take longer up to some hundred nodes
+        # The bits depend on their number, and two take longer up to some hundred nodes.
+        with blas_threads(1):
             return np.linalg.eigvalsh(walk_matrix.toarray()), np.full(n, 1.0 / n)
     if n_probes is None:
         n_probes = max(1, min(_MOST_PROBES, _PROBE_ENTRIES // n))

@@ -36,9 +36,8 @@ def elimination_tree(indptr, indices):  # type: ignore[no-untyped-def]
 def postorder(parent):  # type: ignore[no-untyped-def]
     """The columns with every subtree in one piece, children before parents."""
     n = parent.size
-    first = np.full(
-        n + 1, -1, np.int64
-    )  # the children of each column, and of n, the root of all roots
+    # The children of each column, and of n, the root of all roots.
+    first = np.full(n + 1, -1, np.int64)
     following = np.full(n, -1, np.int64)
     for j in range(n - 1, -1, -1):
         p = parent[j] if parent[j] >= 0 else n

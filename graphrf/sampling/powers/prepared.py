@@ -192,9 +192,8 @@ class PreparedPowers(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The powers of `sources`; runs without the interpreter lock."""
-        if not (
-            sources.flags.writeable and sources.flags.c_contiguous
-        ):  # avoids compilation for other arrays
+        # This avoids compilation for other arrays.
+        if not (sources.flags.writeable and sources.flags.c_contiguous):
             sources = sources.copy()
         rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = (
             power_block(

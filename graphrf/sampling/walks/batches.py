@@ -164,9 +164,8 @@ def choose_edges(  # type: ignore[no-untyped-def]
     while widest > _U0:
         for i in range(n):
             half = n_edges[i] >> _U1
-            last = (
-                edge[i] + half - uint64(half > _U0)
-            )  # of the lower half; a row of one edge has none
+            # The last edge of the lower half; a row of one edge has none.
+            last = edge[i] + half - uint64(half > _U0)
             # All ones if the sum there is at most the share: both are below 2^62, so the shift
             # keeps the sign.
             above = uint64((sums[last] - bits[i] - 1) >> _I62)
@@ -209,9 +208,8 @@ def walk_independent(  # type: ignore[no-untyped-def]
     j = 0
     for s in range(sources.size):
         first = (uint64(s) << (layout.source_bit - _U1)) << _U1  # shifts by 64 are not defined
-        visits[s] = (
-            first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)
-        )  # all start there, at step 0
+        # All walks start there, at step 0.
+        visits[s] = first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)
         for walk in range(n_walks):
             place = by_length[lengths[j]]
             by_length[lengths[j]] += 1

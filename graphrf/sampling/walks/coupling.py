@@ -94,9 +94,8 @@ class Coupling:
                     f"must hold each of 0 .. {expected[-1]} once in every row, got "
                     f"{np.array2string(row, threshold=20)}",
                 )
-        permutations = permutations.astype(
-            np.int64, order="C"
-        )  # the loop is compiled for one order
+        # The loop is compiled for one order.
+        permutations = permutations.astype(np.int64, order="C")
         permutations.setflags(write=False)
         object.__setattr__(self, "permutations", permutations)
         self._check_facts()

@@ -395,9 +395,8 @@ class Truncated(LengthLaw):
 
 def _last_step(p_halt: float) -> int:
     """The last k at which (1 - p_halt)^k is not below the resolution."""
-    return math.floor(
-        min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15)
-    )  # the smallest floats overflow
+    # The smallest floats overflow.
+    return math.floor(min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

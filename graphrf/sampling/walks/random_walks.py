@@ -80,9 +80,8 @@ class RandomWalks:
 
     def __post_init__(self) -> None:
         n_walks = checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
-        object.__setattr__(
-            self, "n_walks", n_walks
-        )  # integers of numpy become Python's, which JSON supports
+        # Integers of numpy become Python's, which JSON supports.
+        object.__setattr__(self, "n_walks", n_walks)
         if not isinstance(self.lengths, LengthLaw | AdaptiveLengths):
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise checks.type_error(
@@ -179,9 +178,8 @@ class PreparedWalks(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        if not (
-            sources.flags.writeable and sources.flags.c_contiguous
-        ):  # avoids compilation for other arrays
+        # This avoids compilation for other arrays.
+        if not (sources.flags.writeable and sources.flags.c_contiguous):
             sources = sources.copy()
         batch = max(1, min(self._batch, sources.size))
         weighted = self.transitions.cumulative.size > 0

@@ -212,9 +212,8 @@ def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     graph, nodes, y = drawn
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
-    monkeypatch.setattr(
-        "graphrf.gp.routes.gram.require_memory", lambda *needed: None
-    )  # training has room
+    # Training has room.
+    monkeypatch.setattr("graphrf.gp.routes.gram.require_memory", lambda *needed: None)
     settings = {"method": "series", "seed": 0}
     with pytest.raises(
         MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"

@@ -223,9 +223,8 @@ def test_the_mode_of_blocks_is_continued_by_the_precision_of_all(karate):
     assert precision.log_marginal_likelihood_ == pytest.approx(
         whole.log_marginal_likelihood_, abs=0.05
     )
-    assert (
-        blocks.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 0.2
-    )  # or nothing was tested
+    # Otherwise nothing was tested.
+    assert blocks.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 0.2
 
 
 @pytest.mark.parametrize("hyperparameters", ["average", "mode"])

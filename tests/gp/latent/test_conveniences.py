@@ -145,9 +145,8 @@ def test_score_and_log_densities(likelihood, fits):
     density = fitted.log_density(FRAME)
     assert density.shape == (N,)
     assert np.isfinite(density).all()
-    assert (
-        density.sum() > fitted.loo().total
-    )  # the rows that were fitted are known better than those left out
+    # The rows that were fitted are known better than those left out.
+    assert density.sum() > fitted.loo().total
     with pytest.raises(ValueError, match=f"`frame` has no column '{likelihood}'"):
         fitted.score(FRAME.drop(columns=likelihood))
 

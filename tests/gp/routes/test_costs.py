@@ -31,9 +31,8 @@ def ring():
 def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(ring, monkeypatch):
     # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many
     # observed nodes
-    even = (
-        (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4
-    )  # at which walks cost a quarter
+    # With so many, walks cost a quarter.
+    even = (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4
     assert choose_method(ring, int(0.9 * even), 1_000) == "series"  # within the budget
     monkeypatch.setattr(costs, "SERIES_BUDGET", 1e9)
     assert choose_method(ring, int(0.9 * even), 1_000) == "features"

@@ -30,10 +30,8 @@ LIGHT_AND_HEAVY = grf.from_edges(
         (PATH, grf.Diffusion(400.0)),
         (PATH, grf.RegularizedLaplacian(100.0)),
         (LIGHT_AND_HEAVY, grf.Matern(1.5, 5.0, laplacian="combinatorial")),
-        (
-            KARATE,
-            grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial"),
-        ),  # terms 10^12 times their sum
+        # The terms are 10^12 times their sum.
+        (KARATE, grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial")),
         (PATH, grf.Diffusion(3.0)),
     ],
     ids=lambda x: repr(x) if isinstance(x, grf.kernels.Kernel) else "",

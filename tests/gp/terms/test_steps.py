@@ -107,9 +107,8 @@ def test_matern_covariances_hold_where_levels_are_near_to_each_other(nu, gap, le
     values = {parameter.name: lengthscale}
     q = structure.precision(values).toarray()
     expected = MaternTime(lengthscale, nu).covariance(labels[:, None] - labels)
-    np.testing.assert_allclose(
-        np.linalg.inv(q)[:6, :6], expected, atol=1e-5
-    )  # of the inverse of a stiff matrix
+    # This is the inverse of a stiff matrix.
+    np.testing.assert_allclose(np.linalg.inv(q)[:6, :6], expected, atol=1e-5)
     assert structure.log_determinant(values) == pytest.approx(np.linalg.slogdet(q)[1], abs=1e-5)
 
 
@@ -262,9 +261,8 @@ def test_new_levels_have_the_law_of_all_levels(kind):
         return
     gain = np.linalg.solve(covariance[np.ix_(a, a)], covariance[np.ix_(a, b)])
     if kind == "rw1":
-        assert ahead.old.toarray().sum(axis=1) == pytest.approx(
-            1.0
-        )  # the level is that of its neighbours
+        # The level is that of its neighbours.
+        assert ahead.old.toarray().sum(axis=1) == pytest.approx(1.0)
         np.testing.assert_allclose(
             ahead.old.toarray()[1, :n], [0, 0.8 / 1.5, 0.7 / 1.5, 0, 0], atol=1e-9
         )

@@ -93,9 +93,8 @@ def test_columns_of_arrays_are_those_of_fit():
     gp = model().fit(FRAME)
     filled = gp.fill(FRAME)
     np.testing.assert_array_equal(gp.fill(FRAME.to_numpy(), TIMES), filled)
-    assert (
-        np.abs(gp.fill(FRAME.to_numpy(), TIMES, nodes=NAMES) - filled.to_numpy()).max() > 0.1
-    )  # the order matters
+    # The order matters.
+    assert np.abs(gp.fill(FRAME.to_numpy(), TIMES, nodes=NAMES) - filled.to_numpy()).max() > 0.1
     np.testing.assert_allclose(
         filled.to_numpy()[4:9, 3], gp.predict(["d"], TIMES[4:9])[:, 0], atol=1e-12
     )

@@ -148,9 +148,8 @@ def test_hyperparameters_with_gaps_are_those_without():
 def test_training_with_gaps_that_does_not_settle_has_not_converged(monkeypatch):
     monkeypatch.setattr(search, "_ROUNDS", 1)
     monkeypatch.setattr(search, "_SETTLED", 0.0)
-    monkeypatch.setattr(
-        search, "_MORE_STEPS", 500
-    )  # so that the search of the round ends by itself
+    # The search of the round ends by itself.
+    monkeypatch.setattr(search, "_MORE_STEPS", 500)
     gapped = np.where(mask_of("0.7", 24), signal(24), np.nan)
     gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(
         gapped, times=np.arange(24.0)

@@ -57,9 +57,8 @@ def test_moments_are_those_of_the_lognormal_distribution_and_of_a_square():
     expected = np.exp(mean + variance / 2)
     np.testing.assert_allclose(found[0], expected, rtol=1e-9)
     np.testing.assert_allclose(found[1], expected**2 * np.expm1(variance), rtol=1e-6)
-    far = ResponseScale("sqrt").moments(
-        np.array([[20.0]]), np.array([[1.0]])
-    )  # z < 0 does not occur
+    # z < 0 does not occur.
+    far = ResponseScale("sqrt").moments(np.array([[20.0]]), np.array([[1.0]]))
     np.testing.assert_allclose(np.ravel(far), [401.0, 4 * 400.0 + 2.0], rtol=1e-9)
 
 

@@ -110,11 +110,8 @@ def three(source, **options):
 @pytest.mark.parametrize("source", ["graph", "features"])
 def test_members_of_a_batch_are_kernels_of_their_own(source, karate):
     batch, single = three(karate if source == "graph" else walks(karate))
-    for x in (
-        NODES[0],
-        NODES[0][:, None],
-        NODES[:, None, :, None],
-    ):  # broadcast to (3, ...) and (2, 3, ...)
+    # Broadcast to (3, ...) and (2, 3, ...).
+    for x in (NODES[0], NODES[0][:, None], NODES[:, None, :, None]):
         expected = torch.stack(
             [kernel(x).to_dense().reshape(*x.shape[:-3], 5, 5) for kernel in single], -3
         )

@@ -320,9 +320,8 @@ def test_adam_takes_the_same_path_as_on_the_dense_gp(grid):
             step(model, x, y)
             optimizer.step()
     assert step(ours, x, y)[0] == pytest.approx(step(dense, x, y)[0], rel=1e-6)
-    assert (
-        step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02
-    )  # it did learn
+    # The kernel did learn.
+    assert step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02
     trained = ours.covar_module.base_kernel.kernel
     assert type(trained) is type(kernel)
     assert trained != kernel

@@ -115,9 +115,8 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
     monkeypatch.setattr(walks_torch, "_STAGE", 1)
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
     with monkeypatch.context() as patch:
-        patch.setattr(
-            Packing, "most_rows", property(lambda self: 7)
-        )  # more rows than a key has room for
+        # More rows than a key has room for.
+        patch.setattr(Packing, "most_rows", property(lambda self: 7))
         assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
     monkeypatch.setattr(device_blocks, "_MOST_KEYS", 100)  # more visits than can be sorted
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []

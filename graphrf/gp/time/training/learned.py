@@ -35,9 +35,8 @@ class Learned(NamedTuple):
     weight: float  # w
     own_correlation: float  # of B, see `Sensors`
     matrix: np.ndarray  # E
-    halves: list[
-        np.ndarray
-    ]  # E of the second half of the times, and of the first: for the first, and the second
+    # E of the second half of the times, for the first half, and of the first, for the second.
+    halves: list[np.ndarray]
     log_marginal_likelihood: float  # of the halves
 
     def sensors(self, near: np.ndarray, other: np.ndarray) -> Sensors:

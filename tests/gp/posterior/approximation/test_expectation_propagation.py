@@ -194,9 +194,8 @@ def test_gradients_are_finite_differences(likelihood):
     # a fixed point
     near = {"rtol": 0.1} if isinstance(likelihood, StudentT) else {"rtol": 1e-4, "atol": 1e-5}
     np.testing.assert_allclose(np.vdot(slope, problem.matrix()), wanted, **near)
-    assert (
-        abs(float(np.vdot(slope + 0.05 * np.eye(len(slope)), problem.matrix())) - wanted) > 1e-3
-    )  # the control
+    # This is the control.
+    assert abs(float(np.vdot(slope + 0.05 * np.eye(len(slope)), problem.matrix())) - wanted) > 1e-3
     by_length = difference(lambda x: problem.evidence(lengthscale=2.0 + x))
     change = (problem.matrix(2.0 + h) - problem.matrix(2.0 - h)) / (2 * h)
     np.testing.assert_allclose(np.vdot(slope, change), by_length, **near)

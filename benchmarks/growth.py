@@ -50,11 +50,9 @@ def made(kind: str, n_nodes: int) -> grf.Graph:
         return grid(math.isqrt(n_nodes))
     if kind == "road-like":
         return grid(math.isqrt(n_nodes), missing=0.1).largest_component()
-    return (
-        random_graph(n_nodes, 8, np.random.default_rng(0))
-        if kind == "random"
-        else preferential(n_nodes, 4)
-    )
+    if kind == "random":
+        return random_graph(n_nodes, 8, np.random.default_rng(0))
+    return preferential(n_nodes, 4)
 
 
 def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:

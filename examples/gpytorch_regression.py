@@ -174,9 +174,8 @@ def main() -> None:
         train, test = order[:N_TRAIN], order[N_TRAIN:]
         centre, spread = speeds[train].mean(), speeds[train].std()
         y = (speeds[train] - centre) / spread
-        for name, outcome in fits(
-            data.graph, sensors[train], y, sensors[test], options.steps
-        ).items():
+        outcomes = fits(data.graph, sensors[train], y, sensors[test], options.steps)
+        for name, outcome in outcomes.items():
             mean, std = centre + spread * outcome.mean, spread * outcome.std
             within = np.array(
                 [metrics.coverage(speeds[test], mean, std, level=level) for level in LEVELS]

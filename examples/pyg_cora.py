@@ -198,9 +198,8 @@ def projected_edges(data: Data, hops: int, width: int) -> Data:
     """The rows of the adjacency matrix with loops, to the power `hops`, projected to `width` random
     signs.
     """
-    x = torch.from_numpy(
-        np.random.default_rng(0).choice([-1.0, 1.0], (data.num_nodes, width))
-    ).float()
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (data.num_nodes, width))
+    x = torch.from_numpy(signs).float()
     for _ in range(hops):
         x = x.index_add(0, data.edge_index[1], x[data.edge_index[0]])
     data.x = x

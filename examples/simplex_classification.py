@@ -72,9 +72,8 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
             columns += [values == code for code in range(len(categories[column]))]
         else:
             columns.append(values)
-    return np.column_stack(columns).astype(np.float64), np.unique(
-        table.targets, return_inverse=True
-    )[1]
+    classes = np.unique(table.targets, return_inverse=True)[1]
+    return np.column_stack(columns).astype(np.float64), classes
 
 
 def standardise(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:

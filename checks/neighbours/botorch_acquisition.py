@@ -94,9 +94,9 @@ class TableKernel(gpytorch.kernels.Kernel):
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         rows, cols = x1[..., 0].long(), x2[..., 0].long()
-        return (
-            self.table[rows, cols] if diag else self.table[rows[..., :, None], cols[..., None, :]]
-        )
+        if diag:
+            return self.table[rows, cols]
+        return self.table[rows[..., :, None], cols[..., None, :]]
 
 
 def regressor(y: np.ndarray) -> grf.GraphGPRegressor:

@@ -200,9 +200,8 @@ class MaternSeriesKernel(BaseGeometricKernel):
         result = like.new_tensor(value)
         # value + slope (theta - theta) has the value, and the derivative.
         for name, slope in slopes.items():
-            result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(
-                ()
-            ).to(like)
+            zero = (given[name] - given[name].detach()).reshape(()).to(like)
+            result = result + like.new_tensor(slope) * zero
         return result
 
     def _slope(self, kernel: Kernel, name: str, order: int) -> SpectralFilter:

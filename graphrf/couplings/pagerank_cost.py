@@ -54,9 +54,8 @@ def pagerank_cost(
     # Divided, not multiplied by inverses, which overflow for the smallest degrees.
     shares = adjacency.data / np.repeat(graph.degrees, np.diff(adjacency.indptr))
     # Columns of (P^T)^k are rows of P^k.
-    step = sp.csr_array(
-        (shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape
-    ).T.tocsr()
+    step = sp.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    step = step.T.tocsr()
     if n_nodes <= _ALL_SOURCES:
         sources = np.arange(n_nodes)
     else:

@@ -332,11 +332,9 @@ def _with_inputs(entry: Mapping[str, Any]) -> list[str]:
 
 def _licences(entry: Mapping[str, Any]) -> list[str]:
     if not entry["files"]:
-        return (
-            ["BSD-3-Clause (networkx)"]
-            if entry["reader"] == "networkx"
-            else ["none needed (generated)"]
-        )
+        if entry["reader"] == "networkx":
+            return ["BSD-3-Clause (networkx)"]
+        return ["none needed (generated)"]
     files = data_files.registry()["files"]
     return list(dict.fromkeys(files[key]["licence"] for key in entry["files"]))
 

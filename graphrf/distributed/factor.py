@@ -215,9 +215,8 @@ class DistributedFactor(FactorBase):
         rows: list[Any] = [None] * len(self._held)
         for group, part in zip(groups, self._held.results(futures), strict=True):
             sizes = self._sizes[group.numbers]
-            for number, some in zip(
-                group.numbers, np.split(part, np.cumsum(sizes)[:-1]), strict=True
-            ):
+            parts = np.split(part, np.cumsum(sizes)[:-1])
+            for number, some in zip(group.numbers, parts, strict=True):
                 rows[number] = some
         return self._in_order(np.concatenate(rows))
 

@@ -352,11 +352,9 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
                 "mask[:, None, None, :], and a causal mask as is_causal=True",
             )
         _check_leading(attn_mask=torch.atleast_2d(attn_mask), query=query, key=key)
-    return (
-        1 / math.sqrt(dimension)
-        if scale is None
-        else checks.number("scale", scale, low=0, include_low=False)
-    )
+    if scale is None:
+        return 1 / math.sqrt(dimension)
+    return checks.number("scale", scale, low=0, include_low=False)
 
 
 def _check_floating(name: str, x: Any) -> None:

@@ -135,7 +135,6 @@ def in_blocks(
     starts = range(0, x.shape[0], rows)
     # One thread of BLAS for each block, since its result depends on their number.
     with blas_threads(1):
-        for _ in ordered_map(
-            lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads
-        ):
+        writes = ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads)
+        for _ in writes:
             pass

@@ -92,9 +92,8 @@ class DeviceRecord:
             first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
             first[:1] = 0  # rows without visits at the beginning
             first = torch.cat([torch.unique_consecutive(first), first.new_full((1,), self.n_rows)])
-            limits = torch.stack(
-                [first, self.indptr[first].long(), self.visit_ptr[first]], 1
-            ).tolist()
+            pointers = [first, self.indptr[first].long(), self.visit_ptr[first]]
+            limits = torch.stack(pointers, 1).tolist()
             self._parts[visits_at_once] = [
                 RecordPart(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
                 for here, there in pairwise(limits)

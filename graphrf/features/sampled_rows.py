@@ -94,9 +94,9 @@ class SampledRows(SampleProperties):
             return self
         place = torch_device(device, "Features.to")
         moved = self._fetched() if place.type == "cpu" else self._moved(place)
-        return (
-            self if moved is self._record else type(self)(self.info, self.nodes, moved, self.origin)
-        )
+        if moved is self._record:
+            return self
+        return type(self)(self.info, self.nodes, moved, self.origin)
 
     def _moved(self, device: torch.device) -> DeviceRecord:
         """The record as tensors on a device; on the host's CPU they share the arrays' memory."""

@@ -138,11 +138,9 @@ def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
             graph.nodes[position] for position in np.asarray(positions).tolist()
         ]
         given = nodes.tolist() if hasattr(nodes, "tolist") else nodes
-        return (
-            [names, given]
-            if isinstance(given, list | tuple) and len(given) == len(names)
-            else [names]
-        )
+        if isinstance(given, list | tuple) and len(given) == len(names):
+            return [names, given]
+        return [names]
 
     return Rows(positions.size, labels, numbered, keys, positions, graph.n_nodes)
 
@@ -210,9 +208,9 @@ def as_pandas(values: Any) -> Any:
     """An array of xarray with one or two named axes as a Series or data frame; anything else as it
     is.
     """
-    return (
-        values.to_pandas() if hasattr(values, "dims") and hasattr(values, "to_pandas") else values
-    )
+    if hasattr(values, "dims") and hasattr(values, "to_pandas"):
+        return values.to_pandas()
+    return values
 
 
 def reordered(values: Any, order: np.ndarray | None) -> Any:

@@ -166,9 +166,9 @@ class Graph:
     @property
     def _common_weight(self) -> float | None:
         """The weight of every edge; None if they differ, or without edges."""
-        return (
-            None if self.is_weighted or not self._adjacency.nnz else float(self._adjacency.data[0])
-        )
+        if self.is_weighted or not self._adjacency.nnz:
+            return None
+        return float(self._adjacency.data[0])
 
     @cached_property
     def digest(self) -> str:
@@ -477,6 +477,7 @@ class Graph:
     def _repr_html_(self) -> str:
         """A table for notebooks."""
         adjacency, common = self._adjacency, self._common_weight
+        equal = None if common is None else f"all {common:.4g}"
         size = html.memory(
             sum(array.nbytes for array in (adjacency.indptr, adjacency.indices, adjacency.data))
         )
@@ -484,14 +485,7 @@ class Graph:
             ("nodes", self.n_nodes),
             ("edges", self.n_edges),
             ("kind", "directed" if self._directed else "undirected"),
-            (
-                "weights",
-                "different"
-                if self.is_weighted
-                else None
-                if common is None
-                else f"all {common:.4g}",
-            ),
+            ("weights", "different" if self.is_weighted else equal),
             ("names", None if self._names is None else html.first_names(self._names)),
             ("memory", size if self._remade_by is None else f"{size}, on disk"),
             ("folder", None if self._remade_by is None else self._remade_by[1][0]),

@@ -348,9 +348,8 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     if columns is None:
         return None
     ok = isinstance(columns, tuple | list) and len(columns) == 2
-    if not ok or not all(
-        isinstance(column, str | int) and not isinstance(column, bool) for column in columns
-    ):
+    ok = ok and all(isinstance(name, str | int) and not isinstance(name, bool) for name in columns)
+    if not ok:
         raise checks.type_error(
             "columns", f"must be two names or positions of columns, got {checks.describe(columns)}"
         )
@@ -368,11 +367,9 @@ def _from_another_library(source: Any, weights: Weights, directed: bool | None) 
     matrix = other_matrix(source)
     if matrix is not None:
         made = from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
-        return (
-            made
-            if matrix[2] is None
-            else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
-        )
+        if matrix[2] is None:
+            return made
+        return Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
     raise checks.type_error(
         "source",
         "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of "

@@ -259,9 +259,8 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
         for node, data in graph.nodes(data=True)
     }
     try:
-        ends = np.array(
-            [(places[u], places[v]) for u, v in graph.edges()], dtype=np.float64
-        ).reshape(-1, 2, 2)
+        pairs = [(places[u], places[v]) for u, v in graph.edges()]
+        ends = np.array(pairs, dtype=np.float64).reshape(-1, 2, 2)
     except (TypeError, ValueError):
         return ""
     if known is None and not look_like_degrees(ends.reshape(-1, 2)):

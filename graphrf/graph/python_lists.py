@@ -281,13 +281,10 @@ def _with_values(
             "must have one edge between two nodes, got the dictionaries of a multigraph; pass the "
             "graph",
         )
-    columns = (
-        _columns(held)
-        if attributes
-        else {_WEIGHT: held}
-        if any(v is not None for v in held)
-        else {}
-    )
+    if attributes:
+        columns = _columns(held)
+    else:
+        columns = {_WEIGHT: held} if any(value is not None for value in held) else {}
     lines = np.empty(len(pairs), dtype=object)
     if weight is None:
         return EdgeList(positions[0::2], positions[1::2], None, nodes, lines, None, columns)

@@ -289,11 +289,8 @@ class Kernel:
         one of them.
         """
         scale = self.checked_scale(scale)
-        return float(
-            np.abs(
-                self.root_spectrum(np.linspace(0.0, self.spectrum_end(scale), _POINTS), scale)
-            ).max()
-        )
+        eigenvalues = np.linspace(0.0, self.spectrum_end(scale), _POINTS)
+        return float(np.abs(self.root_spectrum(eigenvalues, scale)).max())
 
     def cancellation(self, scale: float | None = None) -> float:
         """sum_k |f_k| over the largest |F|: how much larger than their sum the terms are, at least

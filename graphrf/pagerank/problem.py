@@ -162,9 +162,8 @@ def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
         rows = rows.copy()  # which may share the caller's arrays
         rows.sum_duplicates()
     result = []
-    for i, (first, last) in enumerate(
-        zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
-    ):
+    limits = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+    for i, (first, last) in enumerate(limits):
         positions = rows.indices[first:last].astype(np.int64)
         _check_values(rows.data[first:last], f"{name}[{i}]", positions)
         result.append(_Entries(positions, rows.data[first:last], f"{name}[{i}]"))

@@ -163,10 +163,8 @@ def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
         for part in shape.geoms:
             yield from _parts(part, edge)
         return
-    if (
-        getattr(shape, "geom_type", "LineString") not in ("LineString", "LinearRing")
-        or shape is None
-    ):
+    kind = getattr(shape, "geom_type", "LineString")
+    if kind not in ("LineString", "LinearRing") or shape is None:
         kind = getattr(shape, "geom_type", "no geometry")
         raise checks.value_error("lines", f"must have lines only, got {kind} at edge {edge}")
     corners = np.asarray(shape.coords if hasattr(shape, "coords") else shape, dtype=np.float64)

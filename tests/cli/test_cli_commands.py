@@ -583,9 +583,8 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
         "--seed 0 -o m.npz"
     )
     assert columns(run("predict m.npz --nodes 2,4 -o -"))["node"] == ["2", "4"]
-    assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))[
-        "node"
-    ] == ["2", "4"]
+    classified = columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))
+    assert classified["node"] == ["2", "4"]
     assert "2" in columns(run("pagerank ids.csv --method local --sources 2 --seed 0 -o -"))["node"]
 
 

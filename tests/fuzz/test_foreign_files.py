@@ -574,9 +574,8 @@ def test_comments_of_a_ply_file_declare_nothing(tmp_path):
             text.replace("element vertex", comment + "element vertex"), encoding="ascii"
         )
         assert load_graph(tmp_path / "x.ply").n_nodes == 4
-        cut = text.replace("element vertex", comment.replace("99", "0") + "element vertex")[
-            : -len("3 1 2 3\n")
-        ]
+        cut = text.replace("element vertex", comment.replace("99", "0") + "element vertex")
+        cut = cut[: -len("3 1 2 3\n")]
         (tmp_path / "x.ply").write_text(cut, encoding="ascii")
         with pytest.raises(ValueError, match=r"x\.ply"):
             load_graph(tmp_path / "x.ply")

@@ -193,9 +193,8 @@ def test_lengths_that_seem_to_be_in_degrees_are_told(places, warned):
         warnings.simplefilter("always")
         load_graph(lines, weight="length", weight_is="distance")
         load_graph(lines)  # hops have no unit
-    assert [("'length' seems to be in degrees" in str(one.message)) for one in caught] == [
-        True
-    ] * warned
+    in_degrees = ["'length' seems to be in degrees" in str(one.message) for one in caught]
+    assert in_degrees == [True] * warned
 
 
 def test_a_tolerance_is_refused_where_there_are_no_coordinates(tmp_path):

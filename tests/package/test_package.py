@@ -181,9 +181,8 @@ def test_every_library_that_is_imported_is_declared():
         module: INSTALLED_AS.get(module, module).replace("_", "-")
         for module in imported | set(EXTRAS)
     }
-    assert {name[module] for module in imported - set(EXTRAS)} == _installed_by(
-        project["dependencies"]
-    ) - {""}
+    needed = {name[module] for module in imported - set(EXTRAS)}
+    assert needed == _installed_by(project["dependencies"]) - {""}
     for module, extras in EXTRAS.items():
         assert module in imported, f"{module} is not used"
         for extra in extras:

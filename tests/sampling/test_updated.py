@@ -30,9 +30,9 @@ def _adjacency(weighted):
     dst = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel(), rng.integers(0, SIDE**2, 20)])
     weights = np.random.default_rng(1).random(src.size) + 0.5 if weighted else np.ones(src.size)
     matrix = sp.coo_array((weights, (src, dst)), shape=(SIDE**2 + 1,) * 2).tolil()
-    return (
-        (matrix + matrix.T).tolil() if weighted else ((matrix + matrix.T) > 0).astype(float).tolil()
-    )
+    if weighted:
+        return (matrix + matrix.T).tolil()
+    return ((matrix + matrix.T) > 0).astype(float).tolil()
 
 
 def _edit(matrix, a, b, weight):

@@ -170,9 +170,8 @@ def subclasses(base: type) -> set[type]:
     found = set()
     for child in base.__subclasses__():
         found |= subclasses(child)
-        if not (
-            inspect.isabstract(child) or child.__name__.startswith("_")
-        ) and child.__module__.startswith("graphrf."):
+        is_concrete = not inspect.isabstract(child) and not child.__name__.startswith("_")
+        if is_concrete and child.__module__.startswith("graphrf."):
             found.add(child)
     return found
 

@@ -107,9 +107,8 @@ def exact_gp(graph, source, kernel, believed=1.0):
         model = model.double().eval()
         with torch.no_grad():
             belief = model(unseen[one][:, None])
-        z = (truth[14 + one, np.arange(n)] - belief.mean[:, 0].numpy()) / belief.variance[
-            :, 0
-        ].sqrt().numpy()
+        mean, std = belief.mean[:, 0].numpy(), belief.variance[:, 0].sqrt().numpy()
+        z = (truth[14 + one, np.arange(n)] - mean) / std
         return np.column_stack([z, z**2])
 
     return draw

@@ -56,11 +56,9 @@ class Group(TyperGroup):
 
 
 def _plain_flags(params: list[Any]) -> list[Any]:
+    completion = ("install_completion", "show_completion")
     for param in params:
-        if getattr(param, "is_flag", False) or param.name in (
-            "install_completion",
-            "show_completion",
-        ):
+        if getattr(param, "is_flag", False) or param.name in completion:
             param.metavar = ""
     return params
 

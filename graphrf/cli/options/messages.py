@@ -180,9 +180,9 @@ def open_streams() -> None:
 
 def said_by(error: OSError) -> str:
     """The text of an error of the system, without its number."""
-    return (
-        "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
-    )
+    if error.errno == errno.EBADF:
+        return "standard output is closed"
+    return error.strerror or str(error)
 
 
 def forget_output() -> None:

@@ -142,9 +142,9 @@ def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
         return [brief(cell) if isinstance(cell, float) else cell for cell in cells]
     # The shortest text of a float32 that gives the number back; Python's floats have that by
     # themselves.
-    return (
-        [str(value) for value in column] if getattr(column, "dtype", None) == "float32" else cells
-    )
+    if getattr(column, "dtype", None) == "float32":
+        return [str(value) for value in column]
+    return cells
 
 
 def aligned(

@@ -239,9 +239,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         x = self._points(X)
-        draws = self._posterior.sample(
-            x, n_samples, np.random.default_rng(checks.seed(seed))
-        ).numpy()
+        rng = np.random.default_rng(checks.seed(seed))
+        draws = self._posterior.sample(x, n_samples, rng).numpy()
         return self._shaped(self._offset + self._unit * (draws + self._posterior.constant.numpy()))
 
     # -- settings and data -------------------------------------------------------------------------

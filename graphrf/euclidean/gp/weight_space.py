@@ -99,9 +99,8 @@ def evidence_by_sums(sums: FeatureSums, scale: Tensor, noise: Tensor, constant: 
     root = _root(sums.gram, scale, noise)
     weights = (scale / noise * torch.cholesky_solve(sums.cross, root)).detach()
     inner = sums.cross.T @ weights
-    products = (
-        sums.squares - inner - inner.T + weights.T @ sums.gram @ weights
-    ) / noise + weights.T @ weights / scale
+    residuals = sums.squares - inner - inner.T + weights.T @ sums.gram @ weights
+    products = residuals / noise + weights.T @ weights / scale
     log_determinant = 2 * root.diagonal().log().sum() + sums.n * noise.log()
     return _gaussian(products, log_determinant, sums.n, constant)
 

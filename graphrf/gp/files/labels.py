@@ -89,9 +89,8 @@ def _decoded(record: Any) -> Any:
             raise ValueError("it has a number outside the range of float64")
         return made
     if kind == "datetime64":
-        return np.array(value[0], dtype=f"datetime64[{checks.choice('unit', value[1], _UNITS)}]")[
-            ()
-        ]
+        unit = checks.choice("unit", value[1], _UNITS)
+        return np.array(value[0], dtype=f"datetime64[{unit}]")[()]
     if kind == "timestamp":
         return _timestamp(*value)
     if kind in ("datetime", "date"):

@@ -193,11 +193,9 @@ class Likelihood:
         """About the constant c with observations like y at f = c + offset; the middle
         of c's prior.
         """
-        return (
-            float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset)))))
-            if self.log_link
-            else 0.0
-        )
+        if self.log_link:
+            return float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset)))))
+        return 0.0
 
     def unit(self, y: np.ndarray) -> float:
         """The unit of the latent function: its variance is measured in squares of that."""

@@ -218,9 +218,8 @@ def values_of_sensors(
         )
     result = np.full((len(values), sensors.size), np.nan)
     order = np.argsort(positions)
-    result[:, present] = values[
-        :, order[np.searchsorted(positions, sensors[present], sorter=order)]
-    ]
+    columns = order[np.searchsorted(positions, sensors[present], sorter=order)]
+    result[:, present] = values[:, columns]
     return result
 
 
@@ -338,11 +337,9 @@ def _axes(array: Any) -> tuple[Any, Any]:
             "Y", f"must have two axes, of times and of nodes, got {tuple(array.dims)}"
         )
     first, second = array.dims
-    return (
-        (second, first)
-        if str(second).lower() in ("time", "times", "date", "hour")
-        else (first, second)
-    )
+    if str(second).lower() in ("time", "times", "date", "hour"):
+        return (second, first)
+    return (first, second)
 
 
 def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:

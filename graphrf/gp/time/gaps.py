@@ -132,9 +132,8 @@ class ObservedCells:
         """
         with np.errstate(divide="ignore"):
             noise = self.covariance.model.noise / self.mask.mean(axis=1)
-        return self.covariance.series(noise), np.where(np.isfinite(noise), noise, 0.0)[
-            :, None, None
-        ]
+        finite = np.where(np.isfinite(noise), noise, 0.0)
+        return self.covariance.series(noise), finite[:, None, None]
 
     def _precondition(self, x: np.ndarray) -> np.ndarray:
         noise = self.covariance.model.noise

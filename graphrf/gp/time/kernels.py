@@ -115,9 +115,8 @@ class MaternTime(TimeKernel):
 
     def transition(self, hours: np.ndarray) -> np.ndarray:
         d = self.blocks()[0]
-        x = (math.sqrt(2 * self.nu) / self.lengthscale * np.asarray(hours, dtype=np.float64))[
-            :, None, None
-        ]
+        rate = math.sqrt(2 * self.nu) / self.lengthscale
+        x = (rate * np.asarray(hours, dtype=np.float64))[:, None, None]
         # The drift plus the identity is nilpotent: the exponential is a polynomial times exp(-x).
         drift = np.eye(d, k=1)
         drift[-1] = [-math.comb(d, j) for j in range(d)]

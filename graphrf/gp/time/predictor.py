@@ -249,11 +249,9 @@ class TimePredictor(SavedTime):
 
     def _asked_nodes(self, nodes: Any) -> Any:
         """The queried nodes: all by default, those of `fit` first."""
-        return (
-            self.graph.positions(self._columns.with_others(self.graph.n_nodes))
-            if nodes is None
-            else nodes
-        )
+        if nodes is None:
+            return self.graph.positions(self._columns.with_others(self.graph.n_nodes))
+        return nodes
 
     def _asked(self, times: Any) -> np.ndarray:
         return self._hours if times is None else self._clock.hours(times)

@@ -56,11 +56,9 @@ class ResponseScale(NamedTuple):
             return np.sqrt(y)
         if self.name == "log":
             return np.log(y)
-        return (
-            y
-            if self.name is None
-            else self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
-        )
+        if self.name is None:
+            return y
+        return self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
 
     def bound(self, y: float) -> float:
         """The z below which readings are below y: minus infinity below the domain."""

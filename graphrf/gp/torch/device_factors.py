@@ -238,9 +238,8 @@ class TorchSeriesFactor(TorchFactor):
         for start in range(0, n, width):
             columns = range(n)[start : start + width]
             units = torch.zeros(self.shape[1], len(columns), dtype=self._dtype, device=self._device)
-            units[
-                self._nodes[start : start + width], torch.arange(len(columns), device=self._device)
-            ] = 1.0
+            column_at = torch.arange(len(columns), device=self._device)
+            units[self._nodes[start : start + width], column_at] = 1.0
             yield columns, torch.stack([term[self._nodes] for term in self._terms(units, size)])
 
     def _on_all_nodes(self, y: Tensor) -> Tensor:

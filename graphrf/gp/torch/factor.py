@@ -267,8 +267,6 @@ def _dense_rows(
 def _row_pairs(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Iterator[tuple[Any, Any]]:
     """Blocks of 32 rows of both factors, as `_dense_rows` has them."""
     own = _dense_rows(rows, f, 32)
-    return (
-        ((each, each) for each in own)
-        if rows is cols
-        else zip(own, _dense_rows(cols, f, 32), strict=True)
-    )
+    if rows is cols:
+        return ((each, each) for each in own)
+    return zip(own, _dense_rows(cols, f, 32), strict=True)

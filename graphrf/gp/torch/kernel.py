@@ -326,9 +326,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         if diag and torch.equal(left, right):
             rows = self._rows(row_nodes)
             return paired(rows, rows, f)[row_at]
-        matrix = FactorOperator(
-            f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)
-        ).to_dense()
+        rows, cols = self._rows(row_nodes), self._rows(col_nodes)
+        matrix = FactorOperator(f, rows=rows, cols=cols).to_dense()
         if not diag:
             row_at, col_at = row_at[..., :, None], col_at[..., None, :]
         return matrix[row_at, col_at]
@@ -359,11 +358,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     def _kernel_of(self, values: np.ndarray) -> Kernel:
         if isinstance(self._template, LearnedModulation):
-            return (
-                self._template.replace(values=tuple(values.tolist()))
-                if self._names
-                else self._template
-            )
+            if self._names:
+                return self._template.replace(values=tuple(values.tolist()))
+            return self._template
         return self._template.replace(**dict(zip(self._names, values.tolist(), strict=True)))
 
     def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

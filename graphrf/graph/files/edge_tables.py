@@ -119,9 +119,8 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
     if width < 3:
         return
     heads = cells[::width]
-    if (
-        titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]
-    ) or _is_matrix(cells, width):
+    titled = titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]
+    if titled or _is_matrix(cells, width):
         raise ValueError(
             "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and "
             "pass the array, or pass columns=(0, 1) if it is a list of edges"

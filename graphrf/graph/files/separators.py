@@ -203,11 +203,9 @@ class _Tuples:
 
     def shown(self, cells: list[str]) -> list[str]:
         """The cells with their tuples as text again."""
-        return (
-            [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells]
-            if self._texts
-            else cells
-        )
+        if self._texts:
+            return [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells]
+        return cells
 
     def _place(self, found: re.Match[str]) -> str:
         if found[0] not in self._places:

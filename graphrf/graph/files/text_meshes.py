@@ -42,9 +42,8 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
     million lines.
     """
     coordinates, corners, starts, lines = array("d"), array("q"), array("q", [0]), array("q")
-    for number, line in enumerate(
-        content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines(), 1
-    ):
+    joined = content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
+    for number, line in enumerate(joined.splitlines(), 1):
         cells = line.partition(b"#")[0].split()
         if cells[:1] not in ([b"v"], [b"f"]):
             continue

@@ -117,9 +117,8 @@ def _near(places: np.ndarray, tolerance: float) -> np.ndarray:
 
     if len(places) < 2:
         return np.zeros((0, 2), dtype=np.int64)
-    nearest = cKDTree(places).query(
-        places, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf)
-    )[0][:, 1]
+    limit = np.nextafter(tolerance, np.inf)
+    nearest = cKDTree(places).query(places, k=2, distance_upper_bound=limit)[0][:, 1]
     some = np.flatnonzero(np.isfinite(nearest))
     if not some.size:
         return np.zeros((0, 2), dtype=np.int64)

@@ -185,9 +185,8 @@ def kernel_diagonal(
     graph: Graph, kernel: Kernel, nodes: np.ndarray, *, tol: float = 1e-10
 ) -> np.ndarray:
     """The entries K[q, q] by position, with half as many products for each as a column takes."""
-    return shared_diagonals([_expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)], nodes)[
-        0
-    ]
+    expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
+    return shared_diagonals([expansion], nodes)[0]
 
 
 class MeanVariance(NamedTuple):

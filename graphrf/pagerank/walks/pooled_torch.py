@@ -51,9 +51,8 @@ def count_pool_on(
             nodes = population[low : low + stretch].nonzero().squeeze(1) + low
             block = nodes // BLOCK
             heads = torch.diff(block, prepend=block.new_full((1,), -1)).nonzero().squeeze(1)
-            for targets, walkers in _round(
-                walk, nodes, population[nodes], heads, p_halt, k, key, chunk
-            ):
+            moves = _round(walk, nodes, population[nodes], heads, p_halt, k, key, chunk)
+            for targets, walkers in moves:
                 following.index_add_(0, targets, walkers)
         counts += following
         total = int(following.sum())

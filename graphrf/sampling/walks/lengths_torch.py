@@ -84,9 +84,8 @@ class DeviceLengths:
                 Use.LENGTH,
                 self._key,
             )
-            t = torch.stack([unit(w0, w1), unit(w2, w3)], 2).view(alive.numel(), -1)[
-                :, : halt.numel()
-            ]
+            t = torch.stack([unit(w0, w1), unit(w2, w3)], 2).view(alive.numel(), -1)
+            t = t[:, : halt.numel()]
             opposite = torch.where(t < 0.5, t + 0.5, t - 0.5)
             goes_on = torch.stack([t >= halt, opposite >= halt], 1)
             goes_on[:, :, 0] &= going

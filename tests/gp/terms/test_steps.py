@@ -248,9 +248,8 @@ def test_new_levels_have_the_law_of_all_levels(kind):
         covariance = paths / term.structure.scale
     else:
         increments = term.axes[0]._structure((every - known[0]) / term.axes[0]._at.step)
-        covariance = np.linalg.inv(increments.precision(values).toarray())[
-            : every.size, : every.size
-        ]
+        covariance = np.linalg.inv(increments.precision(values).toarray())
+        covariance = covariance[: every.size, : every.size]
     n = known.size
     found = np.linalg.inv(ahead.precision.toarray())
     spread = ahead.new @ found @ ahead.new.T

@@ -14,9 +14,8 @@ TIMES = pandas.date_range("2026-01-01", periods=30, freq="h", tz="Europe/Berlin"
 RNG = np.random.default_rng(0)
 VALUES = np.sin(np.arange(30)[:, None] / 4 + np.arange(6) / 3) + 0.05 * RNG.standard_normal((30, 6))
 VALUES[4:9, 2] = np.nan
-FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))[
-    sorted(NAMES)
-]
+FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))
+FRAME = FRAME[sorted(NAMES)]
 
 
 def model(**settings):

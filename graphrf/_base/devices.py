@@ -37,9 +37,7 @@ def engine_device(
 
 
 def torch_device(device: str | torch.device, purpose: str) -> torch.device:
-    """An available torch device that supports float64, with its number; ImportError or ValueError
-    if there is none.
-    """
+    """A torch device that is there and has float64, with its number; else an error."""
     torch = lazy.need("torch", purpose)
     try:
         if not isinstance(device, (str, torch.device)):

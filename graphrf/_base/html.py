@@ -22,9 +22,7 @@ _LONGEST, _LONGEST_NAME = 600, 60
 
 
 def table(title: str, rows: Iterable[Sequence[Any]], header: Sequence[str] = ()) -> str:
-    """A titled table, escaped: facts (label, value), without those whose value is None; or columns
-    with a header.
-    """
+    """A titled table, escaped: facts (label, value) but those of None, or columns with a header."""
     if header:
         first, kept = "td", [tuple(row) for row in rows]
     else:

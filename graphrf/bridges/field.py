@@ -108,9 +108,7 @@ class SparseField:
         return -math.inf if result is None else result[0]
 
     def gradients(self, x: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """log p(x) and its gradients in x and values, shapes (N,) and (len(names),), 0 where p is
-        0.
-        """
+        """log p(x) and its gradients in x and values, (N,) and (len(names),); 0 where p is 0."""
         result = self._at(x, values)
         if result is None:
             return -math.inf, np.zeros(self.n_nodes), np.zeros(len(self.names))

@@ -1,6 +1,4 @@
-"""Matérn and heat kernels for the GeometricKernels library, on graphs of any size and without
-eigenvectors.
-"""
+"""Matérn and heat kernels for GeometricKernels, on graphs of any size and without eigenvectors."""
 
 from __future__ import annotations
 
@@ -68,8 +66,7 @@ class NodeSpace(Space):
 
 
 class MaternSeriesKernel(BaseGeometricKernel):
-    r"""The kernel that GeometricKernels makes of a graph and all its eigenpairs, by exact sparse
-    products.
+    r"""The kernel that GeometricKernels makes of a graph with all eigenpairs, by sparse products.
 
     .. math:: K = g(L) / \bar g, \quad \bar g = \tfrac1N \mathrm{trace} \, g(L), \quad
               g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
@@ -175,9 +172,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         normalize: bool,
         order: int = 1,
     ) -> Any:
-        r"""`entries` of g^(1/order), over g_bar^(1/order); with its derivatives where torch needs
-        gradients.
-        """
+        r"""`entries` of g^(1/order) over g_bar^(1/order), with derivatives for torch gradients."""
         kernel, given = self._kernel(params)
         names = [
             name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)
@@ -205,9 +200,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         return result
 
     def _slope(self, kernel: Kernel, name: str, order: int) -> SpectralFilter:
-        """The derivative of g^(1/order) in a hyperparameter, a function of L: g^(1/order) (log g)'
-        / order.
-        """
+        """The derivative of g^(1/order) in a hyperparameter: g^(1/order) (log g)' / order."""
         root, scale = kernel.root(order), self.graph.laplacian_scale(self.laplacian)
 
         def function(eigenvalues: np.ndarray) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of
-some nodes.
-"""
+"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of nodes."""
 
 from __future__ import annotations
 

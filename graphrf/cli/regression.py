@@ -1,6 +1,4 @@
-"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on a graph, also
-through time.
-"""
+"""`graphrf fit` and `graphrf predict`: regression of a signal on a graph, also through time."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ def fit(
     seed: int | None = None,
     threads: int | None = None,
 ) -> None:
-    """Fit a Gaussian process to values observed at some nodes, once or through time,
-    and save it.
-    """
+    """Fit a Gaussian process to values observed at nodes, once or through time, and save it."""
     check_output(output, [graph, observations], [".npz"])
     if time is not None:
         single = {
@@ -208,9 +204,7 @@ def predict(
     threads: int | None = None,
     output: str | None = None,
 ) -> None:
-    """Predict means and standard deviations at the nodes of a fitted model's graph, and at any
-    times.
-    """
+    """Predict means and standard deviations at nodes of a fitted model's graph, at any times."""
     check_output(output, [model])
     _check_samples(samples, seed)
     from graphrf._base.files.arrays import record_format

@@ -1,6 +1,4 @@
-"""`graphrf fill`, and the parts of `graphrf fit` and `graphrf predict` for a signal
-through time.
-"""
+"""`graphrf fill`, and parts of `graphrf fit` and `graphrf predict` for signals through time."""
 
 from __future__ import annotations
 

@@ -50,8 +50,7 @@ def learn_coupling(
     projections: int | None = None,
     seed: int | None = None,
 ) -> Coupling:
-    r"""Permutations that couple the lengths of walks so that estimates from them have the least
-    variance.
+    r"""Permutations that couple the lengths of walks so that estimates have the least variance.
 
     Tile q of one walker's uniform is matched to tile sigma(q) of the other's. The
     direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of the paper),

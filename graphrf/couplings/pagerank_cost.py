@@ -1,6 +1,4 @@
-r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of powers of the transition
-matrix.
-"""
+r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of powers of P."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _BLOCK_FLOATS = 2**24
 def pagerank_cost(
     graph: Graph, survival: Survival, order: int, *, rng: np.random.Generator
 ) -> np.ndarray:
-    r"""C[a, b]: how often two walks from one node, of tiles a and b, end at the same node, summed
-    over the nodes.
+    r"""C[a, b]: how often two walks from a node, of tiles a and b, end at the same node, summed.
 
     .. math:: C_{ab} = \langle P_a, P_b \rangle_F, \qquad
               P_a = \sum_k P(\text{length} = k \mid \text{tile } a)\, P^k, \qquad P = D^{-1} A.

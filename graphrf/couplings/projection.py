@@ -42,8 +42,7 @@ def projected_form(
 def projection_candidates(
     spectra: np.ndarray, weights: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Permutations that minimise sum_q u_{q sigma(q)} . g for `count` random g, shape (count,
-    order).
+    """Permutations that minimise sum_q u_{q sigma(q)} . g for random g, shape (count, order).
 
     After Lemma C.2 of the paper. As printed it does not hold: a matching of least weight minimises
     the signed sum and not its size, and all these sums are nearly parallel, so that the separation

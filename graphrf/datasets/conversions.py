@@ -1,6 +1,4 @@
-"""Conversion of published files to stored ones: archive members, table columns, sensors with
-coordinates.
-"""
+"""Conversion of published files to stored ones: archive members, table columns, sensors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Finding the raw files of data sets: a data folder, the cache, or the publisher; checked by
-SHA-256.
+"""Finding raw files of data sets: a data folder, the cache, or the publisher; with SHA-256.
 
 A file is known by its path inside the data folder, such as `graphs/dolphins.gml`.
 """
@@ -58,9 +57,7 @@ def registry() -> dict[str, dict[str, Any]]:
 
 
 def cache_folder() -> Path:
-    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be
-    none.
-    """
+    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError without one."""
     folder = _folder(CACHE_VARIABLE)
     if folder is None:
         import platformdirs
@@ -141,9 +138,7 @@ def _store(key: str, target: Path, content: bytes) -> None:
 
 
 def location(keys: list[str]) -> str:
-    """Location of all these files, not read: "built in" (no files), "data folder", "cache" or "to
-    fetch".
-    """
+    """Location of all these files, not read: "built in", "data folder", "cache" or "to fetch"."""
     if not keys:
         return "built in"
     for name, place in (("data folder", partial(_folder, DATA_VARIABLE)), ("cache", cache_folder)):
@@ -157,9 +152,7 @@ def location(keys: list[str]) -> str:
 
 
 def _inside(folder: Path, key: str) -> Path:
-    """`folder / key`, refused where it would lie outside the folder. Links in the folder are the
-    user's own.
-    """
+    """`folder / key`, refused where it lies outside the folder; links within are the user's own."""
     relative = PurePosixPath(key)
     if (
         relative.is_absolute()
@@ -175,9 +168,7 @@ def _inside(folder: Path, key: str) -> Path:
 
 
 def verify(path: Path, entry: Mapping[str, Any]) -> bool:
-    """True if a file exists; ValueError if its checksum is wrong. Read once per process while
-    unchanged.
-    """
+    """True if a file exists; ValueError if its checksum is wrong. Read once while unchanged."""
     try:
         facts = path.stat()
         # A change brings a new time of the second kind even where the first one is set back.
@@ -204,9 +195,7 @@ _AGAIN = "remove it, or fetch it again from its publisher"
 
 
 def _read(path: Path, entry: Mapping[str, Any]) -> bytes:
-    """The bytes of a stored file; ValueError, and no more is read, where it is longer than it can
-    be.
-    """
+    """The bytes of a stored file; ValueError, with no more read, where it is too long."""
     # Compressed by another version of zlib it may be longer.
     most = MOST if "content_sha256" in entry else entry.get("size", MOST)
     with path.open("rb") as file:
@@ -261,9 +250,7 @@ _FAULTS = (
 
 
 def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
-    """The bytes to be stored as `key`, and of files that are made with it, from what is published;
-    checked.
-    """
+    """The bytes to store as `key`, and of files made with it, from what is published; checked."""
     if entry["stored"] == "san_jose":
         inputs = {PurePosixPath(name).name: _input(name) for name in entry["inputs"]}
         what = f"made from {', '.join(inputs)},"
@@ -340,9 +327,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
 
 
 def _answer(session: requests.Session, url: str) -> requests.Response:
-    """The response from an address, after redirects, whose content requests would read, however
-    long it is.
-    """
+    """The response from an address, after redirects, whose content requests would read whole."""
     import requests
 
     session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]

@@ -23,9 +23,7 @@ Content = dict[str, Any]
 
 
 def _classes(labels: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as integers, and the labels in the order of these: by number where all are, else by
-    name.
-    """
+    """Labels as integers, and the labels in order: by number if all are numbers, else by name."""
     distinct = set(labels)
     try:
         ordered = sorted(distinct, key=int)

@@ -1,5 +1,4 @@
-"""Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always
-checked.
+"""Named data sets: real graphs, meshes, traffic and tables, local or fetched, always checked.
 
 Each has its own licence, on its card (`describe`).
 """
@@ -268,8 +267,7 @@ def path(name: str) -> Path:
 
 
 def describe(name: str) -> str:
-    """The card of a data set, in Markdown: what it is, source, licence, checksums and quirks. Needs
-    no file.
+    """The card of a data set, in Markdown: contents, source, licence, checksums and quirks.
 
     Examples
     --------

@@ -1,6 +1,4 @@
-"""The Dask client: its validation, facts about its workers, and repetition when workers
-are lost.
-"""
+"""The Dask client: its validation, facts about its workers, and repetition after losses."""
 
 from __future__ import annotations
 
@@ -205,9 +203,7 @@ def _is_watched() -> bool:
 
 
 def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool]:
-    """The tasks that wait for lost workers while there are others, and True if all workers are
-    paused.
-    """
+    """Tasks that wait for lost workers while others are there, and True if all are paused."""
     statuses = [worker.status.name for worker in dask_scheduler.workers.values()]
     if not statuses:
         return [], False
@@ -239,9 +235,7 @@ def _reads(path: str, token: str) -> bool:
 
 
 def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str | None:
-    """`folder` if all workers see it (else ValueError); by default that of temporary files, or
-    None.
-    """
+    """`folder` if all workers see it (else ValueError); by default temporary files' or None."""
     if folder is None:
         usual = tempfile.gettempdir()
         return usual if seen_by_all(client, usual) else None

@@ -49,8 +49,7 @@ def local_pagerank(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    """Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a
-    Dask cluster.
+    """Personalised PageRank of many nodes, each from its neighbourhood, on workers of a cluster.
 
     `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, bit for bit; blocks of
     sources are tasks. For few sources one process is faster, because the walk arrays need not be

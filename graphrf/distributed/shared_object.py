@@ -1,6 +1,4 @@
-"""An object whose large arrays reach each worker once: mapped from common files, or
-sent with it.
-"""
+"""An object whose large arrays reach each worker once: mapped from files, or sent with it."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Location of an array: from byte `at` of a file, or (no file) number `at` of the arrays that
-    are sent.
+    """Location of an array: at byte `at` of a file, or (no file) number `at` of those sent.
 
     For an array in a file, `version` identifies the file on this machine, and the checksum `sample`
     on others.
@@ -73,8 +70,7 @@ _opening = threading.Lock()
 
 
 class SharedObject:
-    """An object for workers, with its arrays sent separately, or mapped from a `folder` that all
-    workers see.
+    """An object for workers, its arrays sent separately, or mapped from a `folder` they all see.
 
     Read-only arrays stay read-only, which compiled loops distinguish. Memory maps of files stay in
     these files. Other large arrays are written to one file in the folder, from which all workers of
@@ -121,9 +117,7 @@ class SharedObject:
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
     def delivered(self, client: Client) -> SharedObject | Future[Any]:
-        """Argument for tasks: the object itself if it is small, else a future that is copied to
-        every worker.
-        """
+        """Argument for tasks: the object if it is small, else a future copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
@@ -199,9 +193,7 @@ def _forget_removed() -> None:
 
 
 class _Packer(cloudpickle.Pickler):
-    """Pickles an object without its arrays, which go to `arrays`, or to `file` if they
-    are large.
-    """
+    """Pickles an object without its arrays, which go to `arrays`, or to `file` if large."""
 
     def __init__(self, text: io.BytesIO, file: BinaryIO | None) -> None:
         super().__init__(text, protocol=pickle.HIGHEST_PROTOCOL)
@@ -291,8 +283,7 @@ def _place(file: str | None, at: int, array: np.ndarray) -> _Place:
 
 
 def _mapped_file(array: np.ndarray) -> tuple[str, int, tuple[int, int, int]] | None:
-    """The file of an opened graph that an array is mapped from, its offset there, and the file's
-    version.
+    """The file of an opened graph that an array is mapped from, its offset, and the version.
 
     None for other arrays, and if the file has been overwritten, since the map keeps the old
     contents.

@@ -69,8 +69,7 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    r"""The matrix of attention weights that `PerformerAttention` uses without forming it, shape
-    (..., L, S).
+    r"""The matrix of attention weights that `PerformerAttention` does not form, shape (..., L, S).
 
     .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
 
@@ -209,8 +208,7 @@ class PerformerAttention(nn.Module):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the next frequencies of the sequence of `seed`, which depend only on it and on
-        `n_draws`.
+        """Draw the next frequencies of the sequence of `seed`, a function of it and `n_draws`.
 
         O(m d^2) time on the CPU.
         """
@@ -312,9 +310,7 @@ class PerformerAttention(nn.Module):
 def _log_pair(
     query: Tensor, key: Tensor, frequencies: Tensor, attn_mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Logarithms of the features of queries and of keys, without the factor 1/sqrt(m), which
-    cancels.
-    """
+    """Logarithms of the features of queries and keys, but for 1/sqrt(m), which cancels."""
     root = math.sqrt(scale)
     dtype = _working(query, key)
     log_query, log_key = (_log_features(x.to(dtype) * root, frequencies) for x in (query, key))

@@ -1,6 +1,4 @@
-r"""Classification by kernel regression (Nadaraya-Watson), with the exact kernel or with random
-features.
-"""
+r"""Classification by kernel regression (Nadaraya-Watson), exactly or with random features."""
 
 from __future__ import annotations
 
@@ -111,9 +109,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         self.lengthscale = lengthscale
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:
-        """Learn from points of shape (n, d) and labels of shape (n,), replacing earlier training
-        data.
-        """
+        """Learn from points (n, d) and labels (n,), which replace earlier training data."""
         return self._learn(X, y, classes=None, fresh=True)
 
     def partial_fit(
@@ -135,9 +131,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return self._learn(X, y, classes=classes, fresh=not hasattr(self, "classes_"))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in
-        `classes_`.
-        """
+        """p(c | x) for points (n, d): float64, (n, C), rows of sum 1, columns as `classes_`."""
         check_is_fitted(self, "classes_")
         x = validate_data(
             self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32)
@@ -153,9 +147,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return mass / mass.sum(axis=1, keepdims=True)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The label of the largest probability, for points of shape (n, d): shape (n,). Ties go to
-        the first.
-        """
+        """The most probable label of points (n, d), shape (n,); ties go to the first."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 

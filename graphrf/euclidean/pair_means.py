@@ -71,15 +71,12 @@ def _both(cosine: float) -> tuple[float, ...]:
 
 
 def resultant_square(a: np.ndarray, b: np.ndarray, cosine: float) -> np.ndarray:
-    """|w_i + w_j|^2, by the law of cosines; not below 0 after rounding at antiparallel
-    directions.
-    """
+    """|w_i + w_j|^2 by the law of cosines; not below 0 after rounding at antiparallel ones."""
     return np.maximum((a - b) ** 2 + 2 * a * b * (1 + cosine), 0.0)
 
 
 def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
-    r"""E[cos(x t)] for one coordinate t of a uniform point of the unit sphere, 0F1(; d/2; -x^2/4),
-    d >= 2.
+    r"""E[cos(x t)] for a coordinate t of a uniform point of the sphere, 0F1(; d/2; -x^2/4), d >= 2.
 
     It is computed as a Bessel function of the first kind, or by its power series if that would
     underflow.
@@ -105,9 +102,7 @@ def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
 
 
 def log_sphere_mean(s: np.ndarray, dimension: int) -> np.ndarray:
-    """log 0F1(; d/2; s) for s >= 0, by its series of positive terms, summed until far past the
-    largest one.
-    """
+    """log 0F1(; d/2; s) for s >= 0, by its positive series, far past the largest term."""
     half = dimension / 2
     s = np.atleast_1d(np.asarray(s, dtype=np.float64))
     largest = np.sqrt(s.max() + half**2 / 4)  # no term above this index is the largest
@@ -158,9 +153,7 @@ def log_norm_density(r: np.ndarray, dimension: int, kernel: StationaryKernel) ->
 
 
 def _angles(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes phi in (0, pi) and weights of the distribution with density proportional to
-    sin(phi)^(d-1).
-    """
+    """Nodes phi in (0, pi) and weights for the density proportional to sin(phi)^(d-1)."""
     x, weight = np.polynomial.legendre.leggauss(48)
     reach = min(np.pi / 2, 10 / np.sqrt(dimension))
     phi = np.pi / 2 + reach * x
@@ -200,8 +193,7 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
 
 
 def _confluent(dimension: int, y: np.ndarray) -> np.ndarray:
-    """1F1(d; d/2; -y) for y >= 0, by Kummer's relation exp(-y) 1F1(-d/2; d/2; y), to an absolute
-    1e-15 or so.
+    """1F1(d; d/2; -y), y >= 0, by Kummer's exp(-y) 1F1(-d/2; d/2; y), to about 1e-15.
 
     The terms of exp(-y) times the series are at most 1. From y = 100 on, the asymptotic expansion
     is used.
@@ -234,9 +226,7 @@ def _confluent_far(half: float, y: np.ndarray) -> np.ndarray:
 
 
 def _log_confluent(dimension: int, x: np.ndarray) -> np.ndarray:
-    """log 1F1(d; d/2; x) for x >= 0, by its series of positive terms, summed until far past the
-    largest one.
-    """
+    """log 1F1(d; d/2; x) for x >= 0, by its positive series, far past the largest term."""
     half = dimension / 2
     most = 2 * float(x.max())  # a ratio of terms is at most 2 x / k
     k = np.arange(int(most + 12 * np.sqrt(most) + 40))

@@ -58,8 +58,7 @@ class _Run(NamedTuple):
 
 
 class FeatureFactor:
-    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at
-    step k.
+    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from visits (or powers).
 
     Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend
     on the number of threads nor, except for `grad_f`, on the other columns.
@@ -142,9 +141,7 @@ class FeatureFactor:
         return result.reshape(n, *np.shape(x)[1:])
 
     def _aligned(self, columns: np.ndarray, part: slice) -> np.ndarray:
-        """All columns, or a copy of a part that begins at a cache line if the nodes are
-        scattered.
-        """
+        """All columns, or a copy of some that begins at a cache line if nodes are scattered."""
         width = part.stop - part.start
         if not self._scattered(columns) or (width == columns.shape[1] and begins_line(columns)):
             return columns
@@ -274,18 +271,14 @@ class FeatureFactor:
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """Runs of rows of F^T y with panels small beside the matrix, determined by its pattern
-        alone.
-        """
+        """Runs of rows of F^T y with panels small beside the matrix, from its pattern alone."""
         runs = self._spans
         while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache
-        holds.
-        """
+        """True if neighbouring rows reach nodes over more numbers than the cache holds."""
         numbers = self.shape[1] * columns.shape[1]
         return (
             numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
@@ -306,9 +299,7 @@ def _reach(runs: list[_Run]) -> int:
 
 
 def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """x by rows, shape (n_rows, p), read-only, float32 or float64, as the compiled
-    loops require.
-    """
+    """x by rows, shape (n_rows, p), read-only, float32 or float64, as compiled loops need it."""
     x = checks.columns(argument, x, n_rows)
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
     return _read_only(

@@ -1,6 +1,4 @@
-"""The record of features on the host: the nodes reached from each row, the steps, and
-the counts.
-"""
+"""The record of features on the host: nodes reached from each row, steps, and counts."""
 
 from __future__ import annotations
 

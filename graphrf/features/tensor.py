@@ -44,9 +44,7 @@ def entry_values(
     dtype: torch.dtype,
     visits_at_once: int,
 ) -> Tensor:
-    """Values of the feature matrix, shape (entries,), with the bits of `fill_values` on every
-    device.
-    """
+    """Values of the feature matrix, (entries,), with the bits of `fill_values` everywhere."""
     values = torch.zeros(record.indices.numel(), dtype=dtype, device=record.device)
     for part in record.parts(visits_at_once):
         terms = record.visit_counts(part).mul_(load.index_select(0, record.visit_steps(part)))
@@ -80,9 +78,7 @@ def step_products(
 def step_squares(
     record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, visits_at_once: int
 ) -> Tensor:
-    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps,
-    n_steps).
-    """
+    """Sums of d_i / d_v c_k c_l over pairs of visits of an entry, (n_steps, n_steps)."""
     sums = torch.zeros(n_steps * n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
         weights, steps = record.visit_counts(part), record.visit_steps(part).long()
@@ -108,9 +104,7 @@ def step_squares(
 def transposed_pattern(
     record: DeviceRecord, n_nodes: int, visits_at_once: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The pattern of the feature matrix by columns: pointer, rows (ascending), and the entry at
-    each place.
-    """
+    """The feature matrix's pattern by columns: pointer, rows (ascending), and entries."""
     kind = record.indices.dtype
     pointer = starts_of(torch.bincount(record.indices, minlength=n_nodes))
     free = pointer[:-1].clone()
@@ -128,9 +122,7 @@ def transposed_pattern(
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each in order: without atomic additions, whose order CUDA
-    leaves open.
-    """
+    """Sums of consecutive runs of terms, each in order: CUDA leaves that of atomic sums open."""
     first = torch.cumsum(sizes, 0) - sizes
     if not terms.numel():
         return terms.new_zeros(sizes.numel())
@@ -146,9 +138,7 @@ def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
-    """Sums of terms by bin, int64 below `n_bins`, in many copies of the bins, so that threads
-    rarely collide.
-    """
+    """Sums of terms by bin, int64 below `n_bins`, in many copies: threads rarely collide."""
     copies = max(1, min(_BINS, terms.numel()) // n_bins)
     lane = torch.arange(bins.numel(), device=bins.device) % copies
     sums = terms.new_zeros(copies * n_bins).index_add_(0, lane * n_bins + bins, terms)
@@ -178,9 +168,7 @@ def _of_entries(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tenso
 
 
 class DeviceRows(NamedTuple):
-    """Rows on a device: their nodes (int64), record, and roots of loads, None if all
-    loads are 1.
-    """
+    """Rows on a device: nodes (int64), record, and roots of loads, None if all are 1."""
 
     nodes: Tensor
     record: DeviceRecord

@@ -27,8 +27,7 @@ _LONGEST_STEM = 200
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of `path` when the block ends well, and vanishes when it
-    does not.
+    """A binary file that takes the place of `path` if the block ends well, and vanishes otherwise.
 
     A process killed at any moment leaves either the old file or the new one, and a temporary file
     beside it, which the next writer removes. A link is replaced, not its target; permissions are
@@ -58,8 +57,7 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
 
 
 def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str = "path") -> bool:
-    """Write a file that was not there, whole or not at all; False, and nothing is written, if there
-    was one.
+    """Write a file that was not there, whole or not at all; False, with nothing written, if it was.
 
     Of several processes one succeeds. Without hard links, a killed process may leave half of it.
     Errors are those of `atomic_write`.
@@ -96,17 +94,13 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
 
 
 def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
-    """Version of a file: inode, size and modification time in nanoseconds, which change when it is
-    replaced.
-    """
+    """Version of a file, which changes when it is replaced: inode, size and time in nanoseconds."""
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder reach the disk, where the system can: else a power cut may bring
-    the old name back.
-    """
+    """Sync the names in a folder to the disk, or a power cut may bring an old name back."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -119,9 +113,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def file_path(path: Any, argument: str) -> Path:
-    """The path of a plain file or of nothing yet; for others TypeError or ValueError, with the
-    argument's name.
-    """
+    """The path of a plain file or of nothing yet; otherwise TypeError or ValueError."""
     text = checks.path(argument, path)
     name = re.split(r"[/\\]" if os.name == "nt" else "/", text)[-1]
     try:
@@ -176,9 +168,7 @@ def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -
 
 
 def require_writable(folder: Path, argument: str) -> None:
-    """OSError, with the name of the argument, unless files can be written there, or the folder can
-    be made.
-    """
+    """OSError, with the argument's name, unless files can be written there or the folder made."""
     try:
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         tempfile.TemporaryFile(dir=there).close()
@@ -219,9 +209,7 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> bool:
-    """Try to lock a file: False if another process holds the lock, True also where locks are not
-    supported.
-    """
+    """Try to lock a file: False if another process has it, True also where there are no locks."""
     if fcntl is None:
         return True
     try:
@@ -239,9 +227,7 @@ def _stem(target: Path) -> str:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files for `target` whose writers died, where files have locks (not on
-    Windows).
-    """
+    """Remove temporary files for `target` whose writers died, where files can be locked."""
     if fcntl is None:
         return
     leftover = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{16}\.part")

@@ -13,8 +13,7 @@ _VALUE = 104.0
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse a JSON text; ValueError if it is invalid, repeats a key of an object or is nested too
-    deeply.
+    """Parse a JSON text; ValueError if it is invalid, repeats a key or is nested too deeply.
 
     `MemoryError` where its values may need more memory than is available: up to 26 bytes for each
     byte of the text.

@@ -1,6 +1,4 @@
-"""Reading files from elsewhere: within available memory, with the errors of other libraries
-translated.
-"""
+"""Reading foreign files: within available memory, with the errors of other libraries translated."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """The first bytes of a plain file, decompressed when its name ends in `.gz`; fewer if it has
-    fewer.
-    """
+    """The first bytes of a plain file, decompressed if its name ends in `.gz`."""
     size = checked_size(path)
     with path.open("rb") as file:
         if not path.name.lower().endswith(".gz"):
@@ -108,9 +104,7 @@ def checked_size(path: Path) -> int:
 def require(
     path: Path, size: int, needed: float, memory_limit: int | None, *, at_least: bool = False
 ) -> None:
-    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the
-    limit.
-    """
+    """Raise where reading `size` bytes of a file, which takes `needed`, exceeds the limit."""
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
         more = "at least " if at_least else ""
@@ -170,9 +164,7 @@ def listed(names: Iterable[Any], most: int = 10) -> str:
 
 
 def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The content of a gzip file of `size` bytes in pieces; zeros may follow the last member, as
-    tapes leave them.
-    """
+    """The content of a gzip file of `size` bytes in pieces; zeros, as of tapes, may follow it."""
     member, data, at = None, b"", 0
     try:
         while True:

@@ -13,9 +13,7 @@ EXAMPLES = ("graphrf demo", "graphrf demo --seed 1 --out tour", "graphrf demo --
 
 
 def demo(out: str | None = None, papers: bool = False, seed: int = 0, quiet: bool = False) -> None:
-    """Write a report of predictions on roads, districts, a mesh and through time, compared with the
-    truth.
-    """
+    """Write a report of predictions on roads, districts, a mesh and through time."""
     talking = Talking(quiet=quiet)
     if papers:
         refuse_unused({"--out": out}, (), "`--papers`, which prints its tables")

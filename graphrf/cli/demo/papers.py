@@ -1,6 +1,4 @@
-"""`graphrf demo --papers`: errors of samplers, and of estimates of PageRank, as the papers compare
-them.
-"""
+"""`graphrf demo --papers`: errors of samplers and PageRank estimates, as papers compare them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The parts of the demo: data that are generated, a model, its errors at what it did not see, and a
-figure.
-"""
+"""Parts of the demo: generated data, a model, its errors at what it did not see, and a figure."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ _TWO_SIDED = 1.959964  # the normal quantile of 95 % intervals
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the report: plain words, numbers by their names, and a figure with its
-    description.
-    """
+    """A part of the report: plain words, numbers by name, and a figure with its description."""
 
     title: str
     question: str
@@ -61,9 +57,7 @@ def _errors(mean: np.ndarray, std: np.ndarray, truth: np.ndarray, unit: str = ""
 
 
 def _roads(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray, Graph]:
-    """Coordinates, edges and graph of a town: a crooked grid of streets, of which some
-    are missing.
-    """
+    """Coordinates, edges and graph of a town: a crooked grid of streets, some of them missing."""
     number = np.arange(size * size).reshape(size, size)
     across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
     down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)

@@ -97,8 +97,7 @@ class Talking:
 
 @contextmanager
 def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
-    """Warnings, and errors about bad input, in one line each on standard error; Ctrl-C leaves
-    quietly.
+    """Warnings and errors about bad input, in one line each on standard error; Ctrl-C is quiet.
 
     `names` has the options of the command by the library's names of the same arguments. An error
     that is no fault of the input keeps its traceback and the exit code 1.
@@ -169,9 +168,7 @@ def shortened(text: str) -> str:
 
 
 def open_streams() -> None:
-    """Give the program the streams that its caller has closed: of these, only writing a result is
-    an error.
-    """
+    """Open streams that the caller has closed: of these, only writing a result is an error."""
     # In the order of their numbers, since the system gives the lowest that is free.
     sys.stdin = sys.stdin or os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")

@@ -122,9 +122,7 @@ class ObservedColumns:
 def read_covariates(
     file: str, titles: Sequence[str], names: NodeNames
 ) -> tuple[np.ndarray, Covariates]:
-    """The nodes of a file, in the column with such a title or the first, and their covariates of
-    these titles.
-    """
+    """The nodes of a file, in the column with that title or the first, and their covariates."""
     table = read_observations(file, names.is_node, "`--covariates`")
     return names.positions(table.cells(table.first_of(NODE_TITLES) or 0)), Covariates.of(
         table, titles

@@ -56,9 +56,7 @@ def check_output(
     endings: Sequence[str] = ENDINGS,
     option: str = "-o",
 ) -> None:
-    """Raise, before any work is done, where the output cannot be written or is one of
-    the inputs.
-    """
+    """Raise, before any work, where the output cannot be written or is one of the inputs."""
     if output is None or (output == "-" and ".csv" in endings):
         return
     from graphrf._base.files.atomic import file_path, require_writable
@@ -86,9 +84,7 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
 
 
 def echo(text: str) -> None:
-    """Print on standard output, all at once and flushed, so that a closed pipe shows here and not
-    at the end.
-    """
+    """Print on standard output at once and flushed, so that a closed pipe shows here."""
     typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
 
 
@@ -150,9 +146,7 @@ def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
 def aligned(
     titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] | None = None
 ) -> str:
-    """A table for people, with the columns `right` aligned to the right; by default all but the
-    first.
-    """
+    """A table for people, with the columns `right` aligned right; by default all but the first."""
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
     right = range(1, len(titles)) if right is None else right
     lines = []

@@ -13,9 +13,7 @@ _held: list[tuple[tempfile.TemporaryDirectory[str], Path]] = []
 
 
 def input_file(given: str) -> str:
-    """The path of a file to read: as given, or for "-" that of a temporary file with all of
-    standard input.
-    """
+    """The path of a file to read: as given, or of a temporary file with standard input for "-"."""
     if given != "-":
         return given
     if _held:

@@ -40,9 +40,7 @@ class TextTable:
         return ", ".join(self.titles or map(str, range(self.width)))
 
     def first_of(self, titles: Sequence[str]) -> int | None:
-        """The column that has the first of these titles, whatever their case; None where no column
-        has one.
-        """
+        """The column that has the first of these titles, whatever their case; None if none has."""
         own = [title.lower() for title in self.titles or []]
         return next((own.index(title) for title in titles if title in own), None)
 
@@ -70,9 +68,7 @@ class TextTable:
         ]
 
     def numbers(self, number: int, what: str) -> list[float]:
-        """The cells of a column as finite numbers; ValueError with the line of the first that is
-        none.
-        """
+        """The cells of a column as finite numbers; ValueError with the line of the first other."""
         values = []
         for text, place in self.cells(number):
             value = number_in(text)
@@ -102,9 +98,7 @@ def listed(
     titles: Sequence[str],
     is_node: Callable[[str], bool] | None = None,
 ) -> list[Cell]:
-    """The values of an option: a column of a file, the one with such a title or the first, or
-    A,B,C.
-    """
+    """The values of an option: a column of a file, by its title or the first, or A,B,C."""
     path = Path(input_file(given))
     if path.is_file():
         table = read_table(path, is_node, spaces=False)

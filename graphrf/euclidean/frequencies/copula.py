@@ -89,9 +89,7 @@ class GaussianCopula:
         return self.cholesky @ self.cholesky.T
 
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size); `size` must be
-        `order`.
-        """
+        """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size), size = `order`."""
         if size != self.order:
             raise checks.value_error(
                 "norms",
@@ -104,9 +102,7 @@ class GaussianCopula:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedCopula:
-    """Result of `learn_copula`: the last copula, and estimates of the loss before each step, shape
-    (n_steps,).
-    """
+    """Result of `learn_copula`: the last copula, and losses estimated before each step."""
 
     copula: GaussianCopula
     losses: np.ndarray
@@ -219,18 +215,14 @@ def learn_copula(
 
 
 def cholesky_factor(theta: torch.Tensor, order: int) -> torch.Tensor:
-    """L of Eq. 34 from its order (order - 1) / 2 free entries, row by row; zeros give
-    the identity.
-    """
+    """L of Eq. 34 from its order (order - 1) / 2 entries, row by row; zeros give the identity."""
     rows, columns = torch.tril_indices(order, order, -1)
     factor = torch.eye(order, dtype=theta.dtype).index_put((rows, columns), theta)
     return factor / factor.norm(dim=1, keepdim=True)
 
 
 class NormsOfScores(torch.autograd.Function):
-    """Norms r with P(|w| <= r) = F(r) = Phi(g) of scores g, which differentiates to dr/dg = phi(g)
-    / p(r).
-    """
+    """Norms r with F(r) = P(|w| <= r) = Phi(g) of scores g, with dr/dg = phi(g) / p(r)."""
 
     @staticmethod
     def forward(

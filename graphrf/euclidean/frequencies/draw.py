@@ -60,8 +60,7 @@ def draw_frequencies(
     antithetic: bool = False,
     seed: int | None = None,
 ) -> Frequencies:
-    """Draw coupled random frequencies, each with the spectral distribution of a kernel as its
-    marginal.
+    """Draw coupled random frequencies, each with a kernel's spectral distribution as its marginal.
 
     Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a
     rotation ([theory](../theory/euclidean.md#couplings-of-directions)):
@@ -213,9 +212,7 @@ class DenseFrequencies(_Sized):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FastFrequencies(_Sized):
-    """Blocks D S H D_1 H D_2 H D_3, stored as signs and norms: O(m) memory, O(m log d) time a
-    point.
-    """
+    """Blocks D S H D_1 H D_2 H D_3 as signs and norms: O(m) memory, O(m log d) time a point."""
 
     signs: np.ndarray
     norms: np.ndarray
@@ -291,9 +288,7 @@ def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np
 def _sequence(
     directions: str, n: int, dimension: int, kernel: StationaryKernel, rng: np.random.Generator
 ) -> np.ndarray:
-    """The first n points of a scrambled sequence as frequencies; the first unscrambled one would be
-    infinite.
-    """
+    """First n points of a scrambled sequence as frequencies; unscrambled, the first is infinite."""
     columns = dimension if kernel.nu is None else dimension + 1
     kind = qmc.Halton if directions == "halton" else qmc.Sobol
     if directions == "sobol" and columns > qmc.Sobol.MAXDIM:

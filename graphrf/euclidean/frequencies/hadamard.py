@@ -1,6 +1,4 @@
-r"""Products with Hadamard matrices in O(d log d): a compiled loop for arrays, small products for
-tensors.
-"""
+r"""Products with Hadamard matrices in O(d log d): a loop for arrays, small products for tensors."""
 
 from __future__ import annotations
 
@@ -25,8 +23,7 @@ memory.
 
 @njit(nogil=True, cache=True)
 def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
-    """out[i] = D S H D_1 H D_2 H D_3 x[i] for each block: signs (blocks, 3, size), norms (blocks,
-    size).
+    """out[i] = D S H D_1 H D_2 H D_3 x[i] for each block: signs (blocks, 3, size), norms.
 
     x has at most `size` columns, the rest are zeros; out has at most blocks * size columns, the
     rest are not computed. S is the simplex matrix, or the identity.
@@ -74,9 +71,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
-    """sqrt(d) H of the columns of a (d, LANES) array in place, two levels at a time: half the
-    passes over it.
-    """
+    """sqrt(d) H of the columns of a (d, LANES) array in place, two levels in each pass."""
     flat = lanes.reshape(-1)
     size, half = flat.shape[0], lanes.shape[1]
     while 2 * half < size:
@@ -108,8 +103,7 @@ def _one_level(a, b):  # type: ignore[no-untyped-def]
 
 
 def hadamard(x: Any) -> Any:
-    r"""H x along the last axis of a tensor, with H the orthonormal Walsh-Hadamard matrix of
-    Sylvester's order.
+    r"""H x along the last axis of a tensor, H orthonormal Walsh-Hadamard in Sylvester's order.
 
     .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d
         \end{pmatrix},

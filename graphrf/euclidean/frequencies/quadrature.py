@@ -23,8 +23,7 @@ _TAIL = 1e-4
 
 
 def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Hermite nodes (increasing) and weights of an integral over the line, for `n_nodes` of
-    at least 1.
+    """Gauss-Hermite nodes (increasing) and weights of an integral over the line, n_nodes >= 1.
 
     With xi_i the roots of the Hermite polynomial H_n and alpha_i its (physicists') weights,
 
@@ -89,8 +88,7 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the compound Simpson rule on [-max_frequency, max_frequency], n_nodes
-    odd and >= 3.
+    """Nodes and weights of the compound Simpson rule on +-max_frequency, n_nodes odd and >= 3.
 
     Nodes are h = 2 max_frequency / (n_nodes - 1) apart, with weights h/3 (1, 4, 2, 4, ..., 2, 4,
     1). Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi
@@ -119,9 +117,7 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def spectral_cutoff(kernel: StationaryKernel) -> float:
-    """The frequency that |w| exceeds in one dimension with probability 1e-4, in units of 1 /
-    lengthscale.
-    """
+    """The frequency that |w| exceeds in one dimension with probability 1e-4, lengthscale 1."""
     return float(kernel.norm_quantile(np.array(1 - _TAIL), 1))
 
 
@@ -133,8 +129,7 @@ def spectral_rule(
     kernel: str | StationaryKernel = "gaussian",
     normalize: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies and weights with k(x - x') approximately sum_i a_i cos(w_i . (x - x')), for
-    lengthscale 1.
+    """Frequencies and weights with k(x - x') about sum_i a_i cos(w_i . (x - x')), lengthscale 1.
 
     The nodes are the Cartesian product of a rule with itself; the weight of a node is the product
     of the rule's weights times the kernel's spectral density p in R^d. As the cosine is even, one
@@ -207,8 +202,7 @@ def spectral_rule(
 def step(
     n_nodes: int, *, rule: str | Rule = "gauss-hermite", kernel: str | StationaryKernel = "gaussian"
 ) -> float | None:
-    """The distance h of the nodes of a rule if they are equidistant, with period 2 pi / h; else
-    None.
+    """Distance h of the nodes of a rule if equidistant, with period 2 pi / h; else None.
 
     Examples
     --------

@@ -19,8 +19,7 @@ _ROUNDING = 1e-8
 def gaussian_kl(
     mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike, *, jitter: float = 0.0
 ) -> float:
-    """The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats:
-    `gp.metrics.kl_divergence`.
+    """The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats.
 
     Arguments, errors and cost are as there. Posteriors of smooth functions at many points are
     singular to rounding and need a `jitter`. Source: Eq. A.33 of "Numerical methods for improved
@@ -40,8 +39,7 @@ def gaussian_kl(
 
 
 def gaussian_w2(mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike) -> float:
-    r"""The squared 2-Wasserstein distance of two normal distributions, in the squared units of the
-    values.
+    r"""The squared 2-Wasserstein distance of two normal distributions, in squared units.
 
     .. math:: W_2^2 = |\mu_0 - \mu_1|^2 + \mathrm{tr} \big( \Sigma_0 + \Sigma_1
               - 2 (\Sigma_1^{1/2} \Sigma_0 \Sigma_1^{1/2})^{1/2} \big).
@@ -85,9 +83,7 @@ def gaussian_w2(mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: Array
 
 
 def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the symmetric covariance of one distribution, as finite arrays of matching
-    shapes.
-    """
+    """Mean and symmetric covariance of a distribution, as finite arrays of matching shapes."""
     mean = checks.finite(f"mean{which}", checks.array(f"mean{which}", mean, np.float64))
     covariance = checks.finite(f"cov{which}", checks.array(f"cov{which}", covariance, np.float64))
     if mean.ndim != 1 or mean.size == 0:

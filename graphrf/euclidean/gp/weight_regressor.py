@@ -1,6 +1,4 @@
-"""Base class of Gaussian-process regressors in the weights of random Fourier features (scikit-learn
-style).
-"""
+"""Base class of Gaussian-process regressors in the weights of random Fourier features."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ class Observed(NamedTuple):
 
 
 class WeightHyperparameters(NamedTuple):
-    """Lengthscales of shape () or (d,), output scale and noise variance, in units of
-    `Observed.unit`.
-    """
+    """Lengthscales, () or (d,), output scale and noise variance, in units of `Observed.unit`."""
 
     lengthscale: Tensor
     scale: Tensor
@@ -85,9 +81,7 @@ class WeightPosterior(Protocol):
 
 
 class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
-    """Base class of regressors in the weights of random features: settings, training and
-    predictions.
-    """
+    """Base class of regressors in weights of random features: settings, training, predictions."""
 
     mean_: float | np.ndarray
     frequencies_: np.ndarray
@@ -120,9 +114,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     @abstractmethod
     def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
-        """The posterior for known hyperparameters; sets further fitted attributes of
-        the subclass.
-        """
+        """The posterior for known hyperparameters; sets more fitted attributes of the subclass."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train the hyperparameters and condition on the observations.
@@ -191,8 +183,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool | str = False) -> Any:
-        """The posterior mean, shape (q,) or (q, p), and standard deviations of the same shape if
-        requested.
+        """The posterior mean, shape (q,) or (q, p), and standard deviations alike if requested.
 
         Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard
         deviation, with m replaced by n where n is smaller. Memory: blocks of about 32 MB.
@@ -225,8 +216,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self._shaped(mean), self._shaped(std)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
-        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p) for
-        several outputs.
+        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p).
 
         A draw is one function on R^d, determined by the seed and the draw's number alone.
 
@@ -312,9 +302,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return bounds
 
     def _grid(self, data: Observed) -> list[Point]:
-        """Starting points of several lengthscales and shares of noise; the rest of the variance is
-        signal.
-        """
+        """Starting points of several lengthscales and shares of noise; the rest is signal."""
         bounds = self._bounds(data)
         factors = _GRID_LENGTHSCALES if "lengthscale" in bounds else (1.0,)
         ratios = _GRID_NOISE if "noise" in bounds else (0.1,)
@@ -335,9 +323,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return points
 
     def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Ascent:
-        """The best of several ascents of at most `steps` iterations, with its frequencies in the
-        point.
-        """
+        """The best of several ascents of up to `steps` iterations, with its frequencies."""
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
         found = []
@@ -361,9 +347,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return max(found, key=lambda summit: summit.value)
 
     def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
-        """The log marginal likelihood of the data in their units, as a function of a point of the
-        search.
-        """
+        """The log marginal likelihood of the data in their units, at a point of the search."""
 
         def objective(point: dict[str, Tensor]) -> float:
             given = self._hyperparameters(point, data)

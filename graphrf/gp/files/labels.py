@@ -19,9 +19,7 @@ _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
 def encoded_labels(column: str, labels: Iterable[Any]) -> list[Any]:
-    """Labels as JSON knows them; an error that names the column for those that could not be read
-    again.
-    """
+    """Labels as JSON knows them; an error with the column for those that are not."""
     records = [_encoded(column, label) for label in labels]
     try:
         decoded_labels(records)

@@ -78,9 +78,7 @@ _ARGUMENTS: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
 
 
 def encoded(name: str, value: Any) -> Any:
-    """A setting as JSON knows it: plain values, and graphrf's own objects by class name and
-    arguments.
-    """
+    """A setting as JSON knows it: plain values, and graphrf's objects by class and arguments."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | float | str):
@@ -110,9 +108,7 @@ def attributes(whole: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def decoded(value: Any) -> Any:
-    """The setting passed to `encoded`. Only classes of `_CLASSES` are created, with all their
-    arguments.
-    """
+    """The setting passed to `encoded`. Only classes of `_CLASSES` are created."""
     if isinstance(value, list):
         return [decoded(part) for part in value]
     if not isinstance(value, dict):
@@ -158,9 +154,7 @@ def _fields(made: type[Any]) -> list[str]:
 
 
 def _exact_number(made: Callable[[str], Any], text: Any) -> Any:
-    """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the
-    memory.
-    """
+    """A Decimal or Fraction within float64: 1e999999999 as a fraction would fill the memory."""
     exponent = Decimal(str(text).partition("/")[0]).adjusted()
     if not isinstance(text, str) or not -400 <= exponent <= 400:
         raise ValueError(f"it holds a number outside the range of float64, {checks.describe(text)}")

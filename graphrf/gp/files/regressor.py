@@ -49,9 +49,7 @@ _LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 
 
 class SavedRegressor(Saved):
-    """The contents of a regressor's file: settings, conditions of the posterior, and points
-    averaged over.
-    """
+    """A regressor's file: settings, conditions of the posterior, and points averaged over."""
 
     _format = "graphrf regressor 1"
 

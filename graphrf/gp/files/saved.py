@@ -1,6 +1,4 @@
-"""Models in files: JSON and arrays, written whole or not at all, with or without their graphs,
-without pickle.
-"""
+"""Models in files: JSON and arrays, written whole or not at all, without pickle."""
 
 from __future__ import annotations
 
@@ -19,17 +17,14 @@ from graphrf.graph.graph import Graph
 
 
 class Saved:
-    """An estimator on graphs that can be saved: a subclass has `_saved`, and `_loaded` for what
-    that made.
-    """
+    """An estimator on graphs that can be saved: subclasses have `_saved`, and `_loaded`."""
 
     _format: ClassVar[str]
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile,)
     _titles = Titles()
 
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
-        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at
-        all.
+        """Write the fitted model to an .npz file, without pickle, whole or not at all.
 
         `feature_sampler` is not written. A loaded `GraphTimeGPRegressor` has the fitted kernels as
         its settings `kernel` and `time_kernel`.
@@ -85,8 +80,7 @@ class Saved:
     def load(
         cls, path: str | os.PathLike[str], *, graph: Graph | Sequence[Any] | None = None
     ) -> Self:
-        """The model that `save` wrote: it predicts as that one did. The posterior is computed
-        again, not trained.
+        """The model that `save` wrote: it predicts as that did, without being trained again.
 
         Parameters
         ----------

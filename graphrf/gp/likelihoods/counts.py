@@ -59,8 +59,7 @@ class Poisson(_Counts):
 
 @dataclass(frozen=True)
 class NegativeBinomial(_Counts):
-    r"""Counts that vary more than Poisson counts: mean m = exposure exp(f), variance m + dispersion
-    m^2.
+    r"""Counts of mean m = exposure exp(f) and variance m + dispersion m^2, more than Poisson ones.
 
     Parameters
     ----------
@@ -141,8 +140,7 @@ class _ZeroInflated(_Counts):
 
 @dataclass(frozen=True)
 class ZeroInflatedPoisson(_ZeroInflated):
-    r"""Counts with additional zeros: 0 with probability pi, else Poisson with mean m = exposure
-    exp(f).
+    r"""Counts with additional zeros: 0 with probability pi, else Poisson, m = exposure exp(f).
 
     .. math:: P(y = 0) = \pi + (1 - \pi) e^{-m}, \quad
               P(y) = (1 - \pi) \, e^{-m} m^y / y! \ \text{ for } y > 0 .
@@ -245,9 +243,7 @@ def log_rate(y: np.ndarray, offset: np.ndarray) -> float:
 
 
 def _poisson(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Poisson counts as float64; above the range of integers, normal ones of the same mean and
-    variance.
-    """
+    """Poisson counts as float64; above the range of integers, normal ones of equal moments."""
     small = np.minimum(rate, 1e15)
     counts = rng.poisson(small).astype(np.float64)
     large = rate > small

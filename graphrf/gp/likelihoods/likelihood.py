@@ -1,5 +1,4 @@
-"""The base class of likelihoods: log p(y | f) of an observation y given a latent value f, and the
-mean of y.
+"""The base class of likelihoods: log p(y | f) of an observation y, and the mean of y.
 
 Inference (`graphrf.gp.posterior.approximation`, `graphrf.gp.latent`) needs nothing else.
 """
@@ -29,8 +28,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Likelihood:
-    r"""Distribution of an observation given the latent value at its node; base class of your own
-    likelihoods.
+    r"""Distribution of an observation given the latent value at its node; a base class.
 
     A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for
     those to be trained. It defines `log_density` and `mean`; `variance` and `sample` are for

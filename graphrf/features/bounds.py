@@ -124,7 +124,7 @@ def _words(
 
 
 def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, float]:
-    """sum_k f_k^2 / S(k), a bound on the variance up to constants, and sum_k f_k^2, of endless walks."""
+    """sum_k f_k^2 / S(k), a bound on the variance but for constants, and sum_k f_k^2."""
     n = min(f.size, survival.size)
     squares = np.square(f[:n])
     return float(np.sum(squares / survival[:n])), float(np.sum(squares))

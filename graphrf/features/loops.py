@@ -63,9 +63,7 @@ def step_products(  # type: ignore[no-untyped-def]
     y,
     n_steps,
 ):
-    """Sums over the visits at step k of rows first .. last - 1 of count * sqrt(d_i / d_v) * <y_i,
-    x_v>.
-    """
+    """Sums over visits at step k of rows first .. last - 1 of count sqrt(d_i / d_v) <y_i, x_v>."""
     sums = np.zeros(n_steps)
     for row in range(uint64(first), uint64(last)):
         visit = uint64(visit_ptr[row])

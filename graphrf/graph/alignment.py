@@ -1,6 +1,4 @@
-"""Values for the rows of a call, aligned by labels: the index of a Series or data frame, keys of a
-dictionary.
-"""
+"""Values for the rows of a call, aligned by the labels of a Series, data frame or dictionary."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ class Rows:
         return self.labels is not None and not self.numbered
 
     def taken(self, name: str, values: Any, *, all_of_them: bool = False) -> Any:
-        """The argument `name`, with an entry for each row in their order; what has no labels stays
-        as it is.
+        """The argument `name`, an entry for each row in their order; unchanged without labels.
 
         Values are found by the index of the rows, by the names of nodes, by nodes as they were
         given, or, where labels only number them, in their order. ValueError if two of these differ,
@@ -89,9 +86,7 @@ class Rows:
         return replace(self, labels=labels, numbered=True) if len(labels) == self.n else self
 
     def _readings(self, labels: Sequence[Hashable], numbered: bool) -> list[np.ndarray]:
-        """The places of all rows among labels, in every way that serves or, beside it, could be
-        meant.
-        """
+        """The places of all rows among labels, in every way that serves or could be meant."""
         in_order = [np.arange(self.n)] if numbered and len(labels) == self.n else []
         table = {label: place for place, label in enumerate(labels) if not is_rounded(label)}
         if len(table) < len(labels):  # repeated labels name no row
@@ -148,8 +143,7 @@ def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
 def observed_rows(
     graph: Graph, nodes: Any, y: Any, argument: str = "y"
 ) -> tuple[np.ndarray, Any, Rows]:
-    """Positions of the observed nodes, what was observed there, and the rows by which other
-    arguments are aligned.
+    """Positions of observed nodes, what was observed there, and the rows that align the others.
 
     Without `y`, `nodes` is a dictionary, Series or data frame, whose keys or index are names.
     """
@@ -205,9 +199,7 @@ def same_labels(a: Sequence[Hashable], b: Sequence[Hashable]) -> bool:
 
 
 def as_pandas(values: Any) -> Any:
-    """An array of xarray with one or two named axes as a Series or data frame; anything else as it
-    is.
-    """
+    """An xarray of one or two named axes as a Series or data frame; all else as it is."""
     if hasattr(values, "dims") and hasattr(values, "to_pandas"):
         return values.to_pandas()
     return values

@@ -151,9 +151,7 @@ def _are_positions(ends: Any, names: list[Any] | None) -> bool:
 
 
 def _numbered_ends(ends: Any, size: int | None, remarks: list[str]) -> tuple[list[np.ndarray], int]:
-    """Ends that are positions, and the number of nodes; remarks on positions that look like
-    identifiers.
-    """
+    """Ends that are positions, number of nodes, and remarks on what look like identifiers."""
     positions = [
         checked_positions(name, end, size) for name, end in zip(("src", "dst"), ends, strict=True)
     ]
@@ -186,8 +184,7 @@ def _named_ends(ends: Any, names: Any, n_nodes: int | None) -> tuple[Any, Any]:
 def from_points(
     x: ArrayLike, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None
 ) -> Graph:
-    r"""The k-nearest-neighbour graph of points: i and j are joined if either is among the other's
-    nearest.
+    r"""The k-nearest-neighbour graph: i and j are joined if either is among the other's nearest.
 
     Parameters
     ----------
@@ -274,9 +271,7 @@ def from_points(
 
 
 def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances (N, k), ascending, and positions of the k nearest points of each, itself among
-    them.
-    """
+    """Distances (N, k), ascending, and positions of the k nearest of each point, with itself."""
     from scipy.spatial import cKDTree
 
     tree: Any = (

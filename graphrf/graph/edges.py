@@ -17,9 +17,7 @@ SAME_LENGTH = 1e-3
 
 
 class Weights(NamedTuple):
-    """Arguments about weights: their attribute or column (None: not given; False: to use none), and
-    their kind.
-    """
+    """Arguments about weights: attribute or column (None: not given; False: unused), and kind."""
 
     given: str | int | None
     stated: str | None
@@ -52,9 +50,7 @@ def host_array(tensor: Any) -> np.ndarray:
 
 
 def positions_of_names(names: Sequence[Hashable]) -> tuple[np.ndarray, list[Hashable]]:
-    """Position of every name among the distinct ones, which are listed in the order of first
-    appearance.
-    """
+    """Position of every name among the distinct ones, listed in order of first appearance."""
     table: dict[Hashable, int] = {}
     positions = np.fromiter(
         (table.setdefault(name, len(table)) for name in names), dtype=np.int64, count=len(names)
@@ -126,9 +122,7 @@ def _kind_of(end: Any) -> str:
 
 
 def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.ndarray:
-    """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size,
-    if None).
-    """
+    """`ends`, once known to be positions in a graph of `n_nodes` (of any size, if None)."""
     if ends.size and (ends.min() < 0 or (n_nodes is not None and ends.max() >= n_nodes)):
         bad = (ends < 0) | (ends >= n_nodes) if n_nodes is not None else ends < 0
         edge = int(np.flatnonzero(bad)[0])
@@ -148,9 +142,7 @@ def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.nd
 def positions_of_ends(
     ends: list[list[Hashable]], names: list[Hashable] | None
 ) -> tuple[list[np.ndarray], list[Hashable]]:
-    """Positions of names; without a list of them, the distinct ones in the order of first
-    appearance.
-    """
+    """Positions of names; without a list of them, distinct ones in order of appearance."""
     flat: list[Hashable] = [None] * (2 * len(ends[0]))
     flat[0::2], flat[1::2] = ends
     try:
@@ -203,9 +195,7 @@ def checked_weights(
 def _first_directions(
     n_nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray, loops_twice: bool
 ) -> np.ndarray | slice:
-    """The edges without the second of two loops of one node and weight, where loops are listed
-    twice.
-    """
+    """The edges without the second of two equal loops, where loops are listed twice."""
     loops = np.flatnonzero(src == dst)
     loops = loops[np.lexsort((weight[loops], src[loops]))]
     node, value = src[loops], weight[loops]

@@ -100,9 +100,7 @@ class Graph:
         known: Mapping[str, Any],
         remade_by: tuple[Callable[..., Graph], tuple[Any, ...]],
     ) -> Graph:
-        """The graph of arrays known to be valid, which are not copied; `known` are cached
-        properties.
-        """
+        """The graph of arrays known to be valid, not copied; `known` are cached properties."""
         graph = cls.__new__(cls)
         graph._adjacency, graph._names, graph._directed, graph._remade_by = (
             adjacency,
@@ -334,9 +332,7 @@ class Graph:
 
     @property
     def walk_degrees(self) -> np.ndarray:
-        """The degrees by which walks are weighted: 1 for an isolated node, which never leaves
-        itself.
-        """
+        """The degrees by which walks are weighted: 1 for an isolated node, which stays there."""
         return np.where(self.degrees > 0, self.degrees, 1.0)
 
     def walk_matrix(self, laplacian: str = "normalized") -> sp.csr_array:
@@ -368,9 +364,7 @@ class Graph:
     # -- other graphs ----------------------------------------------------------------------------
 
     def to_undirected(self) -> Graph:
-        """The undirected graph with weights A + A^T (self-loops once); an undirected graph returns
-        itself.
-        """
+        """The undirected graph of weights A + A^T (self-loops once); itself if undirected."""
         if not self._directed:
             return self
         both = sp.csr_array(self._adjacency + self._adjacency.T)
@@ -378,9 +372,7 @@ class Graph:
         return Graph(both, nodes=self._names)
 
     def to_networkx(self) -> Any:
-        """The graph as a networkx `Graph`, or `DiGraph`, with the attribute `weight` unless it is
-        unweighted.
-        """
+        """The graph as a networkx `Graph` or `DiGraph`, with `weight` unless it is unweighted."""
         return networkx_graph(self._adjacency, self.nodes, self._directed)
 
     def is_directed(self) -> bool:

@@ -1,6 +1,4 @@
-"""Graphs from the graphs and matrices of other libraries: networkx, scipy.sparse, PyG, igraph and
-others.
-"""
+"""Graphs from graphs and matrices of other libraries: networkx, scipy.sparse, PyG and others."""
 
 from __future__ import annotations
 

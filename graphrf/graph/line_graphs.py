@@ -21,9 +21,7 @@ from graphrf.graph.other_graphs import Attributes, lengths_in_degrees, numbers_o
 
 
 class _Ends(NamedTuple):
-    """E edges by their ends: a pair for each end of an edge, of which parts of lines may have
-    several.
-    """
+    """E edges by their ends: pairs for the ends of an edge, of which parts may have several."""
 
     edge: np.ndarray
     junction: np.ndarray
@@ -41,9 +39,7 @@ class _Ends(NamedTuple):
 def line_graph(
     source: Any, weights: Weights, columns: tuple[str | int, str | int] | None, tolerance: Any
 ) -> Graph:
-    """The graph of the edges of a data frame, a map of lines, or a graph of networkx or another
-    library.
-    """
+    """The graph of the edges of a data frame, a map of lines, or a graph of another library."""
     as_table = tables.is_table(source)
     if columns is not None and not as_table:
         raise checks.value_error(
@@ -161,9 +157,7 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
 
 
 def _of_pairs(values: np.ndarray | None, kind: str, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """The weights of joined pairs: from the distance between midpoints, or the harmonic mean of
-    similarities.
-    """
+    """Weights of joined pairs: from distances of midpoints, or harmonic means of similarities."""
     if values is None or not one.size:
         return np.ones(one.size)
     relative = values / (values.max() or 1.0)

@@ -24,9 +24,7 @@ _EXACT = 2.0**53
 
 
 class NodeNames:
-    """The names of N nodes, by which their positions are found; None stands for the positions
-    themselves.
-    """
+    """The names of N nodes, by which their positions are found; None for the positions."""
 
     def __init__(self, names: tuple[Hashable, ...] | None, n_nodes: int) -> None:
         self._named = names is not None
@@ -86,9 +84,7 @@ class NodeNames:
         return positions.view(_Positions) if self._may_be_positions else positions
 
     def positions(self, nodes: Any, argument: str, *, as_positions: bool) -> np.ndarray:
-        """See `Graph.positions`; integers that could be names too are refused, unless
-        `as_positions`.
-        """
+        """See `Graph.positions`; integers that may be names are refused, unless `as_positions`."""
         if nodes is None:
             return np.arange(self._n_nodes, dtype=np.int64)
         if self.is_one(nodes):
@@ -118,9 +114,7 @@ class NodeNames:
         return self._found(content.tolist(), argument, low)
 
     def _found(self, names: Sequence[Any], argument: str, exact: float = _EXACT) -> np.ndarray:
-        """Positions of `names`, shape (n,), int64; floats that may be rounded integers
-        are refused.
-        """
+        """Positions of `names`, (n,), int64; floats that may be rounded integers are refused."""
         table = self._table
         if self.has_integers:
             rounded = next(
@@ -198,9 +192,7 @@ class NodeNames:
         return self._look
 
     def _name_of_another_kind(self, unknown: Any) -> str:
-        """A hint where text was asked for and integers are names, or the other way round; or
-        nothing.
-        """
+        """A hint where text was asked for and integers are names, or vice versa; or nothing."""
         if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
             return (
                 f"its nodes are named by integers such as {int(unknown)}, and not by text: make "
@@ -214,9 +206,7 @@ class NodeNames:
         return ""
 
     def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
-        """A question for nodes that are counted from 1 where those here are from 0, or the other
-        way round.
-        """
+        """A question for nodes counted from 1 where those here are from 0, or vice versa."""
         if self._named and not all(map(are_integers, self._kinds)):
             return ""
         nodes: Any = self._nodes
@@ -310,9 +300,7 @@ class NodeNames:
         )
 
     def _refuse_names(self, array: np.ndarray, argument: str) -> None:
-        """ValueError for integers that are names as well as positions, and as names stand for other
-        nodes.
-        """
+        """ValueError for integers that are both names and positions, of different nodes."""
         table, listed = self._table, array.tolist()
         named = [table.get(node, table.get(str(node))) for node in listed]
         if named == listed:
@@ -351,9 +339,7 @@ class _Position(int):
 
 
 class _Positions(np.ndarray):
-    """Integers from `Graph.index` and `Graph.positions`, known to be positions, like their slices,
-    but not results.
-    """
+    """Integers from `Graph.index` and `positions`, known to be positions, as are their slices."""
 
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
@@ -380,9 +366,7 @@ def known_positions(positions: np.ndarray) -> np.ndarray:
 
 
 def _is_one(nodes: Any) -> bool:
-    """True for what holds no others: a number, a text, an array without axes, or an object of
-    another kind.
-    """
+    """True for what holds no others: a number, text, an array without axes, or another object."""
     if isinstance(nodes, str | bytes) or getattr(nodes, "ndim", 1) == 0:
         return True
     return not (isinstance(nodes, Iterable) or hasattr(nodes, "__array__"))
@@ -479,9 +463,7 @@ def _of_scalars(nodes: list[Any], kinds: set[type]) -> np.ndarray | list[Any]:
 
 
 def _plain(argument: str, node: Any) -> Any:
-    """A tensor or array within a list as a number, or as a list of numbers; other nodes as they
-    are.
-    """
+    """A tensor or array within a list as a number or list of numbers; others as they are."""
     return checks.array(argument, node).tolist() if hasattr(node, "shape") else node
 
 

@@ -18,9 +18,7 @@ from graphrf.graph.notices import look_like_degrees
 
 
 class OtherGraph(NamedTuple):
-    """Edges of a graph of another library: ends as positions, and attributes by name with their
-    values.
-    """
+    """Edges of a graph of another library: ends as positions, and attributes by name."""
 
     n_nodes: int
     src: np.ndarray
@@ -144,9 +142,7 @@ class Attributes(Mapping[str, Iterable[Any]]):
 
 
 def numbers_of_edges(graph: Any, weight: str | int, argument: str = "weight") -> list[float]:
-    """An attribute of the edges of a networkx graph as floats; OSMnx's GraphML files hold numbers
-    as text.
-    """
+    """An edge attribute of a networkx graph as floats; GraphML files of OSMnx hold text."""
     numbers = []
     for *ends, value in graph.edges(data=weight, default=None):
         pair = tuple(ends)
@@ -168,9 +164,7 @@ def numbers_of_edges(graph: Any, weight: str | int, argument: str = "weight") ->
 
 
 class Streets(NamedTuple):
-    """The edges of a networkx graph as lines with lengths: E of them, of which one may have several
-    names.
-    """
+    """The edges of a networkx graph as lines with lengths: E of them, some with several names."""
 
     nodes: list[Hashable]  # the ends of edges
     src: np.ndarray
@@ -210,8 +204,7 @@ def streets_of(graph: Any, attribute: str) -> Streets:
 
 
 def numbered_streets(graph: Any, numbers: Sequence[float]) -> tuple[list[int], list[bool]]:
-    """The street of each edge of a networkx graph with these lengths, and True for its second
-    direction.
+    """The street of each edge of a networkx graph, and True for its second direction.
 
     In a directed graph an edge and the one of nearly its length the other way, which for a loop
     leads to the same node, are a street, unless the attributes of OSMnx say that they are two
@@ -248,9 +241,7 @@ def _are_two_roads(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> str:
-    """Warning about lengths of the edges of a networkx graph that seem to be in degrees, as
-    straight lines are.
-    """
+    """Warning about lengths of a networkx graph's edges that seem to be in degrees, like lines."""
     known = in_degrees(graph.graph.get("crs"))
     if values is None or known is False:
         return ""
@@ -280,9 +271,7 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
 
 
 def in_degrees(crs: Any) -> bool | None:
-    """True if a coordinate system is in degrees, None if it is missing or text that is not the
-    usual one.
-    """
+    """True if a coordinate system is in degrees, None if missing or text that is unusual."""
     if isinstance(crs, str):
         return True if crs.upper() in ("EPSG:4326", "OGC:CRS84", "WGS84") else None
     geographic = getattr(crs, "is_geographic", None)
@@ -290,9 +279,7 @@ def in_degrees(crs: Any) -> bool | None:
 
 
 def networkx_graph(adjacency: sp.csr_array, nodes: Sequence[Hashable], directed: bool) -> Any:
-    """The networkx graph of an adjacency matrix, with the attribute `weight` unless all weights are
-    1.
-    """
+    """The networkx graph of an adjacency matrix, with `weight` unless all weights are 1."""
     import networkx as nx
 
     made = nx.DiGraph() if directed else nx.Graph()

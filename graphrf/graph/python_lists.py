@@ -20,9 +20,7 @@ _WEIGHT = "weight"
 
 
 def is_plain(source: Any) -> bool:
-    """True for dictionaries, and for lists of pairs: lists, tuples, sets, iterators, and views of
-    edges.
-    """
+    """True for dictionaries and for lists of pairs: lists, tuples, sets, iterators, edge views."""
     return isinstance(source, list | tuple | set | frozenset | Mapping | Iterator) or _is_view(
         source
     )
@@ -31,9 +29,7 @@ def is_plain(source: Any) -> bool:
 def plain_edges(
     source: Any, columns: tuple[str | int, str | int] | None, weight: str | int | bool | None
 ) -> EdgeList:
-    """The edges of a dictionary of neighbours or of a list of pairs; `weight` as in
-    `load_graph`.
-    """
+    """The edges of a dictionary of neighbours or list of pairs; `weight` as in `load_graph`."""
     if _is_view(source) or not isinstance(source, Mapping):
         return edges_of_rows(source, columns, weight)
     if columns is not None:
@@ -50,9 +46,7 @@ def _is_view(source: Any) -> bool:
 
 
 def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None) -> EdgeList:
-    """The edges of a dictionary from each node to its neighbours; its keys are the first nodes, in
-    their order.
-    """
+    """The edges of a dictionary from nodes to neighbours; its keys are the first nodes."""
     if not source:
         raise checks.value_error("source", "must have at least one node, got an empty dictionary")
     ends: list[Any] = []
@@ -76,9 +70,7 @@ def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None
 def edges_of_rows(
     source: Iterable[Any], columns: tuple[Any, Any] | None, weight: str | int | bool | None
 ) -> EdgeList:
-    """The edges of a list of pairs, or of longer tuples whose other entries are weights or
-    attributes.
-    """
+    """The edges of a list of pairs, or of longer tuples with weights or attributes."""
     if isinstance(source, set | frozenset):
         raise checks.type_error(
             "source", f"must be in an order, got a {type(source).__name__}: pass sorted(source)"
@@ -187,9 +179,7 @@ def _row(place: int, row: Any) -> Sequence[Any]:
 
 
 def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
-    """ValueError for lists within a list that may be a matrix, ends of edges, or the neighbours of
-    each node.
-    """
+    """ValueError for nested lists that may be a matrix, ends of edges, or neighbours of nodes."""
     if any(isinstance(row, tuple) for row in rows) and not isinstance(source, tuple):
         return
     if isinstance(source, tuple) and len(rows) == 2 and not isinstance(rows[0], tuple):

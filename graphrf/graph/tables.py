@@ -1,6 +1,4 @@
-"""Data frames of pandas, polars and others: edges as the same table has them in a csv file; values
-at nodes.
-"""
+"""Data frames of pandas, polars and others: edges as in a csv file of them; values at nodes."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequenc
 
 
 def places_of_table(table: Any) -> list[tuple[Any, ...]]:
-    """Places along edges, one a row, by titles of columns and levels: (edge, distance) or (u, v[,
-    key], distance).
-    """
+    """Places along edges, one a row, by titles: (edge, distance) or (u, v[, key], distance)."""
     table, titles = _with_index(table, None)
     words = [str(title) for title in titles]
     ends = ends_among(words)
@@ -106,9 +102,7 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _with_index(table: Any, columns: tuple[str | int, str | int] | None) -> tuple[Any, list[Any]]:
-    """The table and its titles, with the levels of its index as columns where they hold the ends of
-    edges.
-    """
+    """The table and titles, index levels as columns where they hold the ends of edges."""
     titles = list(table.columns)
     levels = [
         name for name in getattr(getattr(table, "index", None), "names", ()) if name is not None
@@ -160,9 +154,7 @@ def _numbers(title: str, column: Any) -> np.ndarray:
 def frame_of(
     names: Sequence[Hashable], columns: Mapping[Any, Any], titles: Sequence[Hashable] | None = None
 ) -> Any:
-    """A data frame of pandas with a row for each name, from columns of shape (q,); see
-    `index_of`.
-    """
+    """A pandas data frame with a row for each name, of columns (q,); see `index_of`."""
     index = index_of(names, titles, "node")
     import pandas
 

@@ -116,8 +116,7 @@ class ICAR(_ArealKernel):
 
 @dataclass(frozen=True, repr=False)
 class BYM2(_ArealKernel):
-    r"""The model of Besag, York and Mollié in the form of Riebler et al.: a structured and an
-    unstructured part.
+    r"""The model of Besag, York and Mollié in Riebler et al.'s form: structured and unstructured.
 
     .. math:: K = (1 - \varphi) I + \varphi K_{\mathrm{ICAR}},
 

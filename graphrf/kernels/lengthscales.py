@@ -20,9 +20,7 @@ def lengthscale_unit(graph: Graph, laplacian: str) -> float:
 
 
 def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool], unit: float = 1.0) -> float:
-    """The largest lengthscale up to 100 units for which the kernel still fits, by bisection; 0.1 at
-    least.
-    """
+    """The largest lengthscale up to 100 units at which the kernel fits, by bisection."""
     low, high = (end * unit for end in LENGTHSCALES)
     if fits(kernel.replace(lengthscale=high)):
         return high

@@ -1,5 +1,4 @@
-r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense
-matrices.
+r"""Node kernels as power series in the walk matrix: coefficients, root, and dense matrices.
 
 A kernel is K = g(L) for a Laplacian L = s (I - W) with the walk matrix W (`Graph.walk_matrix`) and
 its scale s (`Graph.laplacian_scale`). So
@@ -405,8 +404,7 @@ class PStepRandomWalk(Kernel):
         return min(self.alpha, super().spectrum_end(scale))
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
-        """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial
-        Laplacian.
+        """alpha's lower bound: 2, or 2 c (odd steps), c (even steps) if combinatorial.
 
         c is a bound of the eigenvalues; an alpha that is already below it is its own bound.
         """

@@ -1,6 +1,4 @@
-"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients with their
-convergence.
-"""
+"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ class IterativeSolver(Protocol):
 
 
 class CholeskySolver:
-    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2
-    per column.
+    """A = K + diag(noise) = L L^T: m^3 / 6 multiply-adds, m^2 numbers; m^2 a solved column.
 
     `matrix`, K, is overwritten; its diagonal is kept as `prior`. A solve whose residual is above
     `tol` is refined once; one that stays above it, as where the noise is lost beside K in rounding,
@@ -77,9 +74,7 @@ class CholeskySolver:
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:
-        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers while it
-        lasts.
-        """
+        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers."""
         inverse, _ = dtrtri(self._factor, lower=1)
         return np.einsum("ij,ij->j", inverse, inverse)
 
@@ -162,9 +157,7 @@ class ConjugateGradients:
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), reached <= tol, done, reached)
 
     def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
-        """Improve x in place from its residual r until the recurrence has half the wanted norms;
-        steps taken.
-        """
+        """Improve x in place from its residual r to half the wanted norms; the steps taken."""
         z = self._precondition(r)
         p = z.copy()
         rho = (r * z).sum(axis=0)
@@ -186,8 +179,7 @@ class ConjugateGradients:
 
 
 def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """b of shape (m,) or (m, p) as (m, p) with columns of size 1/2 to 1, and the powers of two
-    taken off them.
+    """b, (m,) or (m, p), as (m, p) with columns of size 1/2 to 1, and the powers of two.
 
     Their norms are safe, those of b may leave float64; nothing is rounded.
     """
@@ -199,8 +191,7 @@ def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def nystrom_preconditioner(
     columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray
 ) -> Product:
-    """The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], shape (m, k), B = K[chosen,
-    chosen], D > 0 the noise.
+    """The inverse of P = C B^-1 C^T + D, C = K[:, chosen], B = K[chosen, chosen], D the noise.
 
     P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's
     identity with V = C L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1. Where B

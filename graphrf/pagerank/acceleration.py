@@ -15,8 +15,7 @@ _SLOW = 1.1  # ratio of the decrease to the predicted one above which the radius
 
 
 class Acceleration:
-    r"""The extrapolation of one vector on an undirected graph, whose transitions P have real
-    eigenvalues.
+    r"""The extrapolation of a vector on an undirected graph: P has real eigenvalues.
 
     .. math:: x_{k+1} = \omega (F(x_k) - x_{k-1}) + x_{k-1}, \qquad \omega = 2 / (1 + \sqrt{1 -
         r^2})

@@ -179,8 +179,7 @@ class Likelihood:
         )
 
     def latent_like(self, f: np.ndarray, other: Self) -> np.ndarray:
-        """The latent values at which this likelihood expects what `other`, with other parameters,
-        expects at f.
+        """The latent values at which this likelihood expects what `other` expects at f.
 
         By default f itself: a subclass whose `mean` depends on parameters that are trained replaces
         it.
@@ -188,9 +187,7 @@ class Likelihood:
         return f
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        """About the constant c with observations like y at f = c + offset; the middle
-        of c's prior.
-        """
+        """About the constant c with observations like y at f = c + offset; its prior's middle."""
         if self.log_link:
             return float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset)))))
         return 0.0
@@ -246,9 +243,7 @@ class LogLink(Likelihood):
 
 
 def normal_average(function: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The mean of a function of f over N(mean, variance), elementwise; f gets an axis of points at
-    the end.
-    """
+    """The mean of a function of f over N(mean, variance), elementwise; f gets a last axis."""
     f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * _POINTS
     with np.errstate(over="ignore"):
         return np.asarray(function(f) @ _WEIGHTS)

@@ -1,5 +1,4 @@
-"""Warnings of a fit: observations compared with the predictions of the fitted model and its
-intervals.
+"""Warnings of a fit: observations compared with the fitted model's predictions and intervals.
 
 Under the model the values of one sensor in a run of times are Gaussian with a known covariance.
 Multiplied by the inverse of its Cholesky factor they are standardised errors, each of one value
@@ -27,9 +26,7 @@ _MANY = 500  # values in all, likewise
 
 
 class Errors(NamedTuple):
-    """Standardised errors (rows, sensors), NaN where nothing was observed, of some times and
-    sensors.
-    """
+    """Standardised errors (rows, sensors) of some times and sensors, NaN where unobserved."""
 
     values: np.ndarray
     rows: np.ndarray

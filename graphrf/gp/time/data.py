@@ -89,9 +89,7 @@ class Columns(NamedTuple):
         times: Any,
         hours: np.ndarray,
     ) -> Any:
-        """A data frame of values (t, q) at times, as they were given and in hours, with these
-        titles.
-        """
+        """A data frame of values (t, q) at times, as given and in hours, with these titles."""
         import pandas
 
         is_index = hasattr(times, "rename") and hasattr(times, "nlevels")
@@ -115,9 +113,7 @@ class Grid(NamedTuple):
 
 
 def clock_of(times: Any) -> Clock:
-    """The clock of the first times that a user gives: dates count from midnight before
-    the first.
-    """
+    """The clock of the first times of a user: dates count from midnight before the first."""
     values, dates, zone = _read(times)
     if not dates:
         refuse_written_dates("times", values.tolist(), "times")
@@ -135,9 +131,7 @@ def clock_of(times: Any) -> Clock:
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
-    """Node positions, times as they came, and float64 values (T, n) of an array, a data frame or a
-    DataArray.
-    """
+    """Node positions, times as given, and float64 values (T, n) of an array, frame or DataArray."""
     if is_frame(values):
         times, nodes = _frame_times(values, times), _frame_nodes(graph, values, nodes)
         values = _frame_numbers(values)
@@ -224,9 +218,7 @@ def values_of_sensors(
 
 
 def restore_type(original: Any, values: np.ndarray) -> Any:
-    """Values (T, n) with the type and labels of the original: an array, a data frame or a
-    DataArray.
-    """
+    """Values (T, n) with the type and labels of the original: array, data frame or DataArray."""
     if is_frame(original):
         return type(original)(values, index=original.index, columns=original.columns)
     if _is_labelled(original):
@@ -265,9 +257,7 @@ def _frame_times(frame: Any, times: Any) -> Any:
 
 
 def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
-    """The nodes of a data frame's columns: their labels, or the nodes that are given for other
-    labels.
-    """
+    """The nodes of a frame's columns: their labels, or the nodes given for other labels."""
     known = set(graph.nodes) if graph.has_names else set()
     if nodes is None:
         if known and known.isdisjoint(frame.columns) and known.issuperset(frame.index):
@@ -393,9 +383,7 @@ def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Gr
 
 
 def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> None:
-    """ValueError for shapes that do not fit, repeated nodes, times that do not increase, and
-    infinite values.
-    """
+    """ValueError for unfit shapes, repeated nodes, times that do not increase, infinite values."""
     if values.shape != (hours.size, nodes.size):
         raise checks.value_error(
             "Y",

@@ -1,6 +1,4 @@
-"""Solves with the covariance of what was observed: Kalman filters, and conjugate gradients in what
-is missing.
-"""
+"""Solves with the covariance of what was observed, by Kalman filters and conjugate gradients."""
 
 from __future__ import annotations
 
@@ -68,8 +66,7 @@ class ObservedCells:
     def solve(
         self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused
-        in gaps.
+        """Lambda [y; z], the completed values [y; z], (T, R, n), and convergence; y unused in gaps.
 
         The first is A^-1 y where something was observed, and the residual of the equations for z in
         gaps. `start` has first guesses of z.

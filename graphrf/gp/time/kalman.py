@@ -42,9 +42,7 @@ def moved_back(f, low, high, q, scratch):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def filtered(phi, which, low, high, h, gain, y):  # type: ignore[no-untyped-def]
-    """y (T, R, 8) <- its innovations L^-1 y; returns the mean states after the last step, (d, R,
-    8).
-    """
+    """y (T, R, 8) <- its innovations L^-1 y; returns the last mean states, (d, R, 8)."""
     d, n_columns = low.size, y.shape[1]
     x = np.zeros((d, n_columns, WIDTH))
     new = np.zeros((d, n_columns, WIDTH))
@@ -146,8 +144,7 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def products(phi, which, low, high, stationary, readouts, weights, x, first, last, out):  # type: ignore[no-untyped-def]
-    """out (w, T, n), columns from `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t',
-    column).
+    """out (w, T, n), columns `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t', column).
 
     The kernel matrix is semiseparable: a recursion forwards and one backwards are the product, T d
     operations.

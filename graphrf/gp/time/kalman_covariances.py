@@ -126,8 +126,7 @@ def _advanced(v, gain, minus, phi, high, stationary, rows, mixed, new):  # type:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def gains(phi, which, low, high, stationary, first, h, noise, covariances, gain, variance):  # type: ignore[no-untyped-def]
-    """Fill `covariances` V, `gain` g (T, d, 8) and `variance` S (T, 8); an infinite s_t observes
-    nothing.
+    """Fill `covariances` V, `gain` g (T, d, 8), `variance` S (T, 8); infinite s_t: no observation.
 
     V are triangles (kept, d (d + 1) / 2, 8), those of the last times if these are fewer than all;
     `first` is V at the first time.

@@ -1,6 +1,4 @@
-"""Filters that continue with new observations, and their forecasts, without partly
-observed times.
-"""
+"""Filters that continue with new observations, and forecasts; no partly observed times."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The posterior on graph and time for known hyperparameters: means, deviations and draws at any
-node and time.
-"""
+"""The posterior on graph and time for known hyperparameters, at any node and time."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ class TimePosterior:
     def _ahead(
         self, projection: _Projection, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Means and variances of what sensors determine, if all times are from the last observed
-        on.
-        """
+        """Means and variances of what sensors determine, for times from the last one on."""
         if times[0] < self.covariance.times[-1] or self.states is None:
             return None
         return self.states.ahead(times, projection.coefficients)
@@ -123,8 +119,7 @@ class TimePosterior:
         return rest + (exact if self.cells.whole else self._with_gaps(exact, places, times))
 
     def _with_gaps(self, exact: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
-        r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without
-        gaps.
+        r"""Variances of what sensors determine; `exact` (t, q) are those of a grid without gaps.
 
         By the law of total variance they are conditional on missing values z: on all of them, but
         at a gap i on all others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
@@ -192,9 +187,7 @@ class TimePosterior:
         return out
 
     def imputed(self, n_draws: int, seed: int) -> np.ndarray:
-        """Draws of what all cells would show, noise included, given the observed: shape (T,
-        n_draws, n).
-        """
+        """Draws of what all cells would show, with noise, given the observed: (T, n_draws, n)."""
         rng = np.random.default_rng([seed, 3])
         _, y = self._prior(
             self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size)
@@ -272,9 +265,7 @@ class TimePosterior:
     def _prior(
         self, grid: np.ndarray, count: int, rng: np.random.Generator, observed: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Unit-variance parts of the series at all times, (p, t, R, n), and y at the observed, (T,
-        R, n).
-        """
+        """Unit-variance parts of series at all times, (p, t, R, n), and y at the observed ones."""
         model, sensors = self.covariance.model, self.covariance.sensors
         n = sensors.eigenvalues.size
         steps = self.covariance.at(grid).steps
@@ -332,9 +323,7 @@ def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def process_draws(
     kernel: TimeKernel, steps: TimeSteps, n_columns: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d
-    n_columns).
-    """
+    """Independent draws of a process with unit variance, (T, n_columns), in O(T d n_columns)."""
     space = StateSpace.of((kernel,))
     phi = transitions((kernel,), steps.lengths)
     noise = space.stationary - phi @ space.stationary @ np.swapaxes(phi, 1, 2)

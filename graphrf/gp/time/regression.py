@@ -44,8 +44,7 @@ _LARGEST_SENSORS = 5_000
 
 
 class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
-    r"""A Gaussian process on graph and time, which fills gaps, predicts at other nodes, and
-    forecasts.
+    r"""A Gaussian process on graph and time: fills gaps, predicts at other nodes, forecasts.
 
     .. math:: y(u, t) = c + f(u, t) + \varepsilon, \quad
               \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t -

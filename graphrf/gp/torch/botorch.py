@@ -120,8 +120,7 @@ class GraphGPModel(FantasizeMixin, Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: Any = None,
     ) -> GPyTorchPosterior:
-        """The joint posterior at the q nodes of each batch, of the dtype (for integers float64) and
-        device of X.
+        """The joint posterior at the q nodes of each batch, of dtype and device of X.
 
         Parameters
         ----------
@@ -163,8 +162,7 @@ class GraphGPModel(FantasizeMixin, Model):
     def condition_on_observations(
         self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
     ) -> GraphGPModel:
-        r"""The model after more observations, with all hyperparameters kept; the regressor does not
-        change.
+        r"""The model after more observations, hyperparameters kept; the regressor is unchanged.
 
         .. math:: m'_Q = m_Q + \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} (Y - m_X),
             \quad
@@ -272,9 +270,7 @@ class GraphGPModel(FantasizeMixin, Model):
         )
 
     def _moments(self, batches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means, shape (b, q, outputs), and covariances, shape (b, q, q), of b batches
-        of q nodes.
-        """
+        """Means (b, q, outputs) and covariances (b, q, q) of b batches of q nodes."""
         distinct, at = np.unique(batches, return_inverse=True)
         at = at.reshape(batches.shape)
         asked = self._gp.graph.positions(distinct)
@@ -313,9 +309,7 @@ def _joined(before: _Imagined, after: _Imagined) -> _Imagined:
 
 
 def _without_copies(noise: Tensor) -> Tensor:
-    """The variances without batch axes along which they were expanded: each set is
-    factored once.
-    """
+    """Variances without batch axes along which they were expanded: each set is factored once."""
     for axis in range(noise.ndim - 1):
         if noise.stride(axis) == 0:
             noise = noise.narrow(axis, 0, 1)
@@ -346,9 +340,7 @@ class _DrawnFunctions(SamplePath):
 
 @DrawMatheronPaths.register(GraphGPModel)
 def _draw_paths(model: GraphGPModel, *, sample_shape: torch.Size, **unused: Any) -> _DrawnFunctions:
-    """Functions drawn by `GraphGPRegressor.sample`, on all nodes; the seed comes from torch's
-    generator.
-    """
+    """Functions drawn by `GraphGPRegressor.sample`, on all nodes, seeded by torch's generator."""
     if model._imagined is not None:
         raise checks.value_error(
             "model",

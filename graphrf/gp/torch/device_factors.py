@@ -1,6 +1,4 @@
-"""Features and the series as torch sparse matrices on any device: the same factors as on the CPU,
-in torch.
-"""
+"""Features and the series as torch sparse matrices on any device: the CPU's factors."""
 
 from __future__ import annotations
 
@@ -214,9 +212,7 @@ class TorchSeriesFactor(TorchFactor):
         return other
 
     def _gram_terms(self, size: int) -> Tensor:
-        """Entries of T_k(M) among the rows, on and above the diagonal column by column,
-        k < size.
-        """
+        """Entries of T_k(M) among the rows, on and above the diagonal by columns, k < size."""
         n = self.shape[0]
         terms = torch.empty(size, n * (n + 1) // 2, dtype=self._dtype, device=self._device)
         for columns, panel in self._term_panels(size):
@@ -273,9 +269,7 @@ class TorchSeriesFactor(TorchFactor):
 
 
 def _triangle(n: int, device: torch.device) -> Tensor:
-    """The places of a symmetric matrix's entries among those that `_gram_terms` holds, shape (n,
-    n).
-    """
+    """The places of a symmetric matrix's entries in what `_gram_terms` holds, (n, n)."""
     every = torch.arange(n, device=device)
     row, column = torch.minimum(every[:, None], every), torch.maximum(every[:, None], every)
     return column * (column + 1) // 2 + row

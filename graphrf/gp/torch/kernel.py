@@ -39,9 +39,7 @@ _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
 
 
 class NoKernelError(NanError, ValueError):
-    """Hyperparameters of an optimiser that make no kernel: a `NanError`, at which fits of BoTorch
-    step back.
-    """
+    """Hyperparameters that make no kernel: a `NanError`, at which fits of BoTorch step back."""
 
 
 class GRFKernel(gpytorch.kernels.Kernel):
@@ -194,9 +192,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     @property
     def kernel(self) -> Kernel:
-        """The graphrf kernel with the present hyperparameters, not normalised; of a batch that of
-        `self[i]`.
-        """
+        """The graphrf kernel with present hyperparameters, not normalised; `self[i]` of a batch."""
         return self._kernel_of(self._single_values().detach().numpy())
 
     def hyperparameter(self, name: str) -> Tensor:
@@ -253,9 +249,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return f.to(self.device, self.dtype)
 
     def root_rows(self, x: Tensor) -> TorchFactor:
-        """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with
-        `root_modulation`.
-        """
+        """Rows of F at nodes (n,) or (n, 1): K among them is F F^T with `root_modulation`."""
         nodes = node_tensor("x", x)
         if nodes.ndim > 1:
             raise checks.value_error("x", f"must have shape (n,) or (n, 1), got {tuple(x.shape)}")
@@ -282,9 +276,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
 
     def __getitem__(self, index: Any) -> GRFKernel:
-        """The kernel of some members of the batch, with copies of their hyperparameters, as of any
-        kernel.
-        """
+        """The kernel of some members of the batch, with copies of their hyperparameters."""
         if self.active_dims is None or not self.batch_shape:
             return super().__getitem__(index)
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.__getitem__(bare, index))
@@ -296,9 +288,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.expand_batch(bare, *sizes))
 
     def _without_column(self, change: Callable[[GRFKernel], GRFKernel]) -> GRFKernel:
-        """The kernel as GPyTorch changes it, which would index and expand `active_dims` with the
-        batch.
-        """
+        """The kernel as GPyTorch changes it, which would expand `active_dims` with the batch."""
         bare = copy.deepcopy(self)
         bare.active_dims = None
         changed = change(bare)
@@ -411,9 +401,7 @@ def node_ids(name: str, x: Tensor) -> np.ndarray:
 
 
 def node_tensor(name: str, x: Tensor) -> Tensor:
-    """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last
-    axis.
-    """
+    """Nodes of a tensor (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
     if not isinstance(x, Tensor):
         raise checks.type_error(
             name, f"must be a tensor of node positions, got {checks.describe(x)}"

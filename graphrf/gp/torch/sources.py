@@ -66,9 +66,7 @@ class TorchSource(ABC):
 
 
 class RemoteFeatures(Protocol):
-    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by
-    `step_squares`.
-    """
+    """Sampled features whose record lives elsewhere, as on a cluster: has `step_squares`."""
 
     # Settings that all rows share.
     info: SampleInfo
@@ -97,9 +95,7 @@ class _TorchSampledSource(TorchSource):
         self._squares: np.ndarray | None = None
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The modulation up to the features' largest length; warns once when the kernel has
-        outgrown it.
-        """
+        """The modulation up to the features' largest length; warns once of an outgrown one."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
             result = bounds.suitability_warnings(self._info, kernel, f)
@@ -137,9 +133,7 @@ class TorchFeatureSource(_TorchSampledSource):
         warn_of_diagonal(features.nodes, diagonal, kernel, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of nodes that the features hold; ValueError if the record lies on another
-        device.
-        """
+        """The rows of nodes that the features hold; ValueError if they are on another device."""
         if self._features.device not in ("cpu", str(device)):
             raise ValueError(
                 f"the kernel and its features must be on one device, got a kernel on {device} and "
@@ -262,9 +256,7 @@ class TorchSeriesSource(TorchSource):
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos
-        above.
-        """
+        """sum_j w_j F(x_j)^2 by quadrature of W's spectrum: exact to 1,000 nodes, then Lanczos."""
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(

@@ -1,5 +1,4 @@
-"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped
-into memory.
+"""A graph as a folder of arrays: its format, and how it is checked when opened and mapped.
 
 The record, graph.json, is the only file that changes: it names the folder beside it with the
 arrays, which are complete before the record is there and never touched after.
@@ -52,9 +51,7 @@ _FACTS = {
 
 
 class StoredGraph(NamedTuple):
-    """Contents of a graph's folder: the record, location and read-only maps of the arrays, and
-    names if any.
-    """
+    """Contents of a graph's folder: record, location, read-only maps of arrays, and any names."""
 
     record: dict[str, Any]
     place: Path
@@ -138,9 +135,7 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """SHA-256 of the record without its version: the same wherever a graph is written, different
-    for others.
-    """
+    """SHA-256 of the record but for its version: the same wherever a graph is written."""
     return checksum(
         {name: value for name, value in record.items() if name not in ("version", "checksum")}
     )
@@ -150,8 +145,7 @@ def identity(record: Mapping[str, Any]) -> str:
 
 
 def read_folder(folder: str, verify: bool) -> StoredGraph:
-    """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the
-    digest.
+    """A folder's graph, arrays mapped; `verify` reads them all, to check values and digest.
 
     Names are decoded, but not yet known to fit the nodes.
     """
@@ -284,9 +278,7 @@ def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:
 
 
 def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
-    """The array of a file as a read-only map, once dtype, shape and the file's length are as
-    recorded.
-    """
+    """The array of a file as a read-only map, once dtype, shape and length are as recorded."""
     _require_file(file)
     with _reading(file, "mapped", (OSError, MemoryError)):
         before = version(file)
@@ -355,8 +347,7 @@ def _verify(stored: StoredGraph) -> None:
 
 
 def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
-    """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most
-    about.
+    """True if all entries have mirror images: one pass, wrong with probability about 2^-64.
 
     Sums of entries above and below the diagonal, scrambled by a secret of each call, are equal.
     """
@@ -370,9 +361,7 @@ def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) 
 def _overweight(
     rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, secret: np.uint64
 ) -> int:
-    """The sum of scrambled entries above the diagonal less that of those below; `columns` are
-    written over.
-    """
+    """The sum of scrambled entries above the diagonal less those below; overwrites `columns`."""
     above, below = rows < columns, rows > columns
     code = np.minimum(rows, columns)
     code <<= np.uint64(32)
@@ -385,9 +374,7 @@ def _overweight(
 
 
 def _scramble(words: np.ndarray) -> None:
-    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: each bit
-    depends on all.
-    """
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: bits depend on all."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words ^= words >> np.uint64(shift)
         words *= np.uint64(factor)
@@ -410,9 +397,7 @@ def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
 def _verified_indices(
     indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]
 ) -> Iterator[np.ndarray]:
-    """The chunks of indices, each checked: in range, increasing within a row; the loops are
-    counted.
-    """
+    """Chunks of indices, each checked: in range, increasing within rows; loops are counted."""
     n_nodes, n_loops, last_row, last_column = record["n_nodes"], 0, -1, -1
     for first, counts, piece in row_pieces(indptr):
         chunk = indices[piece]
@@ -464,9 +449,7 @@ def _verified_weights(
 
 
 def _require_sums(degrees: np.ndarray, first: int, sums: np.ndarray, n_entries: np.ndarray) -> None:
-    """Raise unless the degrees from row `first` on are these sums of so many entries,
-    to rounding.
-    """
+    """Raise unless degrees from row `first` on are these sums of entries, to rounding."""
     part = degrees[first : first + sums.size]
     # Two sums of n numbers above 0, in whatever order, differ by n 2^-52 of their value at most.
     with np.errstate(invalid="ignore", over="ignore"):

@@ -1,6 +1,4 @@
-"""Writing a graph's folder: whole or not at all, by one writer at a time, over nothing
-but a graph.
-"""
+"""Writing a graph's folder: whole or not at all, by one writer at a time, over graphs only."""
 
 from __future__ import annotations
 
@@ -36,18 +34,14 @@ _LOCK = ".graphrf-lock"
 
 
 class Writing(NamedTuple):
-    """A graph's folder that is locked for this writer, and the version that its arrays will be
-    known by.
-    """
+    """A graph's folder locked for this writer, and the version that its arrays will have."""
 
     path: Path
     version: str
 
     @property
     def arrays(self) -> Path:
-        """A folder for the arrays, and for temporary files; it goes with the block unless the
-        record names it.
-        """
+        """A folder for arrays and temporary files; it goes with the block unless recorded."""
         return arrays_folder(self.path, self.version)
 
 
@@ -86,9 +80,7 @@ def writing(folder: str) -> Iterator[Writing]:
 
 
 def _named_version(path: Path) -> str | None:
-    """The version that the record names; "" where there is no record, None where it is not to be
-    read.
-    """
+    """The version that the record names; "" without a record, None if it is unreadable."""
     try:
         named = json.loads((path / RECORD).read_bytes())["version"]
     except FileNotFoundError:
@@ -99,9 +91,7 @@ def _named_version(path: Path) -> str | None:
 
 
 def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
-    """Remove the arrays of our versions, or of every one, but not those that the record names or,
-    if damaged, may.
-    """
+    """Remove arrays of our versions, or of all, but those that the record names, or may."""
     named = _named_version(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path)):
@@ -154,9 +144,7 @@ def _require_ours(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """The folder, made if it is new, and whether it is held by a lock: not without `fcntl` or on
-    some disks.
-    """
+    """The folder, made if new, and whether a lock holds it: not without `fcntl`, or everywhere."""
     file = path / _LOCK
     handle = None
     try:
@@ -185,9 +173,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _lock(file: Path) -> tuple[int | None, bool]:
-    """The handle of a lock file, None if it is no longer the file of that name; and whether the
-    lock is held.
-    """
+    """The handle of a lock file, None if it is no longer that file; and whether it is locked."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
@@ -244,9 +230,7 @@ def write_folder(
     facts: Mapping[str, Any],
     names: Sequence[Any] | None,
 ) -> None:
-    """Write a graph. All files are complete before the record is replaced, which makes the graph
-    the new one.
-    """
+    """Write a graph. All files are complete before the record, which makes it the new one."""
     path, place = folder.path, folder.arrays
     n_entries = arrays["indices"].size
     dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)

@@ -61,9 +61,7 @@ def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
 
 
 def _market_matrix(content: bytes) -> Any:
-    """The matrix of a MatrixMarket file, both halves of a symmetric one; any fault raises
-    `ValueError`.
-    """
+    """The matrix of a MatrixMarket file, with both halves if symmetric; faults are `ValueError`."""
     banner, at = _line(content, 0)
     form, field, symmetry = _market_kind(banner)
     number, sizes, at = _market_sizes(content, at, 2 if form == "array" else 3)
@@ -150,8 +148,7 @@ def _line(content: bytes, at: int) -> tuple[bytes, int]:
 def _entries(
     body: bytes, declared: int | None, each: int, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Rows and columns from 0 (zeros without a `shape`) and values of `declared` lines of `each`
-    numbers; else None.
+    """Rows and columns from 0 and values of `declared` lines of `each` numbers; or None.
 
     scipy is given lines of numbers and nothing else: on some damaged files its reader ends the
     process.
@@ -178,9 +175,7 @@ def _entries(
 
 
 def _is_plain(body: bytes) -> bool:
-    """True if all numbers are plain: scipy reads a number as far as it is one, and ignores the rest
-    of the line.
-    """
+    """True if all numbers are plain: scipy reads what it can and ignores the rest of a line."""
     if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
         return False
     characters = np.frombuffer(body + b"\n", np.uint8)
@@ -196,9 +191,7 @@ def _is_plain(body: bytes) -> bool:
 def _numbers(
     body: bytes, each: int, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Entries, as by `_entries`, from NumPy's slower parser, which also reads
-    hexadecimal numbers.
-    """
+    """Entries, as by `_entries`, by NumPy's slower parser, which reads hexadecimal, too."""
     try:
         table = np.fromstring(body, dtype=np.float64, sep=" ").reshape(-1, each)
     except (ValueError, DeprecationWarning):
@@ -214,9 +207,7 @@ def _numbers(
 
 
 def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
-    """Number of lines in the body; None unless each has `each` numbers, the first `places` of them
-    digits.
-    """
+    """Number of lines in the body; None unless all have `each` numbers, the first of digits."""
     if body.translate(None, _OF_NUMBERS):
         return None
     characters = np.frombuffer(body, np.uint8)
@@ -236,9 +227,7 @@ def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
 
 
 def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
-    """Description of the first fault in the entries, with its line number; `first` is that of the
-    first line.
-    """
+    """Description of the first fault in the entries, with its line; `first` is the first line's."""
     count, start = 0, 0
     while start < len(body):
         # Pieces without a fault are passed over as a whole.
@@ -310,9 +299,7 @@ _OF_MATRICES = ("format", "shape", "data", "indices", "indptr", "row", "col", "c
 
 
 def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
-    """The matrix of the arrays that `scipy.sparse.save_npz` writes, once they are known
-    to agree.
-    """
+    """The matrix of arrays that `scipy.sparse.save_npz` writes, once they are known to agree."""
     if "format" not in arrays or "shape" not in arrays or "data" not in arrays:
         raise ValueError("it does not contain a sparse array or matrix")
     kind = arrays["format"].item()
@@ -356,9 +343,7 @@ def _npz_shape(arrays: Mapping[str, np.ndarray], parts: tuple[str, ...]) -> tupl
 
 
 def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:
-    """The matrix, once it is known to be real and of a size that its entries make credible, or that
-    is allowed.
-    """
+    """The matrix, once known to be real and of a size that is credible or allowed."""
     size = max(matrix.shape)
     needed = _ROW * size
     if memory_limit is None and size > max(10**6, 100 * matrix.size):

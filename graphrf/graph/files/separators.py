@@ -1,6 +1,4 @@
-"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names
-that are tuples.
-"""
+"""The rows of an edge list: comments, separator, quotation marks, and names that are tuples."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ _WAYS_OUT = (
 
 
 class Rows(NamedTuple):
-    """Cells row after row in one list, the numbers of their lines, what parts them, and the values
-    of tuples.
-    """
+    """Cells row after row in one list, numbers of lines, what parts them, and values of tuples."""
 
     cells: list[str]
     numbers: list[int]
@@ -91,18 +87,14 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
 
 
 def is_comment(line: str) -> bool:
-    """True for a line that begins with # or %, or several, followed by white space or
-    by nothing.
-    """
+    """True for a line that begins with # or %, or several, and then white space or nothing."""
     line = line.lstrip()
     rest = line.lstrip("#%")
     return rest != line and (not rest or rest[0].isspace())
 
 
 def _data_lines(text: str) -> tuple[_Lines, _Lines]:
-    """Lines at the top that begin with a marker, and all from the first that does not; none blank
-    or a comment.
-    """
+    """Lines at the top that begin with a marker, and all from the first that does not."""
     numbers: list[int] = []
     lines: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -132,9 +124,7 @@ def _is_marked(text: str) -> bool:
 
 
 def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width: int) -> list[int]:
-    """The lines above the first edge that begin with a marker and yet are edges; unclear ones are
-    refused.
-    """
+    """Lines above the first edge with a marker that are edges; unclear ones are refused."""
     cut = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
     alike = {row: list(map(str.strip, own)) for row, own in cut.items() if len(own) == width}
     if not alike or _all_integers(cells[width:] or cells, width):  # apart from titles
@@ -152,9 +142,7 @@ def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width
 
 
 def _check_marked(lines: _Lines, cells: list[str], width: int) -> None:
-    """ValueError for a line that begins with a marker, and may be an edge or one that was made a
-    comment.
-    """
+    """ValueError for a line with a marker that may be an edge, or one made a comment."""
     marked = {row for row, line in enumerate(lines.texts) if _is_marked(line)}
     if not marked or any(
         _is_marked(cell) for column in range(1, width) for cell in cells[column::width]
@@ -188,9 +176,7 @@ def _unclear(lines: _Lines, row: int) -> ValueError:
 
 
 class _Tuples:
-    """The tuples among the cells of a file, such as (0, 1), in whose place the lines hold their
-    numbers.
-    """
+    """The tuples among a file's cells, such as (0, 1), for which lines hold their numbers."""
 
     def __init__(self) -> None:
         self.values: dict[str, tuple[Any, ...]] = {}
@@ -220,9 +206,7 @@ class _Tuples:
 
 
 def _cells(line: str, separator: str | None) -> list[str] | None:
-    """The cells of a line; None where quotation marks do not match. A quoted cell may hold the
-    separator.
-    """
+    """The cells of a line, which may be quoted; None where quotation marks do not match."""
     if '"' not in line:
         return line.split(separator)
     if separator is None:
@@ -356,9 +340,7 @@ def _is_clean(sample: list[str], mark: str | None) -> bool:
 
 
 def _merit(sample: list[str], mark: str | None, others: list[str | None]) -> tuple[bool, bool, int]:
-    """The merits of a separator, to be compared: similar ends, numbers beside them, and names that
-    recur.
-    """
+    """The merits of a separator, to be compared: similar ends, numbers, names that recur."""
     rows = [_cells(line, mark) or [] for line in sample]
     beside = [all(map(_NUMBER.fullmatch, column)) for column in list(zip(*rows, strict=True))[2:]]
     names = {cell.strip() for row in rows for cell in row[:2]}

@@ -51,8 +51,7 @@ _LARGE, _SAMPLE = 2**21, 2**14
 
 @dataclass(frozen=True)
 class EdgeList:
-    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's
-    line.
+    """Edges of a file: ends as positions in `nodes`, weights as written, and their lines.
 
     Where no column of weights was asked for, `others` are the titles of the columns beside the
     ends, with the cells of those that are called weights.
@@ -73,9 +72,7 @@ def suffix(path: Path) -> str:
 
 
 def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None) -> str:
-    """The text of a file in UTF-8, decompressed, with line ends as newlines; bounded as in
-    `read_bytes`.
-    """
+    """The text of a UTF-8 file, decompressed, line ends as newlines; bounded as `read_bytes`."""
     content = read_bytes(path, factor, memory_limit)
     try:
         text = content.decode("utf-8-sig")
@@ -194,8 +191,7 @@ def _table(text: str, asked: _Asked) -> _Table:
 
 
 def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
-    """The table of a large text and the integers at the ends of its edges; None for all but the
-    plainest rows.
+    """The table of a large text and the integers at its edges' ends; None unless rows are plain.
 
     The first rows show whether there are titles and which columns are the ends, as all rows
     together would.
@@ -245,9 +241,7 @@ def _names(table: _Table) -> list[Any]:
 
 
 def require_room(path: Path, text: str, memory_limit: int | None) -> None:
-    """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes
-    no memory.
-    """
+    """Raise `MemoryError` where lines and cells of a text exceed the limit, by counting them."""
     # Blank lines and comments are left out: nothing but their text is made of them.
     n_skipped = sum(text.count(start) for start in ("\n\n", "\n# ", "\n% ", "\n#\n", "\n%\n"))
     n_lines = text.count("\n") + 1 - n_skipped
@@ -325,9 +319,7 @@ def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
 
 
 def read_gml(path: Path, memory_limit: int | None = None) -> Any:
-    """The networkx graph of a GML file, whose nodes are named by their labels where all differ,
-    else by their ids.
-    """
+    """The networkx graph of a GML file, nodes named by labels where all differ, else by ids."""
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")

@@ -64,9 +64,7 @@ _FEW = 1000
 
 
 def check_format(text: str, *, columns_given: bool) -> None:
-    """Raise `ValueError` for the text of another format; fewer formats are considered if the
-    columns are given.
-    """
+    """Raise `ValueError` for the text of another format; of fewer if the columns are given."""
     for pattern, what, way_out in _BEGINS:
         if pattern.match(_first_lines(text)):
             raise ValueError(f"it seems to be {what}; {way_out}")
@@ -193,9 +191,7 @@ def _are_counted(n_nodes: int, n_edges: int, edges: list[list[str]]) -> bool:
 
 
 def _is_metis(head: list[str], below: list[list[str]], n_edges: int) -> bool:
-    """True if line i has the neighbours of node i, counted from 1, with weights as the first line
-    says.
-    """
+    """True if line i has the neighbours of node i, from 1, weighted as the first line says."""
     kind = head[2].zfill(3) if len(head) > 2 else "000"
     if not re.fullmatch("[01]{3}", kind):
         return False

@@ -1,6 +1,4 @@
-"""Reading OBJ, OFF and STL meshes: the vertices and faces of a text file, whatever else
-it holds.
-"""
+"""Reading OBJ, OFF and STL meshes: vertices and faces of a text file, whatever else it holds."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ _COORDINATES = [place for place in range(7, 19) if not _FACET[place]]
 
 
 def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Vertices (V, 3) and faces of an OBJ file in the order of the file; any fault raises
-    `ValueError`.
+    """Vertices (V, 3) and faces of an OBJ file in its order; any fault raises `ValueError`.
 
     Corners below 0 count back from the last vertex above the face. Cost: a few seconds for a
     million lines.
@@ -82,8 +79,7 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
 
 
 def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Vertices (V, 3) and faces of an OFF file in the order of the file; any fault raises
-    `ValueError`.
+    """Vertices (V, 3) and faces of an OFF file in its order; any fault raises `ValueError`.
 
     Colours, normals and textures are left aside. Cost: a few seconds for a million lines.
     """
@@ -122,9 +118,7 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
 
 
 def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Corners (3 F, 3) and faces of STL as text; names of solids are left aside, and any fault is a
-    ValueError.
-    """
+    """Corners (3 F, 3) and faces of STL as text, without names; any fault raises `ValueError`."""
     lines = b"\n".join(content.splitlines())
     words = re.sub(rb"(?im)^[ \t]*(?:end)?solid\b.*", b"", lines).split()
     size = len(_FACET)

@@ -1,6 +1,4 @@
-"""Polygons with a common border, which digitising, simplifying or projecting may have moved a
-little.
-"""
+"""Polygons with a common border, which digitising, simplifying or projecting may have moved."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _ROUNDING = 1e-9
 
 
 class Borders(NamedTuple):
-    """Pairs of neighbours, positions with `first` < `second`; which of them overlap by more than
-    the tolerance.
-    """
+    """Pairs of neighbours, positions `first` < `second`, and which overlap by more than allowed."""
 
     first: np.ndarray
     second: np.ndarray
@@ -25,8 +21,7 @@ class Borders(NamedTuple):
 
 
 def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borders:
-    """Pairs of polygons of shapely whose borders run along each other, or of which one lies within
-    the other.
+    """Pairs of shapely polygons with borders along each other, or of which one holds the other.
 
     Borders with coordinates in common are found exactly, if longer than `rounding`; others, and
     overlaps, within the tolerance.
@@ -47,9 +42,7 @@ def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borde
 
 
 def n_beside(areas: np.ndarray, found: Borders, distance: float) -> int:
-    """The number of pairs that are no neighbours, but whose borders run along each other farther
-    apart.
-    """
+    """The number of pairs that are no neighbours, but have borders along each other farther off."""
     import shapely
 
     first, second = _near(areas, distance)
@@ -74,9 +67,7 @@ def _near(areas: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
 def _needed(
     edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> np.ndarray:
-    """The least length of a border between each pair; infinite where the boxes of the two have no
-    room for it.
-    """
+    """The least length of a border between each pair; infinite where boxes have no room for it."""
     import shapely
 
     lengths, boxes = shapely.length(edges), shapely.bounds(edges)
@@ -109,9 +100,7 @@ def _run_along(
 def _covered(
     areas: np.ndarray, edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """True for pairs of which one polygon lies within the other; true for those that overlap
-    otherwise.
-    """
+    """True for pairs of which one polygon holds the other; true for other overlapping pairs."""
     import shapely
 
     within, overlap = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=bool)
@@ -166,8 +155,7 @@ def _intervals(
     other_ends: np.ndarray,
     radius: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The part of each segment within a radius of another, as distances along it; an end below 0
-    for no part.
+    """The part of each segment within a radius of another, as distances; an end < 0 for none.
 
     Near a segment is what is in the hull of two discs, and a box between them.
     """

@@ -1,6 +1,4 @@
-"""Graphs of maps: roads that meet at their ends, and areas that share a border, as geopandas holds
-them.
-"""
+"""Graphs of maps, as geopandas holds them: roads that meet, and areas that share a border."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ def is_map(source: Any) -> bool:
 def edges_of_map(
     source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any
 ) -> MapEdges:
-    """The edges of lines, which join their ends, or of polygons that share a border; see
-    `graphrf.load_graph`.
-    """
+    """The edges of lines, which join their ends, or of polygons by borders; see `load_graph`."""
     kinds = _kinds(source)
     if kinds <= _LINES:
         return _of_lines(source, weight, weight_is, tolerance)
@@ -78,9 +74,7 @@ def _kinds(source: Any) -> set[str]:
 
 
 class Lines(NamedTuple):
-    """Lines without parts: the row of the map, the length and the ends (positions in `nodes`) of
-    each of them.
-    """
+    """Lines without parts: row of the map, length and ends (positions in `nodes`) of each."""
 
     row: np.ndarray
     lengths: np.ndarray
@@ -131,9 +125,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
 
 
 def weights_of_lines(source: Any, weight: str | int | None) -> tuple[Any, dict[str, Any], str]:
-    """The values of a column, or lengths, of each row, the other columns where none is asked for,
-    and a remark.
-    """
+    """The values of a column, or lengths, of each row, other columns if none, and a remark."""
     titles = [str(title) for title in getattr(source, "columns", ())]
     if weight is None:
         return (
@@ -170,9 +162,7 @@ def _of_lines(
 def _of_parts(
     values: np.ndarray, lines: Lines, title: str, weight_is: str | None
 ) -> tuple[np.ndarray, str]:
-    """Weights of lines without parts, given those of the rows, and a remark: lengths, times and
-    costs are shared.
-    """
+    """Weights of lines without parts from those of rows: lengths and times are shared; a remark."""
     row, lengths = lines.row, lines.lengths
     values, several = values[row], np.bincount(row)[row] > 1
     if not several.any() or weight_is == "similarity":
@@ -190,9 +180,7 @@ def _of_parts(
 
 
 def _of_degrees(crs: Any, places: np.ndarray) -> str:
-    """Remark about lengths in degrees where the coordinate system is not known; an error where it
-    is.
-    """
+    """Remark about lengths in degrees where the coordinate system is unknown; else an error."""
     if crs is not None and crs.is_geographic:
         raise checks.value_error(
             "weight", "= 'length' is in degrees here; project the map first (to_crs)"

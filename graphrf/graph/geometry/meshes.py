@@ -107,9 +107,7 @@ def _rows(given: Any) -> Faces:
 
 
 def _polygons_of(faces: Any) -> Faces:
-    """Faces as an array, as lists of corners, or as VTK has them, (k, k corners, k, k corners,
-    ...).
-    """
+    """Faces as an array, as lists of corners, or as of VTK, (k, k corners, k, k corners, ...)."""
     rows = (
         faces if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable) else list(faces)
     )
@@ -177,9 +175,7 @@ def _warn_of_halves(faces: Faces) -> None:
 
 
 def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
-    """Vertices and faces of a mesh file as they stand there; those of STL, which lists corners, are
-    joined.
-    """
+    """Vertices and faces of a mesh file as they stand; those of STL, which has corners, joined."""
     kind = suffix(path)
     if kind not in MESH_SUFFIXES:
         raise ValueError(
@@ -286,9 +282,7 @@ def _stl_size(content: bytes) -> int:
 
 
 def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
-    """A mesh whose corners within 1e-8 are one, as trimesh has it, where its coordinates are scaled
-    to common size.
-    """
+    """A mesh whose corners within 1e-8 of its size are one, as in trimesh."""
     import trimesh
 
     exponent = int(np.frexp(np.abs(vertices).max())[1])
@@ -301,8 +295,7 @@ def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
 def weld(
     vertices: np.ndarray, faces: Faces, tolerance: float | None, exponent: int = 0
 ) -> tuple[np.ndarray, Faces, str]:
-    """The first vertex at every distinct place (its position, ascending), the faces on these, and a
-    remark.
+    """The first vertex at every distinct place (ascending), the faces on these, and a remark.
 
     The tolerance is in the unit of `vertices` times 2^exponent.
     """
@@ -344,8 +337,7 @@ def inverse_lengths(lengths: np.ndarray) -> np.ndarray:
 
 
 def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    r"""(cot a + cot b) / 2 for every pair of joined vertices, a and b the angles that face their
-    side.
+    r"""(cot a + cot b) / 2 for every pair of joined vertices, a and b facing their side.
 
     Faces that repeat count once, faces without area not at all; negative sums are clipped to zero
     with a warning.

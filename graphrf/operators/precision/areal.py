@@ -99,9 +99,7 @@ class Intrinsic(NamedTuple):
 
 
 class ArealPrecision:
-    """Base class of the precisions of areal kernels, with those methods of `KernelPrecision` that
-    they share.
-    """
+    """Base class of precisions of areal kernels, with the `KernelPrecision` methods they share."""
 
     graph: Graph
     kernel: Kernel

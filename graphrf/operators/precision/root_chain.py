@@ -1,6 +1,4 @@
-"""The inverse square root of a matrix as a chain of hidden layers, each of which has a sparse
-precision.
-"""
+"""The inverse square root of a matrix as a chain of hidden layers with sparse precisions."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ INVERSE = RootChain(np.zeros(1), np.ones(1), np.zeros((1, 0)), 1.0, 0.0)
 
 
 def layers_needed(ratio: float) -> int:
-    """The fewest layers whose standard deviations are right on an interval with this ratio of its
-    ends.
-    """
+    """The fewest layers with right standard deviations on an interval with this ratio."""
     size = 1
     while _best_resolvents(ratio, size)[2] > 2 * LARGEST_ERROR:
         size += 1

@@ -1,6 +1,4 @@
-"""The spectrum of a walk matrix as a quadrature: exact on small graphs, by stochastic Lanczos on
-large ones.
-"""
+"""The spectrum of a walk matrix as a quadrature: exact, or by stochastic Lanczos if large."""
 
 from __future__ import annotations
 
@@ -69,8 +67,7 @@ def density_of_states(
 def _lanczos(
     matrix: sp.csr_array, start: np.ndarray, n_steps: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Diagonal and off-diagonal of the tridiagonal matrix of each column of `start`, which have
-    norm 1.
+    """Diagonal and off-diagonal of each column's tridiagonal matrix; columns have norm 1.
 
     The matrix is read once for all columns, and sums are made outside of BLAS, whose threads wait
     for each other longer than these sums take. Without reorthogonalisation: the vectors lose their

@@ -1,6 +1,4 @@
-"""Kalman filters of many series that differ in an eigenvalue: computed at some, interpolated to the
-others.
-"""
+"""Kalman filters of many series that differ in an eigenvalue, interpolated between some."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ def lanes(block: int) -> slice:
 
 
 def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that
-    interpolate the others.
+    """Indices of eigenvalues (K,) with computed filters, and weights (n, K) to interpolate others.
 
     Gains are analytic in the logarithm of an eigenvalue, but for points at least pi away from the
     real axis. Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log
@@ -68,8 +65,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Filters:
-    """Gains V h / S (T, d, n) and innovation variances S (T, n) of series interpolated by `weights`
-    (n, K).
+    """Gains V h / S (T, d, n) and innovation variances S (T, n), interpolated by weights (n, K).
 
     `nodes` are the K computed series, all observed at all times; n and K are padded to whole
     blocks. With `with_slopes` covariances are kept, O(T K d^2), from which `back` has the

@@ -112,9 +112,7 @@ def _conditional_halves(
     weight: float,
     correlation: float,
 ) -> list[CompleteGrid]:
-    """About `most` values of each half of the times, under the covariance that the other half
-    teaches.
-    """
+    """About `most` values of each half of the times, under what the other half teaches."""
     result = []
     for part, other in zip(halves(times.size), others, strict=True):
         rows = training_rows(times[part].size, near.shape[0], most)

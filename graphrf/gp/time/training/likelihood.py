@@ -1,6 +1,4 @@
-"""The exact likelihood of complete grids, and its derivatives in all hyperparameters of the time
-axis.
-"""
+"""The exact likelihood of complete grids, and its derivatives in time hyperparameters."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ class TimeLikelihood(NamedTuple):
 
 
 def log_parameters(model: Separable) -> np.ndarray:
-    """Logarithms of all that is trained: variances shared and own, the noise, and the
-    kernels' own.
-    """
+    """Logarithms of all that is trained: shared and own variances, noise, kernels' own."""
     variances = [value for part in model.parts for value in (part.shared, part.own)]
     inner = [getattr(kernel, name) for kernel in model.kernels for name in kernel.trained]
     return np.log(np.array([*variances, model.noise, *inner]))
@@ -57,8 +53,7 @@ def log_likelihood(
     with_slopes: bool = True,
     n_threads: int = 1,
 ) -> TimeLikelihood:
-    """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean
-    of draws.
+    """log N(y; 0, Sigma) of a complete grid y (T, n) in C's eigenvectors, or the mean of draws.
 
     `eigenvalues` and `own` are those of C and of B. Time O(T n d^2) for d states, with slopes about
     four times as much.
@@ -114,8 +109,7 @@ def log_likelihood(
 
 
 def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
-    """Derivatives in shared and individual variances, (2, p), from those in readouts of series, (d,
-    n).
+    """Derivatives in shared and own variances, (2, p), from those in readouts, (d, n).
 
     They use h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
     """

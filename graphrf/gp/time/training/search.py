@@ -65,9 +65,7 @@ class TrainingGrid(NamedTuple):
 def train(
     data: TrainingGrid, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False
 ) -> Trained:
-    """Graph kernel and hyperparameters of the time axis; then, to `learn`, the covariance of
-    sensors.
-    """
+    """Graph kernel and time hyperparameters; then, to `learn`, the covariance of sensors."""
     seen = data.rows(np.flatnonzero(data.mask.any(axis=1)))
     prior = log_parameters(start)
     model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
@@ -114,9 +112,7 @@ def log_density(
 def _by_turns(
     seen: TrainingGrid, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
 ) -> tuple[Separable, Kernel, float, bool]:
-    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the
-    rounds converged.
-    """
+    """Time hyperparameters and graph kernel, their likelihood, and whether rounds converged."""
     small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
     kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
     for turn in range(_ROUNDS):
@@ -149,18 +145,14 @@ def _by_turns(
 
 
 def _moved(before: Separable, after: Separable) -> float:
-    """The largest change of a variance as a share of their sum, or a fifth of that of the noise's
-    logarithm.
-    """
+    """The largest change of a variance by their sum, or a fifth of that of the log noise."""
     first, second = (np.array([*m.shared, *m.own]) for m in (before, after))
     noise = 0.2 * abs(math.log(after.noise / before.noise))
     return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
 class _Blocks:
-    """Blocks of observed values, whose likelihood depends on C among the sensors, time left as it
-    is.
-    """
+    """Blocks of observed values, whose likelihood depends on C among the sensors alone."""
 
     def __init__(self, model: Separable, data: TrainingGrid) -> None:
         self._step = data.step
@@ -201,8 +193,7 @@ def _best_kernel(model: Separable, data: TrainingGrid, kernels: list[Kernel]) ->
 
 
 def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
-    """The log Bayes factor of C = `near` against equally correlated sensors, by Schwarz's
-    approximation.
+    """The log Bayes factor of C = `near` against equal correlation, by Schwarz's formula.
 
     A kernel that was `chosen` has a shape and a lengthscale, the alternative one correlation.
     """
@@ -214,9 +205,7 @@ def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
 
 
 def _cells(data: TrainingGrid) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly
-    spaced.
-    """
+    """Times, sensors and values of blocks: observed in a few consecutive times, evenly spaced."""
     per_time = max(1.0, float(data.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, data.times.size))
     count = int(np.clip(data.times.size // length, 1, 5))

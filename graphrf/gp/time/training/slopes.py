@@ -74,8 +74,7 @@ def gains_back(  # type: ignore[no-untyped-def]
     d_h,
     d_noise,
 ):
-    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` (T, 8), of the
-    logarithm of S.
+    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` of log S (T, 8).
 
     They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed
     over the first `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).
@@ -139,8 +138,7 @@ def gains_back(  # type: ignore[no-untyped-def]
 def likelihood(  # type: ignore[no-untyped-def]
     phi, which, low, high, h, gain, variance, y, n_series, with_slopes, d_phi, d_h, d_gain, d_log
 ):
-    """log S + e^2 / S halved and summed over times, (8,): minus the log density of y (T, 8),
-    without its constant.
+    """(log S + e^2 / S) / 2 summed over times, (8,): minus the log density of y, but a constant.
 
     With slopes, `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S, are filled, and
     derivatives added to `d_phi` (u, d, d), within blocks and summed over the first `n_series`, and

@@ -1,6 +1,4 @@
-"""The start of training on graph and time: settings, time kernels, variances, and the transform of
-readings.
-"""
+"""The start of training on graph and time: settings, kernels, variances, and the transform."""
 
 from __future__ import annotations
 
@@ -117,9 +115,7 @@ class Start(NamedTuple):
         seed: int,
         n_threads: int,
     ) -> ResponseScale:
-        """The transform of readings: by name, or the one under which they have the
-        largest density.
-        """
+        """The transform of readings: by name, or the one that gives the largest density."""
         if transform != AUTO:
             return ResponseScale.of(transform, grid.values)
         if not self.optimize:
@@ -142,9 +138,7 @@ class Start(NamedTuple):
 
 
 def _automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
-    """Levels, profiles of day and week where the times can show them, and Matern processes from
-    slow to quick.
-    """
+    """Levels, profiles of day and week where times can show them, and Matern processes."""
     span = float(times[-1] - times[0])
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     kernels: list[tuple[TimeKernel, float, float]] = [(ConstantTime(), 0.1, 0.1)]

@@ -189,9 +189,7 @@ def require_served(kernel: Kernel) -> Kernel:
 def split_values(
     kernel: Any, given: Mapping[str, Any], is_number: Callable[[Any], bool]
 ) -> tuple[Kernel, dict[str, Any]]:
-    """The kernel with the numbers among hyperparameters given by name, and the others: variables of
-    a model.
-    """
+    """The kernel with the hyperparameters that are numbers, and the others: model variables."""
     known = require_kernel(kernel).hyperparameters
     for name in given:
         if name not in known:

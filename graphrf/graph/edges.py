@@ -83,9 +83,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
 
 
 def _listed(name: str, values: list[Any]) -> Any:
-    """Listed integers as an array that holds them, other names as they are; an error for floats and
-    booleans.
-    """
+    """Listed integers as an array that holds them, other names as they are; no floats."""
     odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
     if odd:
         raise checks.type_error(
@@ -97,9 +95,7 @@ def _listed(name: str, values: list[Any]) -> Any:
 
 
 def refuse_values(ends: Sequence[Any], titles: Sequence[str]) -> None:
-    """ValueError for values of nodes in the place of edges: one end holds text only, and the other
-    integers.
-    """
+    """ValueError for nodes' values in the place of edges: text at one end, integers opposite."""
     kinds = [_kind_of(end) for end in ends]
     if sorted(kinds) != ["numbers", "text"]:
         return

@@ -509,9 +509,7 @@ def require_graph(graph: Any) -> Graph:
 
 
 def given_nodes(graph: Graph, nodes: Any = None, argument: str = "nodes") -> np.ndarray:
-    """Positions of the nodes of an argument, of which no integer may be both a position and
-    another's name.
-    """
+    """Positions of nodes, of which no integer may be a position and another's name."""
     return graph._lookup.positions(nodes, argument, as_positions=False)
 
 

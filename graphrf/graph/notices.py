@@ -55,9 +55,7 @@ def warn_together(notices: Iterable[str]) -> None:
 
 
 def of_weights(name: Any, attributes: Mapping[str, Iterable[Any]], weights: Weights) -> list[str]:
-    """Warnings about weights, of the attribute or column `name`, and about those among the
-    attributes of edges.
-    """
+    """Warnings about weights, of the attribute `name`, and among attributes of edges."""
     return [
         _of_distances(name, weights.stated),
         _of_unused_weight(attributes) if weights.given is None else "",

@@ -67,9 +67,7 @@ def other_graph(source: Any) -> OtherGraph | None:
 def _weighted_edges(
     nodes: Iterable[Any], edges: Any
 ) -> tuple[int, list[tuple[int, int]], list[Any]]:
-    """The number of nodes, pairs of positions, and the third entries of edges (source, target,
-    weight).
-    """
+    """The number of nodes, pairs of positions, and weights of edges (source, target, weight)."""
     places = {node: position for position, node in enumerate(nodes)}
     pairs = [(places[src], places[dst]) for src, dst, _ in edges]
     return len(places), pairs, [weight for _, _, weight in edges]
@@ -84,8 +82,7 @@ def _attributes(held: list[Any]) -> dict[str, list[Any]]:
 
 
 def other_matrix(source: Any) -> tuple[Any, bool | None, Sequence[Hashable] | None] | None:
-    """The adjacency matrix of a graph stored as one, whether it is directed (None if unknown), and
-    its nodes; or None.
+    """The matrix of a graph stored as one, whether directed (None: unknown), its nodes; or None.
 
     Recognised are tensors of torch, PyGSP (`W`), libpysal (`sparse`), scikit-network (`adjacency`)
     and torch_sparse.

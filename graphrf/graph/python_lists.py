@@ -214,9 +214,7 @@ def _are_mutual(rows: list[Sequence[Any]]) -> bool:
 
 
 def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]:
-    """Position of each name among the distinct ones, and these; names that are missing or alike are
-    refused.
-    """
+    """Position of each name among the distinct ones, and these; none missing or alike."""
     plain = [
         name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name
         for name in names

@@ -164,9 +164,7 @@ def frame_of(
 def index_of(
     names: Sequence[Hashable], titles: Sequence[Hashable] | None, usual: str | None = None
 ) -> Any:
-    """An index of pandas with the titles of its levels (`usual` for one level without); tuples are
-    a MultiIndex.
-    """
+    """An index of pandas with titled levels (`usual` if untitled); tuples make a MultiIndex."""
     try:
         import pandas
     except ModuleNotFoundError as error:

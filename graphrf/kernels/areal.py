@@ -33,9 +33,7 @@ class _ArealKernel(Kernel):
         return False
 
     def dense(self, graph: Graph) -> np.ndarray:
-        """The exact kernel matrix, shape (N, N), float64, by dense algebra: O(N^3) time, at most
-        5,000 nodes.
-        """
+        """The exact kernel matrix, (N, N), by dense algebra: O(N^3), at most 5,000 nodes."""
         self.check_graph(graph)
         n = graph.n_nodes
         if n > _LARGEST_DENSE:

@@ -47,9 +47,7 @@ def _log_poisson(r: int, mean: float) -> float:
 
 
 def negative_binomial(n: int, power: float, odds: float) -> Floats:
-    """The first n coefficients of (1 + odds (1 - x))^-power: (1+b)^-q (q)_r / r! a^r, a = b / (1 +
-    b).
-    """
+    """First coefficients of (1 + b (1 - x))^-q: (1+b)^-q (q)_r / r! a^r, a = b / (1 + b)."""
     r = np.arange(1, n, dtype=np.float64)
     steps = np.log1p((power - 1) / r) - np.log1p(1 / odds)
     if n > 1:

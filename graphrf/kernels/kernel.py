@@ -106,9 +106,7 @@ class Kernel:
 
     @property
     def is_series(self) -> bool:
-        """True if K is a function of the Laplacian, and so a series in W; else it has only a sparse
-        precision.
-        """
+        """True if K is a function of the Laplacian, a series in W; else a sparse inverse."""
         return True
 
     def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
@@ -156,9 +154,7 @@ class Kernel:
 
     @property
     def inverse_power(self) -> tuple[float, float, float] | None:
-        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers
-        q; else None.
-        """
+        """(c, t, q) if K = (c I + t L)^-q, of sparse inverse for small integers q; else None."""
         return None
 
     def nth_root(self, n: int) -> Kernel:

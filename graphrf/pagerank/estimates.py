@@ -380,9 +380,7 @@ def _checked_batches(
 
 
 def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: float) -> int:
-    """The number of exact steps; by default as many as leave sqrt(tol) of the mass, 0 without
-    `tol`.
-    """
+    """The number of exact steps; by default so many that sqrt(tol) of the mass is left."""
     if exact_steps is not None:
         return checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
     if tol is not None and tol < 1:

@@ -1,6 +1,4 @@
-"""Exact PageRank by power iteration: the reference, and the better choice for one vector on one
-machine.
-"""
+"""Exact PageRank by power iteration: the reference, and best for one vector on one machine."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ def pagerank(
     max_iter: int | None = None,
     n_threads: int | None = None,
 ) -> PageRankResult:
-    r"""The exact PageRank, by power iteration, with a bound on its error; p_halt = 1 - alpha of
-    networkx.
+    r"""The exact PageRank by power iteration, with an error bound; p_halt = 1 - alpha of networkx.
 
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
@@ -214,9 +211,7 @@ def iterate(
 
 
 def walked(problem: RankingProblem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
-    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: the mass of walks of at least k
-    steps, after k.
-    """
+    """((1 - p) P^T)^k v for k = 1 .. n_steps, (N,) each: walks of at least k steps, after k."""
     matrix = _matrix(problem.graph, several=False)
     panel = _panel([problem], None, matrix)
     nothing = np.zeros(1)
@@ -242,9 +237,7 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
 
 
 class _Matrix(NamedTuple):
-    """Arrays of the graph for `sweep`: A^T by rows, its entries (none if all are 1), degrees (0 if
-    dangling).
-    """
+    """Arrays of the graph for `sweep`: A^T by rows, entries (none if all 1), degrees."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -283,9 +276,7 @@ def _transposed(adjacency: sp.csr_array, data: np.ndarray) -> sp.csc_array:
 
 @dataclass
 class _Panel:
-    """Iterated vectors by columns: scores per degree (two copies), personalisations, and targets of
-    jumps.
-    """
+    """Iterated vectors by columns: scores per degree (two copies), personalisations, jumps."""
 
     now: np.ndarray
     following: np.ndarray
@@ -295,9 +286,7 @@ class _Panel:
     p_halt: float
 
     def jumps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mass of each column that restarts from its personalisation, and mass that leaves dangling
-        nodes.
-        """
+        """Mass of each column that restarts from its vector, and that leaves dangling nodes."""
         leak = (1 - self.p_halt) * self.lost
         return self.p_halt + (leak if self.jump.size == 0 else np.zeros_like(leak)), leak
 
@@ -336,9 +325,7 @@ _Share = Callable[[Callable[[int, int], None]], None]
 
 @contextmanager
 def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share]:
-    """A function that runs a task over all blocks of rows, on several threads if that
-    is worth it.
-    """
+    """A function that runs a task over all blocks of rows, on threads if that is worth it."""
     n_nodes = matrix.degrees.size
     n_blocks = -(-n_nodes // BLOCK_ROWS)
     n_threads = startable(n_threads)
@@ -359,9 +346,7 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
 
 
 class _Stop(NamedTuple):
-    """Limits of the iteration: an error below `tol`, a number of iterations, and the last
-    accelerated one.
-    """
+    """Limits of the iteration: an error below `tol`, iterations, the last accelerated one."""
 
     tol: float
     limit: int

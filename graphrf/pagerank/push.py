@@ -1,5 +1,4 @@
-"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk
-from the rest.
+"""The compiled loops of local PageRank: push residual mass from a source, then walk.
 
 A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and
 time depend on the neighbourhood and not on the graph. All random bits are functions of (seed,
@@ -112,9 +111,7 @@ def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignor
 def _solve(  # type: ignore[no-untyped-def]
     table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record
 ):
-    """Push, then walk unless `query.limit` is given; returns the walks for each unit of mass, 0
-    without walks.
-    """
+    """Push, then walk unless `query.limit` is given; returns walks for each unit of mass."""
     p = query.p_halt
     origin = table.nodes[0]
     record[5] = query.delta
@@ -160,8 +157,7 @@ def _solve(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ignore[no-untyped-def]
-    """Push nodes in order of arrival until no node's residual exceeds `limit` for each of its
-    edges.
+    """Push nodes in order of arrival until no residual exceeds `limit` for each edge.
 
     A push turns p_halt of a node's residual into reserve and gives the rest to its neighbours, from
     a dangling node to the source. Returns the table, its number of rows, and the numbers of pushes
@@ -229,8 +225,7 @@ def _deal(  # type: ignore[no-untyped-def]
     p_halt,
     limit,
 ):
-    """Push the nodes first .. last - 1 of a queue; returns the numbers of rows and of nodes in the
-    next queue.
+    """Push nodes first .. last - 1 of a queue; returns numbers of rows and nodes of the next.
 
     The table is passed as arrays, since numba would count references to each of them at every edge.
     """
@@ -277,8 +272,7 @@ def _deal(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _look_ahead(queue, nodes, first, last, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Prefetch the data of some nodes of a queue from `first` on; returns their end, and their
-    number of edges.
+    """Prefetch data of a queue's nodes from `first` on; returns their end and edges.
 
     Nodes without edges count as one edge.
     """
@@ -329,8 +323,7 @@ def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-un
 
 @njit(nogil=True, cache=True)
 def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # type: ignore[no-untyped-def]
-    """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and
-    count.
+    """Walk from the residual, `density` walks a unit of mass that goes on, and count.
 
     Each walk takes at least one step. A node's number of walks is rounded at random without bias,
     and batches take walks in turn. Counters, with a key of the source node: (node, walk, block of

@@ -1,6 +1,4 @@
-"""The compiled loop of power iteration: one product with P^T, the jumps and the change, in one pass
-over rows.
-"""
+"""The compiled loop of power iteration: product with P^T, jumps and change, in one pass."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ def sweep(  # type: ignore[no-untyped-def]
     change,
     lost,
 ):
-    """Blocks first .. last - 1, of `BLOCK_ROWS` rows, of following <- weight (F(now) - following) +
-    following.
+    """Blocks first .. last - 1, of `BLOCK_ROWS` rows: following += weight (F(now) - following).
 
     Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree, z =
     D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the

@@ -203,9 +203,7 @@ def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:
-    """Lines, moved to their right by `offset` units of height where another joins their ends the
-    other way.
-    """
+    """Lines, moved right by `offset` units of height where another joins their ends back."""
     ends = [(tuple(part[0].tolist()), tuple(part[-1].tolist())) for part in parts]
     known = set(ends)
     paired = np.array(

@@ -152,8 +152,7 @@ def interactive_mesh(
     title: str = "",
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """A mesh to turn and zoom, with the value and standard deviation of the face or vertex under
-    the pointer.
+    """A mesh to turn and zoom; values and standard deviations appear under the pointer.
 
     Parameters
     ----------
@@ -224,9 +223,7 @@ def interactive_mesh(
 
 
 def _filling(corners: np.ndarray) -> dict[str, Any]:
-    """Hidden axes with one unit, such that the mesh fills the height of the page however it is
-    turned.
-    """
+    """Hidden axes with one unit, so that the mesh fills the page however it is turned."""
     low, high = corners.min(axis=0), corners.max(axis=0)
     radius = float(np.linalg.norm(corners - (low + high) / 2, axis=1).max()) or 1.0
     half = np.maximum(1.001 * (high - low) / 2, 0.01 * radius)  # of a flat mesh too

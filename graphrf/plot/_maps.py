@@ -38,8 +38,7 @@ def plot_graph_signal(
     marked: ArrayLike | None = None,
     geographic: bool | None = None,
 ) -> Axes:
-    """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their
-    ends.
+    """A graph in the plane, nodes coloured by `values`, edges by the mean of their ends.
 
     Parameters
     ----------

@@ -20,8 +20,7 @@ def write_mesh(
     faces: ArrayLike,
     values: Mapping[str, ArrayLike],
 ) -> None:
-    """Write a triangle mesh with values, such as posterior means and standard deviations, to a PLY
-    or VTK file.
+    """Write a triangle mesh with values, such as posterior means, to a PLY or VTK file.
 
     Examples
     --------

@@ -145,9 +145,7 @@ def _normals(corners: np.ndarray) -> np.ndarray:
 
 
 def _lightness(normals: np.ndarray, view: tuple[float, float]) -> np.ndarray:
-    """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides
-    of a face.
-    """
+    """Lightness of faces in [0.72, 1] under a lamp beside the viewer, alike on both sides."""
     return 0.72 + 0.28 * np.abs(normals @ direction(view[0] + 25, view[1] + 25))
 
 

@@ -1,6 +1,4 @@
-"""The posterior of a Gaussian process on a whole mesh or map: its mean beside its standard
-deviation.
-"""
+"""The posterior of a Gaussian process on a mesh or map: mean beside standard deviation."""
 
 from __future__ import annotations
 
@@ -123,8 +121,7 @@ def plot_map_posterior(
     limits: tuple[float, float] | None = None,
     geographic: bool | None = None,
 ) -> Figure | SubFigure:
-    """The mean of a signal on a graph in the plane and its standard deviation, after truth and
-    observations.
+    """The mean of a signal on a map and its standard deviation, after truth and data.
 
     Parameters
     ----------

@@ -22,8 +22,7 @@ def plot_reliability(
     xlabel: str = "probability of the predicted class",
     ylabel: str = "accuracy",
 ) -> Axes:
-    """A reliability diagram: observed frequencies against predicted probabilities, one line for
-    each method.
+    """A reliability diagram: observed frequencies against probabilities, a line a method.
 
     Parameters
     ----------

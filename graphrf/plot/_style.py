@@ -40,8 +40,7 @@ def require_matplotlib() -> None:
 
 
 def style(width: float | None = None) -> AbstractContextManager[None]:
-    """The look of graphrf's own figures, for the time of a `with` block: small type, open frames, a
-    pale grid.
+    """The look of graphrf's figures, in a `with` block: small type, open frames, pale grid.
 
     Parameters
     ----------
@@ -113,9 +112,7 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
 
 
 def wanted_width(usual: float) -> float:
-    """The width of a new figure in inches: that of `rcParams["figure.figsize"]` where it was
-    changed.
-    """
+    """The width of a new figure in inches: of `rcParams["figure.figsize"]` if changed."""
     from matplotlib import rcParams, rcParamsDefault
 
     size, default = rcParams["figure.figsize"], rcParamsDefault["figure.figsize"]
@@ -123,9 +120,7 @@ def wanted_width(usual: float) -> float:
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A new figure: one of pyplot's where the caller has imported pyplot, which is not imported
-    here.
-    """
+    """A new figure: pyplot's where the caller has imported it, which is not done here."""
     require_matplotlib()
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
@@ -137,9 +132,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
-    """`ax`, or the axes of a new figure: in the proportions of `size`, but in a narrow figure not
-    too flat.
-    """
+    """`ax`, or new axes in the proportions of `size`, in a narrow figure not too flat."""
     if ax is not None:
         return ax
     require_matplotlib()

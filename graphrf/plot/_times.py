@@ -45,8 +45,7 @@ def plot_series(
     ax: Axes | None = None,
     label: str = "value",
 ) -> Axes:
-    """The series of one node: posterior mean with its band for 95 %, readings, and where there are
-    none.
+    """The series of one node: posterior mean with 95 % band, readings, and gaps of these.
 
     Parameters
     ----------

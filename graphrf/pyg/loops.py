@@ -10,9 +10,7 @@ from graphrf.sampling.powers.selection import kth_largest
 
 @njit(nogil=True, cache=True)
 def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
-    """CSR arrays of the k largest entries by size of each row; zeros are dropped, early ones win
-    ties.
-    """
+    """CSR arrays of the k entries of largest size of each row, not 0; early ones win ties."""
     n_rows = indptr.size - 1
     new_indptr = np.zeros(n_rows + 1, np.int64)
     new_indices = np.empty(min(indices.size, n_rows * k), indices.dtype)

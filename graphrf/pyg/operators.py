@@ -93,9 +93,7 @@ def kernel_diffusion(
 def _warn_of_mismatch(
     kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, survival: np.ndarray
 ) -> None:
-    """Warn where a sampler's records end too early for the series, or are too few where it still
-    matters.
-    """
+    """Warn where a sampler's records end too early for the series, or are too few."""
     n = min(survival.size, alpha.size)
     left = float(tails[n])
     if left > _AT_ALL:
@@ -136,9 +134,7 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 def pagerank_diffusion(
     graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
 ) -> sp.csr_array:
-    """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2
-    Pi D^-1/2.
-    """
+    """The k largest PageRank scores of every node, by pushing; for "sym" D^1/2 Pi D^-1/2."""
     parts = []
     for start in range(0, graph.n_nodes, _BLOCK):
         nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))
@@ -181,9 +177,7 @@ def scaled(matrix: sp.csr_array, normalization: str) -> sp.csr_array:
 
 
 def _over(matrix: sp.csr_array, of_rows: np.ndarray, of_columns: np.ndarray) -> sp.csr_array:
-    """The matrix with entries divided by their row's and their column's number; both 1 in place of
-    0.
-    """
+    """The matrix with entries over their row's and column's number; 1 in place of 0."""
     of_rows, of_columns = (np.where(of > 0, of, 1.0) for of in (of_rows, of_columns))
     # One division by the product, which rounds (i, j) as (j, i).
     data = matrix.data / (

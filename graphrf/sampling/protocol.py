@@ -23,8 +23,7 @@ _PLAIN = (bool, int, float, str)
 
 
 class Sampler(Protocol):
-    """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and
-    `CompressedPowers`.
+    """Settings of a way to estimate rows of F = sum_k f_k W^k: `RandomWalks` and the like.
 
     Any class with these two attributes and this method is a sampler; `PreparedSampler` has an
     example. One whose settings depend on the graph also has `resolved(graph)`, which Gaussian

@@ -169,9 +169,7 @@ class Likelihood:
         return y
 
     def with_events(self, y: np.ndarray, event: np.ndarray) -> np.ndarray:
-        """Times, shape (n,), of which those with event 0 are right-censored, as the other methods
-        take them.
-        """
+        """Times, shape (n,), those with event 0 right-censored, as other methods take them."""
         raise checks.value_error(
             "event",
             f"is for times until an event, as likelihood='weibull', got it with {self!r}; leave it "

@@ -23,8 +23,7 @@ _TABLE, _USED, _POINTS = 30.0, 25.0, 6_001
 
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    r"""Ordered levels 0, 1, ..., such as grades and stages of a disease: a cumulative logit
-    (proportional odds).
+    r"""Ordered levels 0, 1, ..., such as grades: a cumulative logit (proportional odds).
 
     .. math:: P(y \le j) = \frac{1}{1 + e^{f - t_j}}, \quad t_0 = 0 < t_1 < \dots < t_{L - 2}
 

@@ -1,6 +1,4 @@
-r"""The covariance of a signal on sensors and times: a sum of Kronecker products, and its
-complete-grid inverse.
-"""
+r"""The covariance on sensors and times: a sum of Kronecker products, and its inverse."""
 
 from __future__ import annotations
 
@@ -144,9 +142,7 @@ class Series:
 
     @cached_property
     def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of
-        each block.
-        """
+        """Gains (T, d, 8), innovation variances (T, 8) and last covariance of each block."""
         return list(ordered_map(self._gains, range(self.n_blocks), self.n_threads))
 
     def _gains(self, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -164,8 +160,7 @@ class Series:
         variance: np.ndarray,
         kept: int,
     ) -> np.ndarray:
-        """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i
-        modulo `kept`.
+        """Predicted covariances at the last `kept` times, as triangles, the i-th at i % `kept`.
 
         `first` is that at the first time; `gain` and `variance` are filled.
         """
@@ -296,9 +291,7 @@ class GridCovariance:
         return dataclasses.replace(self, times=times)
 
     def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and rows of weights, or a and b:
-        (rows, T, R, n).
-        """
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n), w, a and b by rows."""
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)

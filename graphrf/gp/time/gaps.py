@@ -52,9 +52,7 @@ class ObservedCells:
 
     @cached_property
     def missing(self) -> np.ndarray:
-        """Gaps at times that have some of the sensors, (T, n); what is missing elsewhere needs no
-        solve.
-        """
+        """Gaps at times that have some of the sensors, (T, n); others need no solve."""
         return ~self.mask & self.mask.any(axis=1, keepdims=True)
 
     @cached_property
@@ -124,9 +122,7 @@ class ObservedCells:
 
     @cached_property
     def _thinned(self) -> tuple[Series, np.ndarray]:
-        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 where nothing was
-        observed.
-        """
+        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 without any."""
         with np.errstate(divide="ignore"):
             noise = self.covariance.model.noise / self.mask.mean(axis=1)
         finite = np.where(np.isfinite(noise), noise, 0.0)

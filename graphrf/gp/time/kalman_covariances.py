@@ -99,9 +99,7 @@ def combined(f, x, n, last, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def known(v, gain, minus, stationary, i, low, high, last, out):  # type: ignore[no-untyped-def]
-    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, and P is 0 outside of `low`
-    to `high`.
-    """
+    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, P is 0 off its band."""
     row_of(v, minus, gain, i, last, out)
     for j in range(low, high):
         store(out, (j,), fma(-1.0, stationary[i, j], load(out, (j,))))

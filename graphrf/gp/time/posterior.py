@@ -82,9 +82,7 @@ class TimePosterior:
 
     @cached_property
     def states(self) -> Filter | None:
-        """The filter after the last time, from which forecasts begin; None where times are partly
-        observed.
-        """
+        """The filter after the last time, where forecasts begin; None if partly observed."""
         if not self.cells.whole:
             return None
         if self._states is not None:

@@ -37,9 +37,7 @@ _PLAIN = (
 
 
 class SavedTime(Saved):
-    """The contents of a file on graph and time: settings, hyperparameters, the grid, and a learned
-    covariance.
-    """
+    """The file of a model on graph and time: settings, hyperparameters, grid, covariance."""
 
     _format = "graphrf graph-time regressor 1"
 

@@ -184,9 +184,7 @@ class TorchSeriesFactor(TorchFactor):
         return torch.cat(parts)
 
     def gram(self, f: Tensor) -> Tensor | None:
-        """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too
-        many.
-        """
+        """F F^T as a sum of kept terms; None without any if no gradient is wanted, or too many."""
         # The length of the square: where its last terms are small, its derivative's are not.
         n, size = self.shape[0], 2 * f.numel() - 1
         most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
@@ -276,9 +274,7 @@ def _triangle(n: int, device: torch.device) -> Tensor:
 
 
 def _squared(f: Tensor) -> Tensor:
-    """Chebyshev coefficients of a squared series, (2 L + 1,), by T_a T_b = (T_{a + b} + T_{|a -
-    b|}) / 2.
-    """
+    """Chebyshev coefficients of a squared series: T_a T_b = (T_{a+b} + T_{|a-b|}) / 2."""
     n = f.numel()
     values = torch.fft.rfft(f, 2 * n)
     sums = torch.fft.irfft(values * values, 2 * n)[: 2 * n - 1]

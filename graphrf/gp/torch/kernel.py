@@ -209,9 +209,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return value
 
     def extra_repr(self) -> str:
-        """The text that torch prints between the brackets; training may leave numbers that make no
-        kernel.
-        """
+        """The text that torch prints in brackets; numbers in training may make no kernel."""
         if self.batch_shape:
             return f"{type(self._template).__name__}, batch_shape={tuple(self.batch_shape)}"
         try:
@@ -326,9 +324,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._source.factor(nodes, self.device, self.dtype)
 
     def _values(self) -> Tensor:
-        """The trained hyperparameters in the order of their names, float64 on the CPU,
-        (*batch_shape, names).
-        """
+        """The trained hyperparameters in order, float64 on the CPU, (*batch_shape, names)."""
         if not self._names:
             return torch.zeros(*self._like.shape, 0, dtype=torch.float64)
         if isinstance(self._template, LearnedModulation):

@@ -117,9 +117,7 @@ class _TorchSampledSource(TorchSource):
 
 
 class TorchFeatureSource(_TorchSampledSource):
-    """Rows of sampled features, on the device of their record; kernels are checked as by
-    `Features.matrix`.
-    """
+    """Rows of sampled features, on their record's device; kernels checked as in `Features`."""
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
         f = features.checked_modulation(kernel)
@@ -219,9 +217,7 @@ class TorchSeriesSource(TorchSource):
         return {**vars(self), "_every": {}}  # which may lie on devices that others have not
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below
-        1e-12.
-        """
+        """Chebyshev coefficients of F and derivatives, by interpolation; cut at 1e-12."""
         scale = self.scale
 
         def values(gap: np.ndarray) -> np.ndarray:

@@ -157,9 +157,7 @@ def _may_count(text: str, head: list[str]) -> bool:
 
 
 def _check_counted(rows: list[list[str]]) -> None:
-    """ValueError for a first line that counts nodes and edges, above lines of neighbours (METIS) or
-    of edges.
-    """
+    """ValueError for a first line that counts nodes and edges, as in METIS files."""
     while not rows[0]:
         del rows[0]
     head, below = rows[0], rows[1:]

@@ -76,8 +76,7 @@ class Faces:
 
 
 def face_pairs(faces: Faces) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or
-    more joins none.
+    """Distinct pairs of faces that share a side, (E, 2); as in trimesh, not if three do.
 
     Faces of fewer than three distinct vertices have no sides.
     """

@@ -85,9 +85,7 @@ class Lines(NamedTuple):
 
 
 def lines_of_map(source: Any, tolerance: Any) -> Lines:
-    """The lines of a map, and their ends as nodes named by coordinates; ends within the tolerance
-    are one node.
-    """
+    """The lines of a map, and ends as nodes named by coordinates, one within the tolerance."""
     import shapely
 
     kinds = _kinds(source)

@@ -231,9 +231,7 @@ class ChebyshevSum:
         yield from self._over_panels(nodes.size, panel)
 
     def unit_terms(self, nodes: np.ndarray, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels of nodes: (degree + 1, rows,
-        panel).
-        """
+        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels (degree + 1, rows, p)."""
 
         def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
             terms = np.empty((self.degree + 1, rows.size, part.stop - part.start))

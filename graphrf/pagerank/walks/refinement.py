@@ -25,9 +25,7 @@ FEWEST_STRATIFIED = 4
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores and standard errors, shape (N,), of `n_batches` batches; estimated L1 error; total
-    cost.
-    """
+    """Scores and standard errors, (N,), of `n_batches` batches; L1 error; total cost."""
 
     scores: np.ndarray
     stderr: np.ndarray | None

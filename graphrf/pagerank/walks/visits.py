@@ -38,9 +38,7 @@ def control_vector(problem: RankingProblem) -> np.ndarray:
 
 
 def _kept_share(problem: RankingProblem) -> float:
-    """p / (p + (1 - p) q), with q the share of dangling nodes among the first two
-    visits of walks.
-    """
+    """p / (p + (1 - p) q), q the share of dangling nodes among walks' first two visits."""
     graph, walk = problem.graph, 1 - problem.p_halt
     lost = np.zeros(graph.n_nodes)
     lost[problem.dangling] = 1.0

@@ -1,5 +1,4 @@
-"""The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of
-visits.
+"""The compiled loops of walks on CPUs: lengths, transitions, and the record of visits.
 
 The walks of several sources advance together (`batches.py`); no walk is stored.
 """

@@ -34,9 +34,7 @@ class AdaptiveLengths(ABC):
 
     @abstractmethod
     def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
-        """The distribution of lengths for a sampler on a graph: a deterministic
-        function of both.
-        """
+        """The law of lengths for a sampler on a graph: a deterministic function of both."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +127,7 @@ def walk_transitions(graph: Graph, laplacian: str) -> Transitions:
 
 
 class PreparedWalks(PreparedSampler):
-    """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their
-    visits.
-    """
+    """A sampler bound to a graph and a seed: a pure function from sources to their visits."""
 
     remedy = "lower n_walks, raise p_halt"
 

@@ -16,9 +16,7 @@ _SPACING = 0.5  # of nodes, in logarithms of eigenvalues
 
 
 class FilterSlopes(NamedTuple):
-    """Derivatives in transitions (u, d, d), stationary covariance (d, d), readouts (d, series) and
-    the noise.
-    """
+    """Derivatives in transitions (u, d, d), stationary covariance, readouts and noise."""
 
     phi: np.ndarray
     stationary: np.ndarray

@@ -169,9 +169,7 @@ class _Blocks:
         return sum(y.size for _, _, _, y in self._blocks)
 
     def log_likelihood(self, matrix: np.ndarray) -> float:
-        """The log likelihood of all blocks under C = `matrix`, without a constant; -inf if C is no
-        covariance.
-        """
+        """The log likelihood of all blocks under C = `matrix`, unnormalised; -inf if invalid."""
         if self._step is not None:
             self._step()
         total = 0.0

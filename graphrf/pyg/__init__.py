@@ -1,4 +1,4 @@
-"""Transforms for PyTorch Geometric: diffusion, PageRank, features, return probabilities.
+"""Transforms for PyTorch Geometric: diffusion, PageRank, features, return probabilities."""
 
 from __future__ import annotations
 

@@ -72,6 +72,7 @@ class SparseField:
         self.graph, self.kernel = require_graph(graph), require_served(kernel)
         graph.require_undirected("a field on its nodes")
         kernel.check_graph(graph)
+
         known = trainable(kernel)
         for name in known if free is None else free:
             if name not in known:
@@ -83,6 +84,7 @@ class SparseField:
         self._shared = (Mixtures if isinstance(kernel, BYM2) else Powers)(graph, kernel)
         self._last: tuple[Kernel, FieldCovariance] | None = None
         self._warned = False
+
         seconds = 2 * self._shared.pencil.elimination.seconds
         if seconds > _SLOW:
             warn(
@@ -133,6 +135,7 @@ class SparseField:
         if x.shape != (self.n_nodes,) or values.shape != (len(self.names),):
             shapes = f"({self.n_nodes},) and ({len(self.names)},), got {x.shape} and {values.shape}"
             raise ValueError(f"a field and its values must have shapes {shapes}")
+
         sd = float(values[-1])
         try:
             checks.number("sd", sd, low=1e-150, high=1e150)  # its square must be a number
@@ -145,11 +148,13 @@ class SparseField:
                 )
                 warn(f"the density of the field is 0 at {shown}: {error}")
             return None
+
         with np.errstate(over="ignore", invalid="ignore"):
             solved = covariance.solve(x)
             quadratic = float(x @ solved) / sd**2
         if not math.isfinite(quadratic):  # x is far off, or not finite
             return None
+
         log_determinant = covariance.log_determinant + self.n_nodes * math.log(2 * math.pi * sd**2)
         return -0.5 * (log_determinant + quadratic), covariance, solved
 

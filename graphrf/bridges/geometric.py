@@ -180,6 +180,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         divisor, shrinking = (
             self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
         )
+
         scale = divisor ** (-1 / order)
         value = scale * entries(
             partial(kernel_block, self.graph, kernel.root(order), tol=_TOLERANCE)
@@ -189,6 +190,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
             - value * (shrinking.get(name, 0.0) / (order * divisor))
             for name in names
         }
+
         like = given["lengthscale"]
         if not _is_torch(like):
             return value.astype(np.result_type(like.dtype, np.float32), copy=False)
@@ -228,10 +230,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
                     f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}"
                 )
             values[name] = value
+
         if _is_torch(values["nu"]) != _is_torch(values["lengthscale"]):
             raise checks.type_error(
                 "params", "must hold two NumPy arrays or two torch tensors, got one of each"
             )
+
         nu, lengthscale = (
             float(x.detach() if _is_torch(x) else x.reshape(())) for x in values.values()
         )

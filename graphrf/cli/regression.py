@@ -87,6 +87,7 @@ def fit(
             threads,
         )
         return
+
     require_known("--likelihood", likelihood, LIKELIHOOD_NAMES)
     if choice.kernel is None and choice.laplacian is not None:
         raise ValueError(
@@ -96,6 +97,7 @@ def fit(
         raise ValueError(
             "`--no-optimize` needs `--kernel`: without a kernel, several are trained and compared"
         )
+
     kernel = choice.made() or "auto"
     loaded = load(graph, reading, talking)
     found = observed.read(observations, NodeNames.of_graph(loaded.graph))
@@ -126,6 +128,7 @@ def fit(
     # Progress bars and threads are not the next run's.
     gp.set_params(progress=False, numerics__n_threads=None).save(output)
     talking.remark(f"written to {output}")
+
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}
     facts["candidates"] = [
         {"kernel": repr(kernel), "log_evidence": evidence, "probability": probability}
@@ -144,6 +147,7 @@ def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
         for name, value in zip(gp._coefficients.names, gp._coefficients.mean, strict=True)
         if name != "constant"
     }
+
     return {
         "kernel": repr(gp.kernel_),
         "output_scale": float(gp.output_scale_),
@@ -215,6 +219,7 @@ def predict(
             model, talking, nodes, times, observation, samples, seed, threads, output
         )
         return
+
     if times is not None and os.path.isfile(model):
         raise ValueError(
             f"`--times` cannot be used with {model}, which is not a model through time (`fit "
@@ -232,6 +237,7 @@ def predict(
     chosen, x = _chosen(gp, names, nodes, covariates)
     mean, std = gp.predict(chosen, return_std="observation" if observation else True, x=x)
     columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}
+
     facts: dict[str, Any] = {
         "model": model,
         "kernel": repr(gp.kernel_),
@@ -244,4 +250,5 @@ def predict(
         facts["seed"] = seed = talking.settled(seed)
         draws = gp.sample(chosen, n_samples=samples, seed=seed, x=x)
         columns |= {f"sample_{number}": draw for number, draw in enumerate(draws, start=1)}
+
     deliver(Result("predict", list(columns.items()), facts), output, talking)

@@ -295,6 +295,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
 
     url, received, started = entry["url"], io.BytesIO(), time.monotonic()
     most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
+
     try:
         with requests.Session() as session, _answer(session, url) as response:
             response.raise_for_status()
@@ -303,6 +304,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
                 raise ValueError(
                     f"it was sent in the encoding {coding[:60]!r}, which was not asked for"
                 )
+
             total = response.headers.get("Content-Length", "")
             n_bytes = int(total) if total.isdecimal() else None
             with progress_bar(key, None, total=n_bytes, unit="B") as bar:
@@ -318,6 +320,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
             f"{key} is not on this machine and could not be fetched from {url} "
             f"({type(error).__name__}: {error}); {_by_hand(key, target)}"
         ) from None
+
     if received.tell() > most:
         raise ValueError(
             f"{key}, fetched from {url}, has more than {most:,} bytes: it is not what was "

@@ -282,6 +282,7 @@ def describe(name: str) -> str:
         for key, title in (("nodes", "Nodes"), ("edges", "Edges"), ("rows", "Rows"))
         if key in entry
     ]
+
     if "columns" in entry:
         facts.append(
             f"- Columns: {', '.join(entry['columns'])}; target: {entry['target']} ({entry['task']})"
@@ -289,6 +290,7 @@ def describe(name: str) -> str:
     facts += [f"- Licence: {licence}" for licence in _licences(entry)]
     if "citation" in entry:
         facts.append(f"- Cite: {entry['citation']}")
+
     lines = [f"# {name}", "", entry["description"], "", *facts]
     if "notes" in entry:
         lines += ["", "## Notes", "", *(f"- {note}" for note in entry["notes"])]

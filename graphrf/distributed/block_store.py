@@ -62,11 +62,13 @@ class Blocks(ABC):
         settled(self.client, futures, self.needed)
         keys = [future.key for future in futures]
         where, sizes = self.client.who_has(futures), self._nbytes(keys)
+
         of_worker: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             holders = where.get(key) or [next(iter(there))]
             address = next((holder for holder in holders if holder in of_worker), holders[0])
             of_worker.setdefault(address, []).append(number)
+
         groups = []
         for address, numbers in of_worker.items():
             worker = there.get(address, Worker(address, 1, None))

@@ -55,6 +55,7 @@ def require_client(client: Any) -> Client:
             raise checks.value_error(
                 "client", f"must be given, because there is no current Dask client; {_WAY_OUT}"
             ) from None
+
     if not isinstance(client, Client):
         raise checks.type_error(
             "client",
@@ -108,6 +109,7 @@ def repeated(
                 "the client that these features are with is closed: draw them again with the same "
                 "seed, or load them if they were saved"
             )
+
         try:
             if tried:
                 # The scheduler learns of a death a moment later, and a nanny starts another worker.
@@ -173,6 +175,7 @@ def settled(
                     "workers",
                     RuntimeWarning,
                 )
+
             if stuck:
                 client.cancel([every[key] for key in stuck])
                 raise CancelledError(stuck) from None

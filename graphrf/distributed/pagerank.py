@@ -125,6 +125,7 @@ def local_pagerank(
         max_residual=max_residual,
         seed=seed,
     )
+
     checks.flag("progress", progress)
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
@@ -132,6 +133,7 @@ def local_pagerank(
     queries = SharedObject((graph_transitions(graph), asked.query, asked.key), mapped)
     warn_of_mapped(client, queries.mapped_bytes)
     answers = _Answers(client, tasks, queries)
+
     try:
         return assembled(asked, tasks, answers.arriving(), progress=progress)
     except BaseException:

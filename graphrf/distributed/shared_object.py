@@ -83,6 +83,7 @@ class SharedObject:
         self._key = uuid.uuid4().hex
         text = io.BytesIO()
         self._file: Path | None = None
+
         if folder is None:
             packer = _Packer(text, None)
             packer.dump(content)
@@ -106,6 +107,7 @@ class SharedObject:
                 raise
             weakref.finalize(self, path.unlink, missing_ok=True)
             self._file = path
+
         self._text = text.getvalue()
         self._arrays = packer.arrays
         self.mapped_bytes: int = packer.mapped_bytes
@@ -249,6 +251,7 @@ class _Unpacker(pickle.Unpickler):
             array = array.copy() if place.writeable else array.view()
             array.setflags(write=place.writeable)
             return array
+
         # Pages of writeable arrays are shared until they are written to.
         mode: Any = "c" if place.writeable else "r"
         try:
@@ -260,6 +263,7 @@ class _Unpacker(pickle.Unpickler):
                 "graph or features are used, in a folder that all workers see; if a graph's folder "
                 "was overwritten, open the graph again"
             ) from None
+
         # A copy on the disk of another machine has another version and the same numbers.
         if here != place.version and _sample(mapped) != place.sample:
             raise ValueError(

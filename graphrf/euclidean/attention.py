@@ -272,6 +272,7 @@ class PerformerAttention(nn.Module):
                 f"must be 0, got {dropout_p}: the weights are never formed; "
                 "apply dropout to the values or to the output",
             )
+
         is_causal = checks.flag("is_causal", is_causal)
         scale = _check_inputs(query, key, self.head_dim, attn_mask, scale)
         _check_points("value", value, None)
@@ -282,10 +283,12 @@ class PerformerAttention(nn.Module):
             )
         masks = {} if attn_mask is None else {"attn_mask": torch.atleast_2d(attn_mask)}
         _check_leading(query=query, key=key, value=value, **masks)
+
         if self.training and self.redraw_every is not None:
             if self._passes == self.redraw_every:
                 self.redraw()
             self._passes += 1
+
         with torch.autocast(query.device.type, enabled=False):
             log_query, log_key = _log_pair(query, key, self.frequencies, attn_mask, scale)
             out = linear_attention(log_query, log_key, value.to(log_key.dtype), is_causal=is_causal)

@@ -161,6 +161,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
         )
         check_classification_targets(labels)
+
         if fresh:
             # Attributes of an earlier fit with other parameters would be stale.
             for name in ("class_sums_", "features_", "X_", "y_"):
@@ -178,6 +179,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
                     "`fit` starts again",
                 )
             codes = _positions(labels, self.classes_)
+
         try:
             if self.features is None:
                 self._keep(x, codes)
@@ -187,6 +189,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             if fresh:  # nothing was learned
                 del self.classes_, self.class_count_
             raise
+
         self.class_count_ += np.bincount(codes, minlength=self.classes_.size)
         return self
 
@@ -194,6 +197,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         if self.features is None:
             stationary_kernel(self.kernel)
             return
+
         if isinstance(self.features, type) or not all(
             hasattr(self.features, name) for name in ("fit", "transform")
         ):
@@ -202,6 +206,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
                 "must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or "
                 f"None for the exact kernel, got {checks.describe(self.features)}",
             )
+
         if not (
             isinstance(self.kernel, str)
             and self.kernel == "gaussian"

@@ -30,12 +30,14 @@ def laplace_pair(v: float, dimension: int, cosine: float | None, norms: str) -> 
         return float(special.logsumexp(terms, b=weight))
     if norms == "equal" and cosine is not None:
         return (1 + cosine) * v * v  # w_i + w_j is sqrt(2 + 2c) times a Gaussian vector
+
     gaussian = StationaryKernel("gaussian", None)
     # The product grows like exp(2 v r), which shifts the mass of the integrand outwards by up to 2
     # v.
     a, b, log_weight = _coupled_norms(
         gaussian, dimension, norms, top=np.sqrt(dimension) + 2 * v + 12
     )
+
     if cosine is None:
         terms = log_sphere_mean((a * v / 2) ** 2, dimension) + log_sphere_mean(
             (b * v / 2) ** 2, dimension
@@ -115,6 +117,7 @@ def resultant_density(r: np.ndarray, dimension: int, cosine: float | None) -> np
     """Density of |w_i + w_j| for two Gaussian frequencies with independent norms."""
     r = np.asarray(r, dtype=np.float64)
     half = dimension / 2
+
     if cosine is None:
         log_density = (
             special.xlogy(dimension - 1, r)
@@ -123,6 +126,7 @@ def resultant_density(r: np.ndarray, dimension: int, cosine: float | None) -> np
             - special.gammaln(half)
         )
         return np.exp(log_density)
+
     phi, weight = _angles(dimension)
     # Given the angle phi of the pair of norms, r^2 is (1 + c sin phi) times a chi-square of 2 d
     # degrees.
@@ -171,6 +175,7 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
     phi, weight = _angles(dimension)
     if kernel.nu is None:
         return float(weight @ _confluent(dimension, z * z / 2 * (1 + cosine * np.sin(phi))))
+
     # Trapezoidal rule in log x; below the lower end the mean is negligible, or the weight is.
     low = max(np.log(z * z * kernel.nu / 1e5 + 1e-300), -36 / kernel.nu)
     # In two dimensions antiparallel frequencies of like norm nearly cancel, which takes finer
@@ -179,11 +184,13 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
     log_x, step = np.linspace(low, 4.0, nodes, retstep=True)
     mass = step * np.exp(kernel.nu * log_x - np.exp(log_x) - special.gammaln(kernel.nu))
     scale = z * np.sqrt(kernel.nu / 2) * np.exp(-log_x / 2)
+
     # phi and pi - phi exchange the two frequencies.
     phi, weight = phi[phi < np.pi / 2], 2 * weight[phi < np.pi / 2]
     first = scale[:, None, None] * np.cos(phi / 2)
     second = scale[None, :, None] * np.sin(phi / 2)
     y = resultant_square(first, second, cosine)
+
     # Very many values of one smooth function: splined in sqrt(y), to 1e-11.
     root = np.linspace(0.0, 10.0, 4001)
     values = CubicSpline(root, _confluent(dimension, root**2))(np.sqrt(np.minimum(y, 100.0)))

@@ -171,6 +171,7 @@ def checked_weights(
         raise checks.value_error(
             "weight", f"must have shape ({n_edges},), one for each edge, got {values.shape}"
         )
+
     values = values.astype(np.float64)
     allowed = values > 0 if weight_is == "distance" else values >= 0
     bad = ~(allowed & np.isfinite(values))
@@ -185,6 +186,7 @@ def checked_weights(
             f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such "
             "edges); drop or correct them first"
         )
+
     return values
 
 
@@ -243,6 +245,7 @@ def merged_adjacency(
     if weight is not None and not directed and loops_twice is not False:
         first = _first_directions(n_nodes, src, dst, weight, bool(loops_twice))
         src, dst, weight = src[first], dst[first], weight[first]
+
     require_memory(
         32.0 * n_nodes + 24.0 * len(src),
         f"a graph of {n_nodes} nodes",
@@ -251,12 +254,14 @@ def merged_adjacency(
     )
     if n_nodes < 2**31 and len(src) < 2**31:
         src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)
+
     values = np.ones(len(src)) if weight is None else weight
     if weight_is == "distance" and weight is not None:
         values = _inverses(weight)
     adjacency = sp.csr_array((values, (src, dst)), shape=(n_nodes, n_nodes))
     if weight is None:
         adjacency.data[:] = 1.0
+
     if weight is not None and weight_is == "distance" and len(src):
         kept = weight
         if not directed:
@@ -264,4 +269,5 @@ def merged_adjacency(
             kept = weight[np.asarray((there > back) | ((there == back) & (src <= dst))).ravel()]
         with np.errstate(over="ignore"):  # what is infinite is refused by Graph
             adjacency.data *= _mean(kept)
+
     return adjacency if directed else sp.csr_array(adjacency.maximum(adjacency.T))

@@ -37,16 +37,19 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     keep = bool(directed) if directed is not None else graph.is_directed() and not roads
     if keep and not graph.is_directed():
         return with_directions(from_networkx(graph, weights, False))
+
     nodes, pairs = list(graph), list(graph.edges())
     if not nodes:
         raise checks.value_error(
             "source", "must have at least one node, got an empty networkx graph"
         )
+
     src, dst = _ends(graph, nodes, pairs)
     name = weights.name
     values = None if name is None else _values(graph, name, pairs, weights)
     distances, unused = notices.of_weights(name, Attributes(graph), weights)
     remarks = [distances, lengths_in_degrees(graph, name, values), unused]
+
     if graph.is_multigraph() and (keep or not streets):
         lengths = np.ones(len(pairs)) if values is None else values
         arcs = sp.csr_array((lengths, (src, dst)), (len(nodes),) * 2)
@@ -54,6 +57,7 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
             arcs, len(pairs), weights, directed is None and graph.is_directed()
         )
     notices.warn_together(remarks)
+
     if graph.is_directed() and not keep:
         src, dst, values = _loops_once(graph, src, dst, values)
     adjacency = merged_adjacency(
@@ -131,6 +135,7 @@ def from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
         or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf"
     ):
         return Graph(matrix, directed=bool(directed))
+
     lengths = sp.coo_array(matrix)
     lengths.sum_duplicates()
 
@@ -155,6 +160,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
         raise checks.value_error(
             "edge_index", f"must be integers of shape (2, E), got {checks.describe(edge_index)}"
         )
+
     values = _pyg_weights(data, weights.name)
     weights.check()
     src, dst = edge_index
@@ -162,6 +168,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     held = getattr(data, "edge_weight", None)
     attributes = {} if held is None else {"edge_weight": host_array(held).ravel()}
     notices.warn_together(notices.of_weights(weights.name, attributes, weights))
+
     if directed is None:
         both = from_edges(
             src,
@@ -178,6 +185,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
                 "must list every edge in both directions with one weight, but some are not; "
                 "pass directed=True to keep directions, directed=False to drop them",
             )
+
     if weights.given is False:
         values = False
     return from_edges(

@@ -45,6 +45,7 @@ def line_graph(
         raise checks.value_error(
             "columns", f"belong to tables and files of edges, got a {type(source).__name__}"
         )
+
     if columns is None and maps.is_map(source) and not tables.names_ends(source):
         lines = maps.lines_of_map(source, tolerance)
         values, attributes, remark = maps.weights_of_lines(source, weights.name)
@@ -53,6 +54,7 @@ def line_graph(
             np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks
         )
         return _joined(of_lines, weights, lambda edge: f"row {edge}")
+
     if tolerance is not None:
         raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r}")
     if as_table:
@@ -60,6 +62,7 @@ def line_graph(
         return of_edge_list(
             "row", tables.edges_of_table(source, columns, weights.name), weights, _rows(source)
         )
+
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _of_networkx(source, weights)
@@ -71,6 +74,7 @@ def line_graph(
             "a graph of networkx, igraph, rustworkx, networkit or DGL, got "
             f"{checks.describe(source)}; graph.to_networkx() makes one of a Graph",
         )
+
     of_edges = range(len(other.src)), other.values(weights.name), other.attributes
     return _joined(_Ends.of(other.src, other.dst, *of_edges), weights, lambda edge: f"edge {edge}")
 
@@ -131,6 +135,7 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     values = None
     if ends.values is not None:
         values = checked_weights(ends.values, n, weights.kind, place)
+
     distances, unused = notices.of_weights(weights.name, ends.attributes, weights)
     remarks = [distances, ends.remark, unused]
     incidence = sp.csr_array((np.ones(ends.edge.size), (ends.edge, ends.junction)))
@@ -141,11 +146,13 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
         f"the graph of {n} edges, of which {int(degrees.max())} meet at one node,",
         "such a node joins all pairs of its edges: leave it out, or model values at nodes",
     )
+
     pairs = sp.coo_array(incidence @ incidence.T)
     apart = pairs.row != pairs.col
     one, two = pairs.row[apart], pairs.col[apart]
     adjacency = sp.csr_array((_of_pairs(values, weights.kind, one, two), (one, two)), shape=(n, n))
     alone = n - np.unique(one).size
+
     if n > 1 and 2 * alone > n:
         remarks.append(
             f"{alone} of the {n} edges share an end with no other, so nothing is learned about "

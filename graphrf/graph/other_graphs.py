@@ -45,9 +45,11 @@ def other_graph(source: Any) -> OtherGraph | None:
         return _made(
             source.vcount(), source.get_edgelist(), source.is_directed(), names, attributes
         )
+
     if _has(source, "weighted_edge_list", "node_indices", "num_nodes"):
         n_nodes, pairs, held = _weighted_edges(source.node_indices(), source.weighted_edge_list())
         return _made(n_nodes, pairs, _has(source, "successors"), None, _attributes(held))
+
     if _has(source, "iterEdgesWeights", "numberOfNodes", "isDirected"):
         n_nodes, pairs, held = _weighted_edges(source.iterNodes(), list(source.iterEdgesWeights()))
         return _made(
@@ -57,6 +59,7 @@ def other_graph(source: Any) -> OtherGraph | None:
             None,
             {"weight": held} if source.isWeighted() else {},
         )
+
     if _has(source, "edges", "num_nodes", "edata"):
         ends = np.column_stack([host_array(end) for end in source.edges()])
         attributes = {name: host_array(values).tolist() for name, values in source.edata.items()}
@@ -178,16 +181,19 @@ def streets_of(graph: Any, attribute: str) -> Streets:
     numbers = numbers_of_edges(graph, attribute, "length")
     nodes = [node for node, degree in graph.degree() if degree]
     positions = {node: position for position, node in enumerate(nodes)}
+
     streets, again = numbered_streets(graph, numbers)
     ends = np.array([(positions[u], positions[v]) for u, v, _ in names], dtype=np.int64).reshape(
         -1, 2
     )
+
     found = {
         (u, v, key): ~street if u == v and second else street
         for (u, v), (_, _, key), street, second in zip(
             ends.tolist(), names, streets, again, strict=True
         )
     }
+
     first = ~np.array(again, dtype=bool)
     src, dst = ends[first].T
     return Streets(
@@ -242,6 +248,7 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
     known = in_degrees(graph.graph.get("crs"))
     if values is None or known is False:
         return ""
+
     places = {
         node: (data.get("x", np.nan), data.get("y", np.nan))
         for node, data in graph.nodes(data=True)
@@ -253,6 +260,7 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
         return ""
     if known is None and not look_like_degrees(ends.reshape(-1, 2)):
         return ""
+
     straight = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
     far = straight > 0
     if not far.any():
@@ -260,6 +268,7 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
     few, half = np.quantile(np.asarray(values, dtype=np.float64)[far] / straight[far], (0.05, 0.5))
     if few < 0.99 or half > 3:
         return ""
+
     return (
         f"the lengths in {attribute!r} seem to be in degrees, like the coordinates of the nodes, "
         "so that streets to the east seem longer than those to the north: project the graph, or "

@@ -75,11 +75,13 @@ def edges_of_rows(
         raise checks.type_error(
             "source", f"must be in an order, got a {type(source).__name__}: pass sorted(source)"
         )
+
     rows = [_row(place, row) for place, row in enumerate(source)]
     if not rows:
         raise checks.value_error("source", "must have at least one edge, got none")
     width = _checked_width(rows)
     _refuse_matrix(source, rows, width)
+
     attributes = all(isinstance(row[-1], Mapping) for row in rows)
     if width - attributes > 2 and columns is None and weight is None:
         raise checks.value_error(
@@ -88,6 +90,7 @@ def edges_of_rows(
             f"as {short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to "
             "leave them out, or columns=(0, 2) if these are the ends",
         )
+
     ends = _ends_of_rows(rows, width, columns)
     positions, nodes = _ascending(*_positions(ends, "the ends of"))
     held: list[Any] = [row[-1] if attributes else None for row in rows]
@@ -186,6 +189,7 @@ def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
         raise checks.value_error(
             "source", "must be a list of pairs; graphrf.from_edges(*source) takes lists of ends"
         )
+
     cells = [cell for row in rows for cell in row]
     if not all(isinstance(cell, numbers.Real) for cell in cells):
         return
@@ -195,6 +199,7 @@ def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
             "may be a matrix or a list of pairs: pass numpy.array(source), or pairs that are "
             "tuples",
         )
+
     if _are_mutual(rows):
         raise checks.value_error(
             "source",
@@ -269,6 +274,7 @@ def _with_values(
             "must have one edge between two nodes, got the dictionaries of a multigraph; pass the "
             "graph",
         )
+
     if attributes:
         columns = _columns(held)
     else:
@@ -276,11 +282,13 @@ def _with_values(
     lines = np.empty(len(pairs), dtype=object)
     if weight is None:
         return EdgeList(positions[0::2], positions[1::2], None, nodes, lines, None, columns)
+
     if weight not in columns:
         have = listed(columns) or "there is none"
         raise checks.value_error(
             "weight", f"must be an attribute of the edges ({have}), got {weight!r}"
         )
+
     _check_numbers(columns[str(weight)], pairs)
     lines[:] = list(map(short, pairs))
     values = np.array(columns[str(weight)], dtype=np.float64)

@@ -43,16 +43,19 @@ def edges_of_table(
     if columns is None:
         check_titles([str(title) for title in titles])
         columns = (0, 1)
+
     if len(titles) < 2 or len(table) == 0:
         raise checks.value_error(
             "source",
             f"must have two columns of nodes and a row for each edge, got {checks.describe(table)}",
         )
+
     first, second = (_place(titles, column) for column in columns)
     ends = [_ends(table, titles[place]) for place in (first, second)]
     if not meant:
         refuse_values(ends, [f"column {short(titles[place])}" for place in (first, second)])
     parts, nodes = _positions_and_nodes(ends)
+
     values, weight_title, others = None, None, {}
     if weight is not None:
         weight_title = str(titles[_place(titles, weight)])
@@ -60,6 +63,7 @@ def edges_of_table(
     else:
         beside = [title for place, title in enumerate(titles) if place not in (first, second)]
         others = {str(title): list(table[title]) if is_weight(title) else [] for title in beside}
+
     return EdgeList(parts[0], parts[1], values, nodes, np.arange(len(table)), weight_title, others)
 
 

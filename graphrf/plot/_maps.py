@@ -86,6 +86,7 @@ def plot_graph_signal(
     edges = links(edges, len(coordinates))
     values = node_values(values, len(coordinates))
     low, high = limits if limits is not None else finite_range(values)
+
     x, y = coordinates.T
     ax = new_axes(ax, (6.0, 5.0))
     degrees = in_degrees(coordinates, geographic)
@@ -108,6 +109,7 @@ def plot_graph_signal(
     lines.set_array(means[known])
     lines.set_clim(low, high)
     ax.add_collection(lines)
+
     shown = np.flatnonzero(np.isfinite(values))
     points = ax.scatter(
         x[shown],
@@ -121,6 +123,7 @@ def plot_graph_signal(
         linewidths=0.18 * width,
         zorder=3,
     )
+
     if marked is not None:
         ringed = np.asarray(marked)
         ax.scatter(
@@ -132,6 +135,7 @@ def plot_graph_signal(
             linewidths=np.clip(0.36 * width, 0.3, 0.8),
             zorder=4,
         )
+
     map_frame(ax, stretch, degrees)
     colour_bar(points, ax, label, extended_ends(values[shown], low, high))
     return ax

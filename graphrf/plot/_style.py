@@ -80,10 +80,12 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
 
     text = {"font": 9.0, "title": 10.0, "ticks": 8.5}
     own: dict[str, Any] = {"savefig.dpi": 120.0}
+
     if width is not None:
         width = checks.number("width", width, low=1, high=30)
         text = {"font": 8.0, "title": 8.5, "ticks": 7.5}
         own = {"savefig.dpi": 300.0, "pdf.fonttype": 42, "figure.figsize": (width, 0.75 * width)}
+
     settings: dict[str, Any] = {
         "font.size": text["font"],
         "axes.titlesize": text["title"],

@@ -16,6 +16,7 @@ def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
     new_indices = np.empty(min(indices.size, n_rows * k), indices.dtype)
     new_data = np.empty(new_indices.size, data.dtype)
     n = 0
+
     for row in range(n_rows):
         sizes = np.abs(data[indptr[row] : indptr[row + 1]])
         least = 0.0
@@ -24,6 +25,7 @@ def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
             least = kth_largest(sizes.copy(), k)
             for size in sizes:
                 ties -= size > least
+
         for i in range(sizes.size):
             if sizes[i] > least or (sizes[i] == least and least > 0.0 and ties > 0):
                 ties -= sizes[i] == least

@@ -53,6 +53,7 @@ def kernel_diffusion(
             f"must be 'none' for {kernel!r}, whose series has negative terms, got "
             f"{normalization!r}",
         )
+
     # The remainder after these terms is the rest of K's eigenvalue at 0, where none of them is
     # negative.
     total = float(kernel.spectrum(0.0, scale))
@@ -61,6 +62,7 @@ def kernel_diffusion(
     if remainder > _ROUNDING * total:
         tails += remainder
     tails = tails / tails[0]
+
     if sampler is None:
         sampler = _suited(tails, k, kernel.laplacian)
     if kernel.laplacian != sampler.laplacian:
@@ -69,6 +71,7 @@ def kernel_diffusion(
             f"must walk for the {kernel.laplacian} Laplacian of `kernel`, got one for the "
             f"{sampler.laplacian} one",
         )
+
     blocks = [
         np.arange(start, min(start + _BLOCK, graph.n_nodes))
         for start in range(0, graph.n_nodes, _BLOCK)
@@ -102,6 +105,7 @@ def _warn_of_mismatch(
             f"is {kernel!r}, of whose series {left:.4g} is left where the sampler ends, after "
             f"{n - 1} steps; shorten its lengthscale, or pass a `sampler` with a larger max_length",
         )
+
     if left > _MUCH:
         warn(
             f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} "
@@ -109,6 +113,7 @@ def _warn_of_mismatch(
             "max_length, or a shorter kernel",
             TruncationWarning,
         )
+
     heavy, plain = termination_variance(alpha, survival)
     if heavy > HEAVY * plain:
         warn(

@@ -78,6 +78,7 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
                     pass
         finally:
             temporary.unlink(missing_ok=True)
+
         try:
             only = target.open("xb")
         except FileExistsError:
@@ -122,6 +123,7 @@ def file_path(path: Any, argument: str) -> Path:
         usable = False
     if not usable:
         raise checks.value_error(argument, f"must be the path of a file, got {text!r}")
+
     target = Path(text)
     for place in (target, *target.parents):
         try:
@@ -140,6 +142,7 @@ def file_path(path: Any, argument: str) -> Path:
                 argument,
                 f"must be the path of a file, got {text!r}, which is below the file {str(place)!r}",
             )
+
     return target
 
 
@@ -183,10 +186,12 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
     """A new temporary file beside `target`, and its handle, locked as long as its writer lives."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target)
+
     try:
         old_mode = stat.S_IMODE(target.stat().st_mode)
     except FileNotFoundError:
         old_mode = None
+
     while True:
         temporary = target.parent / f".{_stem(target)}.{secrets.token_hex(8)}.part"
         # The system applies the umask: to ask for it in a process with threads is to change it for

@@ -176,6 +176,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             raise ValueError(
                 f"its member {name!r} has no header of a plain array (.npy without objects)"
             )
+
         dtype, shape, order, offset = header
         n_bytes = math.prod(shape) * dtype.itemsize
         if offset + n_bytes != member.file_size:
@@ -183,6 +184,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 f"its member {name!r} has another size than the shape {shape} of {dtype} in its "
                 "header"
             )
+
         # The checksum is compared when all the bytes are read that the member declares, which are
         # these.
         data = np.empty(n_bytes, np.uint8)
@@ -193,6 +195,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 raise ValueError(f"its member {name!r} ends early")
             data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
+
     if dtype.kind == "b" and data.size and data.max() > 1:
         raise ValueError(f"its member {name!r} holds bytes that are not booleans")
     array = data.view(dtype)

@@ -36,6 +36,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
     most = None if limit is None else int(limit / factor)
     size = checked_size(path)
     require(path, size, size * factor, memory_limit)
+
     with path.open("rb") as file:
         if not path.name.lower().endswith(".gz"):
             content = file.read(size)
@@ -47,12 +48,14 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
                 if most is not None and length > most:
                     require(path, length, length * factor, memory_limit, at_least=True)
             content = b"".join(pieces)
+
     if content.startswith(b"\x1f\x8b"):
         twice = path.name.lower().endswith(".gz")
         way_out = "decompress it once" if twice else "give it a name that ends in .gz"
         raise ValueError(f"{path} is compressed by gzip{' twice' if twice else ''}; {way_out}")
     if not content or content.isspace():
         raise ValueError(f"{path} is empty")
+
     start = content[:200].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
         raise ValueError(
@@ -171,6 +174,7 @@ def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
             if not data:
                 data = file.read(min(_PIECE, size - at))
                 at += len(data)
+
             if member is None:
                 data = data.lstrip(b"\0") if at > len(data) else data
                 if not data and at < size:
@@ -180,6 +184,7 @@ def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
                 member = zlib.decompressobj(wbits=31)
             elif not data:
                 raise zlib.error("it ends before its last member does")
+
             piece = member.decompress(data, _PIECE)
             data = member.unconsumed_tail
             if member.eof:

@@ -22,10 +22,12 @@ def demo(out: str | None = None, papers: bool = False, seed: int = 0, quiet: boo
         for table in tables(seed):
             echo(table)
         return
+
     started = time.perf_counter()
     folder = Path(out or "out")
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"`--out` must be a folder, got {folder}, which is a file")
+
     from graphrf._base.files.atomic import require_writable
     from graphrf.plot import require_matplotlib
 
@@ -38,5 +40,6 @@ def demo(out: str | None = None, papers: bool = False, seed: int = 0, quiet: boo
     for part in PARTS:
         done.append(part(seed))
         echo(f"{done[-1].text}\n")
+
     page = write(done, folder, seed, time.perf_counter() - started)
     talking.remark(f"report with {len(done)} figures written to {page}")

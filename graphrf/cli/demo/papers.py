@@ -29,6 +29,7 @@ def tables(seed: int) -> Iterator[str]:
         most_work=1e10,
         seed=seed,
     )
+
     rows = [
         (
             each.method,
@@ -41,6 +42,7 @@ def tables(seed: int) -> Iterator[str]:
         "Gram matrix of Diffusion(2.0), karate club\n"
         f"{aligned(('sampler', 'size', 'relative error'), rows)}\n"
     )
+
     exact = pagerank(graph).scores
     rows = []
     for coupling in ("iid", "antithetic", "stratified", "pooled"):
@@ -51,4 +53,5 @@ def tables(seed: int) -> Iterator[str]:
             ]
             errors = np.abs(np.array(found) - exact).sum(axis=1)
             rows.append((coupling, str(n_walks), f"{np.mean(errors):.2g}"))
+
     yield f"PageRank from walks\n{aligned(('coupling', 'walks', 'L1 error'), rows)}"

@@ -87,12 +87,14 @@ def roads(seed: int) -> Part:
     sensors = rng.permutation(graph.n_nodes)[:160]
     readings = speed[sensors] + 2 * rng.standard_normal(sensors.size)
     used, held = sensors[:120], sensors[120:]
+
     gp = GraphGPRegressor(graph, seed=seed).fit(used, readings[:120])
     mean, std = gp.predict(return_std=True)
     noisy = gp.predict(held, return_std="observation")
     baseline = np.sqrt(np.mean((readings[120:] - readings[:120].mean()) ** 2))
     seen = np.full(graph.n_nodes, np.nan)
     seen[used] = readings[:120]
+
     figure = _figure(7.0)
     axes = figure.subplots(2, 2).ravel()
     plot_map_posterior(
@@ -107,6 +109,7 @@ def roads(seed: int) -> Part:
         deviation_label="standard deviation (km/h)",
         geographic=False,
     )
+
     return Part(
         "Roads: speeds where there is no sensor",
         f"A town has {graph.n_nodes} junctions. Sensors at 120 of them measure the speed of cars "
@@ -135,15 +138,18 @@ def districts(seed: int) -> Part:
     src = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
     dst = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
     graph = from_edges(src, dst, n_nodes=size * size)
+
     expected = rng.uniform(3, 30, graph.n_nodes)
     risk = np.exp(0.35 * _smooth(graph, 4.0, rng))
     cases = rng.poisson(expected * risk)
+
     gp = GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", seed=seed)
     gp.fit(np.arange(graph.n_nodes), cases, exposure=expected)
     found = gp.predict()
     low, high = gp.predict(quantiles=[0.025, 0.975]).T
     above = gp.probability(above=1.0)
     flagged = above > 0.95
+
     figure = _figure(3.0)
     # A half and twice the average are equally far from 1, which is white.
     risks: dict[str, Any] = {"cmap": "RdBu_r", "norm": LogNorm(0.5, 2.0)}
@@ -152,6 +158,7 @@ def districts(seed: int) -> Part:
         ("relative risk", found, risks),
         ("P(risk > 1)", above, {"vmin": 0.0, "vmax": 1.0}),
     )
+
     for ax, (title, values, colours) in zip(figure.subplots(1, 3), panels, strict=True):
         image = ax.imshow(values.reshape(size, size), **colours)
         ax.set(title=title, xticks=[], yticks=[])
@@ -161,6 +168,7 @@ def districts(seed: int) -> Part:
         if colours is risks:
             bar.set_ticks([0.5, 0.7, 1.0, 1.4, 2.0], labels=["0.5", "0.7", "1", "1.4", "2"])
             bar.minorticks_off()
+
     raw = np.sqrt(np.mean((cases / expected - risk) ** 2))
     return Part(
         "Districts: where the risk is raised",
@@ -192,6 +200,7 @@ def mesh(seed: int) -> Part:
     graph, truth = data.graph, data.targets
     assert graph is not None
     assert truth is not None
+
     rng = np.random.default_rng(seed + 2)
     order = rng.permutation(graph.n_nodes)
     used, held = order[:200], order[200:]
@@ -199,6 +208,7 @@ def mesh(seed: int) -> Part:
         used, truth[used] + 0.05 * rng.standard_normal(used.size)
     )
     mean, std = gp.predict(return_std=True)
+
     figure = _figure(3.0)
     plot_mesh_posterior(
         data.extra["vertices"],
@@ -210,6 +220,7 @@ def mesh(seed: int) -> Part:
         deviation_label="standard deviation",
         figure=figure,
     )
+
     return Part(
         "Mesh: a signal on a surface",
         "The slope of a surface, the vertical part of its normal, is measured at 200 of the "
@@ -239,14 +250,17 @@ def through_time(seed: int) -> Part:
     day = 8 * np.sin(2 * np.pi * hours / 24) + 4 * np.cos(4 * np.pi * hours / 24)
     truth = 50 + day[:, None] * amount + drift[:, None] * amount[::-1]
     readings = truth + rng.standard_normal(truth.shape)
+
     known = readings.copy()
     last, gap, place = hours >= 24 * 7, (hours >= 60) & (hours < 84), 5
     known[last] = known[gap, place] = np.nan
     gp = GraphTimeGPRegressor(graph, "diffusion", seed=seed).fit(known, times=hours)
     mean, std = gp.predict(times=hours, return_std="observation")
+
     filled = _errors(mean[gap, place], std[gap, place], readings[gap, place], " km/h")
     forecast = _errors(mean[last], std[last], readings[last], " km/h")
     baseline = np.sqrt(np.mean((readings[last] - np.nanmean(known)) ** 2))
+
     figure = _figure(3.2)
     ax = figure.subplots()
     plot_series(
@@ -259,6 +273,7 @@ def through_time(seed: int) -> Part:
         label="km/h",
     )
     ax.set_xlabel("days")
+
     return Part(
         "Time series: gaps and a forecast",
         f"Sensors at {graph.n_nodes} junctions report the speed every hour. One fails for a day, "

@@ -106,6 +106,7 @@ def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
     warnings.formatwarning = lambda message, *_, **__: visible(
         f"graphrf: warning: {in_options(str(message), names)}\n"
     )
+
     try:
         yield
     except BrokenPipeError:  # as `| head` makes it

@@ -89,11 +89,13 @@ class ObservedColumns:
             raise ValueError(
                 f"{table.path}: only one column; a column of nodes and one of values are needed"
             )
+
         node, target = self.numbers(table)
         if table.width == 2:
             if node is None:
                 node = 0 if target is None else 1 - target
             target = 1 - node if target is None else target
+
         if node is None or target is None:
             option, what = (
                 ("--node-column", "nodes") if node is None else ("--target-column", "targets")
@@ -107,6 +109,7 @@ class ObservedColumns:
                 f"`--node-column` and `--target-column` must be different columns of {table.path}, "
                 "got the same"
             )
+
         return Observed(table, names.positions(table.cells(node)), target)
 
     def numbers(self, table: TextTable) -> tuple[int | None, int | None]:

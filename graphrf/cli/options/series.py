@@ -70,6 +70,7 @@ def read_series(
     number = table.first_of(TIME_TITLES) or 0 if time is None else table.number_of(time, "--time")
     times = [stamp(*cell) for cell in table.cells(number)]
     _require_one_kind(times, table)
+
     node, target = observed.numbers(table)
     titles = table.titles or []
     if node is not None:
@@ -81,6 +82,7 @@ def read_series(
                 f"`--target-column` needs a column of nodes (`--node-column`): {table.path} has a "
                 "column for each node"
             )
+
         targets = [column for column in range(table.width) if column != number]
         if not targets:
             raise ValueError(
@@ -94,6 +96,7 @@ def read_series(
                 f"{table.path} has several columns for one node; its columns are {table.names}"
             )
         nodes = nodes.repeat(len(table.rows))
+
     values = [_reading(*cell) for column in targets for cell in table.cells(column)]
     return Readings(table, targets, nodes, times * len(targets), np.array(values))
 

@@ -133,6 +133,7 @@ def read_table(
 
     text = text_files.read_text(path)
     text_files.require_room(path, text, None)
+
     kept: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not _is_comment(line, above=not kept, is_node=is_node):
@@ -141,10 +142,12 @@ def read_table(
         raise ValueError(
             f"{path} has only blank lines and comments; a line for each node is needed"
         )
+
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
     mark = None if mark is None and spaces else mark or "\t"
     rows = _rows(path, kept, mark)
     lines = [number for number, _ in kept]
+
     if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
         return TextTable(path, None, rows, lines, mark)
     if len(rows) == 1:

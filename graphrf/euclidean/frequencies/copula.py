@@ -171,6 +171,7 @@ def learn_copula(
         raise checks.value_error(
             "x", f"must have at least 2 columns, whose frequencies can be coupled, got {d}"
         )
+
     chosen = stationary_kernel(kernel)
     directions = checks.choice("directions", directions, DIRECTIONS)
     positive = checks.choice("readout", readout, READOUTS) == "laplace"
@@ -185,6 +186,7 @@ def learn_copula(
             f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact for any "
             "copula",
         )
+
     n_steps = checks.integer("n_steps", n_steps, low=1)
     n_samples = checks.integer("n_samples", n_samples, low=1)
     rate = checks.number("learning_rate", learning_rate, low=0, include_low=False)
@@ -197,6 +199,7 @@ def learn_copula(
         theta = torch.zeros(d * (d - 1) // 2, dtype=torch.float64, requires_grad=True)
         optimiser = torch.optim.Adam([theta], lr=rate)
         losses = np.empty(n_steps)
+
         for step in range(n_steps):
             scores = (
                 torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T

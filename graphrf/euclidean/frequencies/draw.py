@@ -125,6 +125,7 @@ def draw_frequencies(
     dimension = checks.integer("dimension", dimension, low=1)
     law = stationary_kernel(kernel)
     directions = checks.choice("directions", directions, DIRECTIONS)
+
     if checks.flag("antithetic", antithetic):
         if n % 2:
             raise checks.value_error(
@@ -140,6 +141,7 @@ def draw_frequencies(
             seed=seed,
         )
         return AntitheticFrequencies(half)
+
     for_norms, for_directions = (
         np.random.default_rng(stream)
         for stream in np.random.SeedSequence(checks.seed(seed)).spawn(2)
@@ -151,11 +153,13 @@ def draw_frequencies(
                 f"must be None with directions={directions!r}, which has its own, got {norms!r}",
             )
         return DenseFrequencies(_sequence(directions, n, dimension, law, for_directions))
+
     if norms is None:
         raise checks.value_error(
             "norms",
             f"must be a coupling with directions={directions!r}, got None; use 'iid' or 'pnc'",
         )
+
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
     if directions.startswith("simplex") and size == 1:
@@ -164,6 +168,7 @@ def draw_frequencies(
             "simplex directions need at least 2 dimensions, got 1 (n_features = 1); use "
             "directions='orthogonal'"
         )
+
     n_blocks = -(-n // size)
     lengths = law.norm_quantile(block_uniforms(norms, n_blocks, size, for_norms), size)
     if fast:

@@ -37,6 +37,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
     own = out.dtype.type(np.sqrt(size / (size - 1.0)) if simplex else 1.0)
     shared = out.dtype.type((np.sqrt(size) + 1.0) / (size - 1.0) ** 1.5 if simplex else 0.0)
     last = out.dtype.type(1.0 / np.sqrt(size - 1.0) if simplex else 0.0)
+
     for first in range(0, n, LANES):
         count = min(LANES, n - first)
         for block in range(n_blocks):
@@ -51,6 +52,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
                 for j in range(size):
                     lanes[j] *= signs[block, factor, j]
                 _hadamard_lanes(lanes)
+
             if simplex:
                 total[:] = 0
                 for j in range(size - 1):
@@ -59,6 +61,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
                     for k in range(LANES):
                         lanes[j, k] = own * lanes[j, k] - shared * total[k]
                 lanes[size - 1] = last * total
+
             begin = block * size
             width = min(size, out.shape[1] - begin)
             for j in range(width):

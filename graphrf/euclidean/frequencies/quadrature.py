@@ -182,9 +182,11 @@ def spectral_rule(
             f"n_nodes^d = {n_nodes}^{dimension} = {n_nodes**dimension} nodes are more than "
             f"{_MOST_NODES}; lower `n_nodes`, or use FourierFeatures"
         )
+
     spectrum = stationary_kernel(kernel)
     normalize = checks.flag("normalize", normalize)
     nodes, weights = _line_rule(rule, n_nodes, spectrum)
+
     # In lexicographic order the product's nodes reversed are their negatives: the upper half has
     # one of each pair, and starts with the origin if there is one.
     half = np.arange(n_nodes**dimension // 2, n_nodes**dimension)
@@ -194,6 +196,7 @@ def spectral_rule(
     product[frequencies.any(axis=1)] *= 2
     kept = product > 0
     frequencies, product = frequencies[kept], product[kept]
+
     if normalize:
         product /= product.sum()
     return frequencies, product
@@ -239,6 +242,7 @@ def _line_rule(
         raise checks.type_error(
             "rule", f"must be one of {', '.join(map(repr, RULES))} or a function, got {rule!r}"
         )
+
     return (nodes - nodes[::-1]) / 2, (weights + weights[::-1]) / 2
 
 
@@ -250,6 +254,7 @@ def _check_given_rule(nodes: np.ndarray, weights: np.ndarray, n_nodes: int) -> N
             f"must return {n_nodes} nodes and {n_nodes} weights, got arrays of shape {nodes.shape} "
             f"and {weights.shape}",
         )
+
     checks.finite("rule", nodes)
     checks.finite("rule", weights)
     if not (weights > 0).all():
@@ -259,6 +264,7 @@ def _check_given_rule(nodes: np.ndarray, weights: np.ndarray, n_nodes: int) -> N
             f"{weights.min():g}. Newton-Cotes rules of high degree have negative ones: use "
             "'simpson' or a Gauss rule",
         )
+
     symmetric = np.allclose(nodes, -nodes[::-1], rtol=1e-9, atol=1e-9 * np.abs(nodes).max())
     if not (
         symmetric and (np.diff(nodes) > 0).all() and np.allclose(weights, weights[::-1], rtol=1e-9)

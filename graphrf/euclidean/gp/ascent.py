@@ -64,6 +64,7 @@ def ascend(
         low, high = bounds.get(name, (-np.inf, np.inf))
         ends = np.broadcast_to(low, value.shape).ravel(), np.broadcast_to(high, value.shape).ravel()
         limits += list(zip(*ends, strict=True))
+
     found = minimize(
         negative,
         np.concatenate([value.ravel() for value in start.values()]),

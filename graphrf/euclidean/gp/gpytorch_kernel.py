@@ -105,6 +105,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
             raise checks.value_error(
                 "ard_num_dims", f"must be None or `dimension`, {dimension}, got {ard_num_dims}"
             )
+
         law, seed = stationary_kernel(kernel), checks.seed(seed)
         super().__init__(
             ard_num_dims=ard_num_dims,
@@ -113,6 +114,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
             lengthscale_prior=lengthscale_prior,
             lengthscale_constraint=lengthscale_constraint,
         )
+
         # Independent of each other in the batch; one set alone is that of the same seed elsewhere.
         seeds = [
             seed,
@@ -133,6 +135,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
                 for each in seeds[: self.batch_shape.numel()]
             ]
         )
+
         frequencies = torch.tensor(matrices, dtype=self.raw_lengthscale.dtype)
         self.register_buffer(
             "frequencies", frequencies.reshape(*self.batch_shape, n_frequencies, dimension)

@@ -147,6 +147,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             checks.choice("lengthscale", self.lengthscale, LENGTHSCALES)
         seed = checks.seed(self.seed)
         fresh = self._check_settings()
+
         X, y = validate_data(
             self,
             checks.to_array_like("X", X),
@@ -161,6 +162,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         if not isinstance(self.lengthscale, str):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
+
         # Training needs gradients even if the caller has disabled them.
         with torch.inference_mode(False), torch.enable_grad():
             data, varies = self._observed(X, y.reshape(X.shape[0], -1))
@@ -172,6 +174,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         self._centre, self._offset, self._unit = data.centre, data.offset, data.unit
         constant = data.offset + data.unit * self._posterior.constant.numpy()
         self.mean_ = float(constant[0]) if self._single else constant
+
         given = self._hyperparameters(tensors(found.point), data)
         self.frequencies_ = found.point["frequencies"]
         values = given.lengthscale.numpy()
@@ -327,6 +330,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
         found = []
+
         for number in range(n_starts):
             matrix = draw_frequencies(
                 self._m,
@@ -336,6 +340,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
                 norms=self.norms,
                 seed=seeds[number if fresh else 0],
             ).matrix
+
             objective = self.evidence(data, torch.tensor(matrix))
             start = max(self._grid(data), key=lambda point: value_at(objective, point))
             if number and "lengthscale" in start:
@@ -344,6 +349,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             summit = ascend(objective, start, self._bounds(data), steps)
             summit = summit._replace(point=summit.point | {"frequencies": matrix})
             found.append(self._refined(summit, data, rng, steps))
+
         return max(found, key=lambda summit: summit.value)
 
     def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:

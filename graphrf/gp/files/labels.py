@@ -76,6 +76,7 @@ def _decoded(record: Any) -> Any:
         if isinstance(record, list) or (isinstance(record, float) and record != record):
             raise ValueError(f"it has a level {checks.describe(record)}")
         return record
+
     ((kind, value),) = record.items()
     if kind in ("tuple", "list"):
         return {"tuple": tuple, "list": list}[kind](decoded_labels(value))

@@ -85,6 +85,7 @@ def encoded(name: str, value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [encoded(name, part) for part in value]
+
     made = type(value)
     if _CLASSES.get(made.__name__) is not made:
         raise TypeError(
@@ -92,6 +93,7 @@ def encoded(name: str, value: Any) -> Any:
             f"lengths to be saved, got {checks.describe(value)}; save its arguments yourself, and "
             "fit again"
         )
+
     if made in _ARGUMENTS:
         arguments = _ARGUMENTS[made](value)
     else:

@@ -56,6 +56,7 @@ class Saved:
         self._check_fitted()
         with_graph = checks.flag("graph", graph)
         record, arrays = self._saved()
+
         graphs = []
         for number, own in enumerate(self._graphs()):
             file = self._graph_file(own)
@@ -67,6 +68,7 @@ class Saved:
                 arrays |= {
                     f"{name}{number or ''}": array for name, array in file.arrays(own).items()
                 }
+
         record |= {
             "format": self._format,
             "graphs": graphs,
@@ -100,12 +102,14 @@ class Saved:
         )
         for own in given or ():
             cls._graph_file(own)
+
         with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, cls._format)
             digests = [str(own["digest"]) for own in record["graphs"]]
             graphs = cls._graphs_of(record["graphs"], arrays) if given is None else given
             if given is None and graphs is not None and cls._digests(graphs) != digests:
                 raise ValueError("its graph is damaged")
+
         if graphs is None:
             raise checks.value_error(
                 "graph", f"must be given, because {path!r} was saved without it"
@@ -116,6 +120,7 @@ class Saved:
                 f"must be the graph that {path!r} was fitted on, with the same names, got another "
                 f"one, {graph!r}",
             )
+
         with complete_file(path, f"{cls.__name__}.save"):
             loaded = cls._restored(graphs, record, arrays)
             loaded._titles = Titles(

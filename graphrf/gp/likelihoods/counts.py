@@ -213,6 +213,7 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
         raise checks.value_error(name, f"must hold counts, 0 or more, got {values.min():g}")
     if (values > _LARGEST_COUNT).any():
         raise checks.value_error(name, f"must hold counts of at most 2^53, got {values.max():g}")
+
     broken = np.flatnonzero(values != np.floor(values))
     if broken.size:
         way_out = {

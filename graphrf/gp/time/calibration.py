@@ -46,6 +46,7 @@ def standardised_errors(
     starts = np.unique(np.linspace(0, max(n_times - _RUN, 0), 6).astype(int))
     rows = np.unique(np.minimum(starts[:, None] + np.arange(_RUN), n_times - 1))
     values = np.full((rows.size, shown.size), np.nan)
+
     for first in range(0, rows.size, _RUN):
         run = rows[first : first + _RUN]
         lags = times[run][:, None] - times[run]
@@ -78,6 +79,7 @@ def diagnostics(
     counts = seen.sum(axis=0)
     squares = np.where(seen, z, 0.0) ** 2
     means = squares.sum(axis=0) / np.maximum(counts, 1)
+
     # For 20 values the mean square of a correct model stays below 9 with a probability of 1 -
     # 1e-17.
     far = np.flatnonzero((counts >= _FEW) & (means > 9.0))
@@ -89,6 +91,7 @@ def diagnostics(
             "leave them out if they are wrong (NaN); else do not trust intervals there"
         )
         yield words, tuple(errors.sensors[far].tolist())
+
     total = int(seen.sum())
     coverage = float((squares[seen] < 1.96**2).mean())
     # 0.90 is five standard deviations of a proportion of 500 below 0.95.
@@ -99,6 +102,7 @@ def diagnostics(
             "logarithm, a difference from what is usual)"
         )
         yield words, ()
+
     # Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
     if (
         total >= _MANY
@@ -113,6 +117,7 @@ def diagnostics(
             "put NaN where such values are errors"
         )
         yield words, (sensor,)
+
     n_values = (~np.isnan(y)).sum(axis=0)
     stuck = np.flatnonzero((n_values >= _FEW) & (np.nanmin(y, axis=0) == np.nanmax(y, axis=0)))
     if 0 < stuck.size < y.shape[1]:

@@ -244,6 +244,7 @@ class Series:
                     slice(start, start + length + 1), starts[start], h, gain, variance, 2
                 )
                 starts[start + length] = predicted[length % 2].copy()
+
             later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
             for start, first in reversed(starts.items()):
                 part = slice(start, start + length)

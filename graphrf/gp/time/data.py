@@ -158,6 +158,7 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
             "must be given, a time for each row of Y (hours, or dates); a data frame has them in "
             "its index",
         )
+
     array = np.asarray(checks.to_array_like("Y", values))
     if array.dtype.kind not in "biuf":
         raise checks.type_error(
@@ -267,6 +268,7 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
                 f"{shown(frame.index)}, and columns {shown(frame.columns)}: pass Y.T",
             )
         return _labels(graph, frame.columns)
+
     positions = given_nodes(graph, nodes)
     names = [graph.nodes[position] for position in positions.tolist()]
     if (
@@ -340,6 +342,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
     values = np.asarray(checks.to_array_like("y", y))
     if values.dtype.kind not in "biuf":
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")
+
     stamps, dates, _ = _read(times)
     if not positions.shape == values.shape == stamps.shape or values.size == 0:
         raise checks.value_error(
@@ -347,6 +350,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
             f"must have one value for each node and time, got {values.shape} values, "
             f"{positions.shape} nodes and {stamps.shape} times",
         )
+
     distinct, row = np.unique(stamps, return_inverse=True)
     sensors, column = np.unique(positions, return_inverse=True)
     cells, counts = np.unique(row * sensors.size + column, return_counts=True)
@@ -358,6 +362,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
             f"must be distinct for each node, got node {node} {int(counts.max())} times at one "
             "time; average such values first",
         )
+
     grid = np.full((distinct.size, sensors.size), np.nan)
     grid[row, column] = values
     # One of the user's own times for each distinct one, so that dates stay dates.
@@ -394,6 +399,7 @@ def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> No
         raise checks.value_error(
             "nodes", "must be distinct, got some more than once; average their columns first"
         )
+
     falls = np.flatnonzero(np.diff(hours) <= 0)
     if falls.size:
         at = int(falls[0]) + 1
@@ -402,6 +408,7 @@ def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> No
             "times",
             f"must increase, but they {what} at position {at}; sort them, and average what repeats",
         )
+
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
         raise checks.value_error(
@@ -420,11 +427,13 @@ def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
     if getattr(index, "tz", None) is not None:  # pandas
         zone, utc = str(index.tz), index.tz_convert("UTC")
         times = np.asarray((utc if index is times else utc.dt).tz_localize(None))
+
     array = np.atleast_1d(np.asarray(times))
     if array.ndim != 1:
         raise checks.value_error("times", f"must have one axis, got {checks.describe(array)}")
     if array.dtype.kind == "O" and array.size:
         array, zone = _plain_dates(array)
+
     kind = array.dtype.kind
     if kind in "mM" and np.isnat(array).any():
         what = "dates" if kind == "M" else "durations"

@@ -72,6 +72,7 @@ class ObservedCells:
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:
             return self.complete(filled), filled, Solution(filled, True, 0, 0.0)
+
         n_columns = y.shape[1]
         if start is not None:
             filled += np.where(self.missing[:, None], start, 0.0)

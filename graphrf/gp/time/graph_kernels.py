@@ -40,6 +40,7 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
     laplacians = (
         ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
     )
+
     result: list[Kernel] = []
     for laplacian in laplacians:
         lengthscales = lengthscale_unit(graph, laplacian) * np.array(
@@ -50,6 +51,7 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
             shapes.append(Diffusion(laplacian=laplacian))
         else:
             shapes = [KERNELS[name](laplacian=laplacian)]
+
         for shape in shapes:
             if "lengthscale" in shape.hyperparameters:
                 result += [

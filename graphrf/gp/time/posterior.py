@@ -138,12 +138,14 @@ class TimePosterior:
         )
         at, of = np.nonzero(gaps)
         here = row[at], slice(None), places.sensor[of]
+
         prior = np.diag(self.covariance.sensors.matrix) * model.shared.sum()
         prior = prior + np.diag(self.covariance.sensors.own_matrix) * model.own.sum()
         inverse = (model.noise - exact[gaps]) / model.noise**2
         # Rounding may have lost this.
         inverse = np.maximum(inverse, 1.0 / (prior[here[2]] + model.noise))
         exact[gaps] = 1.0 / inverse - model.noise
+
         squares, done, tiny = np.zeros(exact.shape), 0, np.finfo(float).tiny
         for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):
             _, y = self._prior(own_times, count, rng, np.arange(own_times.size))
@@ -156,6 +158,7 @@ class TimePosterior:
             errors[at, :, of] = off[here] - moved[here] / inverse[:, None]
             squares += (errors**2).sum(axis=1)
             done += count
+
             result = squares / done
             # The draws' fraction of variances, for each node the mean over its times, weighted by
             # what draws add.

@@ -202,9 +202,11 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         forget(
             self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained", "_columns")
         )
+
         positions, stamps, values = grid_arguments(self.graph, Y, times, y, nodes)
         columns = Columns.of(positions, Y)
         warn_of_no_edges(self.graph)
+
         warn_of_placeholders("Y", values, "make them NaN")
         clock = clock_of(stamps)
         hours = clock.hours(stamps)
@@ -216,16 +218,19 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
                 "of them"
             )
             raise checks.value_error("nodes", limit)
+
         seed = checks.seed(self.seed)
         covariance = GraphCovariance(self.graph, seed)
         start, threads = Start.of(self), thread_count(self.n_threads)
         scale = start.scale(self.transform, grid, covariance, kernels, seed, threads)
         grid = grid._replace(values=scale.forward(grid.values))
+
         mask = ~np.isnan(grid.values)
         mean = float(np.nanmean(np.nanmean(grid.values, axis=0)))
         residual = np.where(mask, grid.values - mean, 0.0)
         model = start.model(grid, float(residual[mask].var()))
         kernel, value, trained = kernels[0], np.nan, True
+
         if self.optimize:
             matrices = covariance.blocks(kernels, grid.nodes)
             # the bits depend on the number of threads; Kalman filters have their own
@@ -245,6 +250,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
                 covariance = LearnedCovariance(
                     covariance, kernel, grid.nodes, weight, own_correlation, matrix
                 )
+
         self._columns, self._scale = columns, scale
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         if self.optimize:
@@ -274,6 +280,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
             f"the filter of {mask.shape[1]} sensors at {mask.shape[0]} times",
             "fit fewer times, or a time kernel of fewer states",
         )
+
         with blas_threads(1):
             if before is None:
                 sensors = Sensors.of(
@@ -289,6 +296,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
             residual = np.where(mask, grid.values - mean, 0.0)
             posterior = TimePosterior(cells, residual, int(self.n_draws), seed, before=before)
             solution = posterior.outcome
+
         check_converged(solution, float(self.tol))
         self._posterior, self._grid, self._clock, self._covariance = (
             posterior,
@@ -342,10 +350,12 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         check_series(
             grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0)))
         )
+
         values = self._scale.forward(values)
         self._hours = np.concatenate([self._hours, hours])
         if np.isnan(values).all():
             return self
+
         joined = checked_grid(
             grid.nodes, np.concatenate([grid.times, hours]), np.concatenate([grid.values, values])
         )

@@ -240,6 +240,7 @@ class GraphGPModel(FantasizeMixin, Model):
         if given is None:
             means, covariance = self._tensors(nodes, like)
             return [(means[..., self._outputs[k]], covariance) for k in chosen]
+
         n = given.nodes.shape[-1]
         batch = np.broadcast_shapes(nodes.shape[:-1], given.nodes.shape[:-1])
         together = [
@@ -247,6 +248,7 @@ class GraphGPModel(FantasizeMixin, Model):
         ]
         means, covariance = self._tensors(np.concatenate(together, axis=-1), like)
         between, later = covariance[..., :n, n:], covariance[..., n:, n:]
+
         laws = []
         for k in chosen:
             mean = means[..., self._outputs[k]]

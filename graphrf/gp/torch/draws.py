@@ -152,6 +152,7 @@ def pathwise_draws(
         size, n_nodes = rows.shape
         _check_like("residual", residual, f, size)
         variances = _variances(noise, f, size)
+
         normal = torch.Generator(device=f.device).manual_seed(seed)
         coefficients = f.new_empty(n_nodes, n_samples).normal_(generator=normal)
         errors = (
@@ -161,6 +162,7 @@ def pathwise_draws(
         matrix = FactorOperator(f, rows=rows, cols=rows) + DiagLinearOperator(variances)
         solution, worst = _solved(matrix, observed, tol, max_iterations)
         coefficients += rows.apply_t(f, solution)
+
     if not worst <= tol:  # nor is NaN
         warn(
             f"conjugate gradients for the draws stopped at a relative residual of {worst:.2g}: "
@@ -186,6 +188,7 @@ def _solved(
     norms = unit.norm(dim=0)
     unit /= norms.clamp(min=tiny)
     sizes *= norms
+
     left, solution = unit, torch.zeros_like(unit)
     norms = left.norm(dim=0)
     worst = float(norms.max())
@@ -203,6 +206,7 @@ def _solved(
         ):
             warnings.simplefilter("ignore", NumericalWarning)
             step = matrix.solve(left)
+
         after = unit - matrix @ (solution + step)
         taken = (norms > tol) & ((step * (left + after)).sum(0) > 0)
         solution = torch.where(taken, solution + step, solution)

@@ -143,6 +143,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
                 "optimize",
                 "must be True or False for LearnedModulation, whose values are one parameter",
             )
+
         self.has_lengthscale: bool = "lengthscale" in names
         if not self.has_lengthscale and (
             lengthscale_prior is not None or lengthscale_constraint is not None
@@ -152,12 +153,14 @@ class GRFKernel(gpytorch.kernels.Kernel):
                 "and `lengthscale_constraint` need a trained lengthscale, which "
                 f"{kernel!r} with optimize={optimize!r} does not have",
             )
+
         super().__init__(
             active_dims=_node_column(active_dims),
             batch_shape=torch.Size(batch_shape or ()),
             lengthscale_prior=lengthscale_prior,
             lengthscale_constraint=lengthscale_constraint,
         )
+
         self._source = _source(source, kernel)
         self._template = kernel
         self._normalize = checks.flag("normalize", normalize)
@@ -165,11 +168,13 @@ class GRFKernel(gpytorch.kernels.Kernel):
         # Follows `.to`, `.double()` and indices of the batch where nothing is trained.
         like = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
         self.register_buffer("_like", like, persistent=False)
+
         if isinstance(kernel, LearnedModulation):
             if names:
                 values = torch.tensor(kernel.values, dtype=like.dtype).repeat(*self.batch_shape, 1)
                 self.register_parameter("modulation", torch.nn.Parameter(values))
             return
+
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]
@@ -408,6 +413,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
             f"{tuple(x.shape)}; `active_dims` of a GRFKernel selects the column of nodes among "
             "several"
         )
+
     x = x.detach()
     if x.is_floating_point():
         if x.dtype not in _LARGEST_ID:

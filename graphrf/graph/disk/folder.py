@@ -154,6 +154,7 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
         raise FileNotFoundError(
             f"`folder` must be a folder written by {_WRITERS}, got none at {path}"
         )
+
     record = _read_record(path)
     for _ in range(_ATTEMPTS):
         try:
@@ -167,6 +168,7 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
         if verify:
             _verify(stored)
         return stored
+
     raise checks.value_error(
         "folder",
         f"must not be written over all the time while it is read, got {path}; try again later",
@@ -293,10 +295,12 @@ def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
                     f"holds dtype {header.dtype} and shape {header.shape} where the record has "
                     f"{dtype} and {(size,)}",
                 )
+
             expected = header.offset + size * dtype.itemsize
             if length != expected:
                 raise fault(file, f"has {length} bytes where {expected} were written")
             mapped = np.memmap(stream, dtype, "r", header.offset, (size,))
+
     mapped.version = before  # type: ignore[attr-defined]  # whoever maps the file elsewhere can compare
     # A plain array over the same map: compiled loops know no other.
     return np.asarray(mapped)
@@ -330,6 +334,7 @@ def _verify(stored: StoredGraph) -> None:
         ),
         "degrees": chunks(arrays["degrees"]),
     }
+
     for name in ARRAYS:
         try:
             for chunk in passes[name]:
@@ -338,6 +343,7 @@ def _verify(stored: StoredGraph) -> None:
             raise fault(array_file(place, name), str(error)) from None
         if digest.hexdigest() != record["digests"][name]:
             raise fault(array_file(place, name), "holds other values than were written")
+
     if not record["directed"] and not _is_symmetric(
         arrays["indptr"], arrays["indices"], arrays["weights"]
     ):
@@ -424,6 +430,7 @@ def _verified_weights(
     """The chunks of weights, each checked: finite and above 0, with the degrees as sums of rows."""
     least, most, first_row = math.inf, 0.0, 0
     sums, n_entries = np.zeros(0), np.zeros(0, dtype=np.int64)
+
     for first, counts, piece in row_pieces(indptr):
         if first != first_row or not sums.size:
             _require_sums(degrees, first_row, sums, n_entries)
@@ -432,6 +439,7 @@ def _verified_weights(
                 np.zeros(counts.size),
                 np.zeros(counts.size, dtype=np.int64),
             )
+
         chunk = weights[piece]
         if chunk.size:
             least, most = min(least, float(chunk.min())), max(most, float(chunk.max()))
@@ -441,6 +449,7 @@ def _verified_weights(
         sums += np.bincount(np.repeat(np.arange(counts.size), counts), chunk, minlength=counts.size)
         n_entries += counts
         yield chunk
+
     _require_sums(degrees, first_row, sums, n_entries)
     if (least < most) != weighted:
         raise _WrongValueError(

@@ -55,11 +55,13 @@ def writing(folder: str) -> Iterator[Writing]:
     path = Path(folder)
     _require_ours(path)
     new = [place for place in (path, *path.parents) if not place.exists()]
+
     try:
         with _locked(path) as is_locked:
             target = Writing(path, graph_folder.new_version())
             before = _named_version(path)
             _remove_arrays(path, is_locked)  # what killed writers left, whose room may be needed
+
             try:
                 target.arrays.mkdir()
                 yield target
@@ -112,6 +114,7 @@ def _require_ours(path: Path) -> None:
         if not stat.S_ISDIR(mode):
             below = "" if place == path else f"{path}, which is below "
             raise checks.value_error("folder", f"must be a folder, got {below}the file {place}")
+
     try:
         # First the names: a record that another writer puts there after is found.
         entries = list(os.scandir(path))
@@ -119,6 +122,7 @@ def _require_ours(path: Path) -> None:
         return
     except OSError as error:
         raise cannot_write(error, path, "folder") from error
+
     try:
         record = json.loads((path / RECORD).read_bytes())
         ours = isinstance(record, dict) and record.get("format") == FORMAT
@@ -134,6 +138,7 @@ def _require_ours(path: Path) -> None:
         )
     except (ValueError, RecursionError, OSError):
         ours = False
+
     if not ours or (path / _LOCK).is_symlink():
         raise checks.value_error(
             "folder",
@@ -147,6 +152,7 @@ def _locked(path: Path) -> Iterator[bool]:
     """The folder, made if new, and whether a lock holds it: not without `fcntl`, or everywhere."""
     file = path / _LOCK
     handle = None
+
     try:
         while handle is None:
             # The folder, or the lock, may be removed as soon as it is found: by a writer that
@@ -166,6 +172,7 @@ def _locked(path: Path) -> Iterator[bool]:
         ) from None
     except OSError as error:
         raise cannot_write(error, path, "folder") from error
+
     try:
         yield is_held
     finally:
@@ -234,6 +241,7 @@ def write_folder(
     path, place = folder.path, folder.arrays
     n_entries = arrays["indices"].size
     dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)
+
     # One digest runs through the arrays; its value after each of them shows which one is damaged.
     digest, digests = hashlib.sha256(), {}
     for name in ARRAYS:
@@ -245,11 +253,13 @@ def write_folder(
                 file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
                 digest.update(canonical(chunk))
         digests[name] = digest.hexdigest()
+
     if names is not None:
         text = json.dumps(names).encode()
         digests["names"] = hashlib.sha256(text).hexdigest()
         with _synced(place / NAMES) as file:
             file.write(text)
+
     record = {
         "format": FORMAT,
         "version": folder.version,
@@ -262,6 +272,7 @@ def write_folder(
         file.write(
             json.dumps(record | {"checksum": graph_folder.checksum(record)}, indent=1).encode()
         )
+
     # After a power cut, too, whatever the record names must be there.
     sync_folder(place)
     sync_folder(path)

@@ -51,19 +51,23 @@ def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
     titles = [cell.strip() for cell in cells[:width]]
     if not all(end in range(width) for end in ends):
         return False  # the bad column is reported where it is used
+
     first, second = (titles[end] for end in ends)
     named = (first.lower(), second.lower()) in _ENDS
     if len(cells) == width or not (named or all(map(_may_be_title, (first, second)))):
         return named
+
     below = _below_titles(cells, width, ends)
     above = [] if named else _titles_above_numbers(titles, cells, width, ends)
     numbered = not named and _are_numbered(first, second, below)
     sure = any(
         (named, all(map(_numbers, below)), any(map(_is_column_title, above)), numbered and above)
     )
+
     # A node of other edges is no title.
     again = not {first, second}.isdisjoint(below[0] + below[1])
     possible = any((above, numbered, all(map(_begins_with_number, below))))
+
     if sure != again:
         return sure
     if not (sure or possible):

@@ -69,10 +69,12 @@ def _market_matrix(content: bytes) -> Any:
     halved, skew = symmetry != "general", symmetry == "skew-symmetric"
     if rows < 1 or columns < 1 or (halved and rows != columns):
         raise ValueError(f"its shape is ({rows}, {columns})")
+
     if form == "array":
         declared = rows * columns if not halved else rows * (rows - 1 if skew else rows + 1) // 2
     else:
         declared = entries[0]
+
     places = 0 if form == "array" else 2
     each = places + (field != "pattern")
     body = content[at:]
@@ -84,6 +86,7 @@ def _market_matrix(content: bytes) -> Any:
     )
     if found is None:
         raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
+
     if form == "array":
         return _dense(found[2], rows, columns, symmetry)
     row, column, values = _both_halves(*found, -1.0 if skew else 1.0) if halved else found
@@ -229,6 +232,7 @@ def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
 def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
     """Description of the first fault in the entries, with its line; `first` is the first line's."""
     count, start = 0, 0
+
     while start < len(body):
         # Pieces without a fault are passed over as a whole.
         end = body.find(b"\n", start + _PIECE) + 1 or len(body)
@@ -237,6 +241,7 @@ def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, 
         if found is not None and count + len(found[2]) <= declared:
             count, first = count + len(found[2]), first + piece.count(b"\n")
             continue
+
         for number, line in enumerate(piece.split(b"\n"), first):
             cells = line.split()
             if not cells:
@@ -302,6 +307,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     """The matrix of arrays that `scipy.sparse.save_npz` writes, once they are known to agree."""
     if "format" not in arrays or "shape" not in arrays or "data" not in arrays:
         raise ValueError("it does not contain a sparse array or matrix")
+
     kind = arrays["format"].item()
     kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
     parts = {
@@ -311,6 +317,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     }.get(kind)
     if parts is None:
         raise ValueError(f"format {kind!r}")
+
     shape = _npz_shape(arrays, parts)
     data, *places = arrays["data"], *(arrays[name] for name in parts)
     make = getattr(sp, f"{kind}_array")
@@ -318,6 +325,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
         matrix = make((data, tuple(places) if len(places) == 2 else places[0]), shape=shape)
     else:
         matrix = make((data, *places), shape=shape)
+
     if kind in ("csr", "csc", "bsr"):
         # Without these checks a damaged file would make scipy read outside its arrays. That of
         # scipy looks at no entry where the last pointer is not above 0.

@@ -59,23 +59,27 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
                 "has them; read the file by networkx.read_edgelist and pass its graph, or write "
                 "only what is wanted"
             )
+
     tuples = _Tuples()
     if "(" in text:
         leading, lines = (
             _Lines(part.numbers, list(map(tuples.hide, part.texts))) for part in (leading, lines)
         )
+
     try:
         separator = _separator(lines, in_csv)
     except ValueError as error:
         raise ValueError(
             tuples.shown([str(error).replace("\\x00", "\0")])[0].replace("\0", "")
         ) from None
+
     cells, width = _all_cells(lines, separator)
     edges = _edges_among(leading, cells, separator, width)
     if edges:
         above = _at(leading, edges)
         lines = _Lines(above.numbers + lines.numbers, above.texts + lines.texts)
         cells, width = _all_cells(lines, separator)
+
     _check_marked(lines, cells, width)
     cells = tuples.shown(cells)
     if "(" in text or "[" in text:

@@ -127,15 +127,18 @@ def _edges(
     cells, titles, width = table.cells, table.titles, table.width
     if len(table.numbers) == 0:
         raise ValueError("a header but no edges; a line for each edge was wanted")
+
     if columns is None and weight is None:
         edge_tables.check_is_list(cells, width, titles)
     if columns is None and titles is not None:
         edge_tables.check_titles(titles)
+
     nodes: Sequence[Hashable]
     if integers is None:
         positions, nodes = _positions(_names(table))
     else:
         nodes, positions = _distinct(integers)
+
     values, weight_title = None, None
     others: dict[str, list[str]] = {}
     if weight is not None:
@@ -145,6 +148,7 @@ def _edges(
     elif titles is not None:
         beside = (column for column in range(width) if column not in table.ends)
         others = {titles[at]: cells[at::width] if is_weight(titles[at]) else [] for at in beside}
+
     lines_read = np.asarray(table.numbers)
     return EdgeList(
         positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others
@@ -207,6 +211,7 @@ def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
         return None
     if len(table.numbers) == 0:
         return None
+
     above = some.split("\n")[: table.numbers[0] - 1]
     body = text[sum(map(len, above)) + len(above) :].removesuffix("\n")
     mark = table.separator or " "
@@ -215,6 +220,7 @@ def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
         np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers
     ):
         return None
+
     cells = (
         [] if table.width == 2 and asked.weight is None else body.replace("\n", mark).split(mark)
     )

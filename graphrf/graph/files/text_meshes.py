@@ -44,6 +44,7 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
         cells = line.partition(b"#")[0].split()
         if cells[:1] not in ([b"v"], [b"f"]):
             continue
+
         known = len(coordinates) // 3
         try:
             if cells[0] == b"v":
@@ -57,6 +58,7 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
                 else "the corners of a face are integers"
             )
             raise ValueError(f"line {number}: {wanted}, got {short_bytes(line)}") from None
+
         face = [corner - 1 if corner > 0 else known + corner if corner else -1 for corner in face]
         if len(face) < 3 or min(face) < 0 or max(face) >= 2**62:
             raise ValueError(
@@ -66,6 +68,7 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
         corners.extend(face)
         starts.append(len(corners))
         lines.append(number)
+
     vertices = np.frombuffer(coordinates).reshape(-1, 3)
     faces = Faces(np.frombuffer(corners, dtype=np.int64), np.frombuffer(starts, dtype=np.int64))
     outside = np.flatnonzero(faces.corners >= len(vertices))
@@ -93,6 +96,7 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
             else ""
         )
         raise ValueError(f"it does not begin with OFF{kind}")
+
     # Lines keep their numbers; the head may share one with the counts.
     lines = [line.split() for line in (b" " * head.end() + text[head.end() :]).splitlines()]
     lines[0:0] = [[] for _ in range(text[: head.end()].count(b"\n"))]
@@ -100,12 +104,14 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     counts = _integers(*rows[0])[:2] if rows else []
     if len(counts) < 2 or min(counts) < 0:
         raise ValueError("the numbers of its vertices and faces are missing")
+
     n_vertices, n_faces = counts
     if len(rows) - 1 < n_vertices + n_faces:
         raise ValueError(
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, and holds "
             f"{len(rows) - 1:,} lines of them; it is damaged or truncated: fetch it again"
         )
+
     faces = _faces(rows[n_vertices + 1 : n_vertices + n_faces + 1], n_vertices)
     coordinates = array("d")
     for number, cells in rows[1 : n_vertices + 1]:
@@ -123,10 +129,12 @@ def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
     words = re.sub(rb"(?im)^[ \t]*(?:end)?solid\b.*", b"", lines).split()
     size = len(_FACET)
     cells = np.array(words[: len(words) // size * size], dtype=bytes).reshape(-1, size)
+
     wrong = np.zeros(cells.shape, dtype=bool)
     for place, word in enumerate(_FACET):
         if word:
             wrong[:, place] = np.char.lower(cells[:, place]) != word
+
     if wrong.any() or len(words) % size:
         number = int(np.flatnonzero(np.r_[wrong.any(axis=1), True])[0])
         got = short_bytes(b" ".join(words[number * size : number * size + size]))
@@ -135,6 +143,7 @@ def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
             "1 outer loop vertex 0 0 0 ... endloop endfacet', with three numbers for each, got "
             f"{got}"
         )
+
     coordinates = _numbers(cells[:, _COORDINATES].ravel().tolist(), float)
     n_corners = 3 * len(cells)
     return np.array(coordinates).reshape(-1, 3), Faces(

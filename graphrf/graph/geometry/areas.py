@@ -126,10 +126,12 @@ def _length_near(
     corners, line = shapely.get_coordinates(parts, return_index=True)
     whole = (line[1:] == line[:-1]) & (corners[1:] != corners[:-1]).any(axis=1)
     starts, ends, owner = corners[:-1][whole], corners[1:][whole], owner[line[:-1][whole]]
+
     # Segments whose boxes are near, of borders that are a pair.
     low, high = np.minimum(starts, ends) - radius, np.maximum(starts, ends) + radius
     tree = shapely.STRtree(shapely.linestrings(np.stack([starts, ends], axis=1)))
     here, there = tree.query(shapely.box(*low.T, *high.T))
+
     known = firsts * len(used) + seconds
     order = np.argsort(known)
     asked = owner[here] * len(used) + owner[there]
@@ -137,6 +139,7 @@ def _length_near(
     wanted = known[place] == asked
     here, there, pair = here[wanted], there[wanted], place[wanted]
     begin, end = _intervals(starts[here], ends[here], starts[there], ends[there], radius)
+
     # Intervals of one segment near one border may overlap: each counts from where those before it
     # end.
     order = np.lexsort((begin, here, pair))
@@ -162,12 +165,14 @@ def _intervals(
     along, length = _directions(starts, ends)
     other_along, other_length = _directions(other_starts, other_ends)
     begin, end = np.full(len(starts), np.inf), np.full(len(starts), -np.inf)
+
     for centre in (other_starts, other_ends):
         middle, beside = _turned(centre - starts, along)
         half = np.sqrt(np.maximum(radius**2 - beside**2, 0))
         hit = np.abs(beside) <= radius
         begin = np.where(hit, np.minimum(begin, middle - half), begin)
         end = np.where(hit, np.maximum(end, middle + half), end)
+
     # The box in the frame of the other segment: from 0 to its length, and from -radius to radius.
     box_begin, box_end = np.zeros(len(starts)), length
     slopes, offsets = _turned(along, other_along), _turned(starts - other_starts, other_along)
@@ -183,6 +188,7 @@ def _intervals(
         box_end = np.minimum(
             box_end, np.where(level, np.where(inside, np.inf, -np.inf), hits.max(axis=0))
         )
+
     box = box_begin <= box_end
     begin = np.where(box, np.minimum(begin, box_begin), begin)
     end = np.where(box, np.maximum(end, box_end), end)

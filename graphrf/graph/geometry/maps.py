@@ -93,6 +93,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
         raise checks.value_error(
             "source", f"must have lines only with on='edges', got {listed(sorted(kinds))}"
         )
+
     lines, row = shapely.get_parts(shapely.force_2d(np.asarray(source.geometry)), return_index=True)
     lengths = shapely.length(lines)
     corners, line = shapely.get_coordinates(lines, return_index=True)
@@ -101,6 +102,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
     reach = checked_tolerance(tolerance, lengths, "the lines")
     joined = join_places(places, np.arange(len(places)).reshape(-1, 2), reach)
     nodes: list[Hashable] = list(map(tuple, (places[joined.first] + 0.0).tolist()))
+
     remarks = []
     if tolerance is None and joined.n_moved > _MANY * len(nodes):
         remarks.append(
@@ -115,6 +117,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
             f"tolerance={reach:g}: lines that end there are shorter than four times that, or the "
             "ends are a long row"
         )
+
     way_out = (
         f"lines are joined at common ends, here within {reach:.2g}: pass tolerance= if ends miss "
         "each other by more, and split lines where they cross or end along another"
@@ -204,6 +207,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             "reset_index() numbers the rows, set_index('column') names them, dissolve(by='column') "
             "makes one area of rows with the same name",
         )
+
     outlines = shapely.length(areas)
     reach = checked_tolerance(tolerance, outlines, "the outlines")
     found = borders(areas, reach, min(reach, checked_tolerance(None, outlines, "the outlines")))
@@ -212,6 +216,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
         "pass tolerance=, the width of the gaps between areas in the unit of the map (here "
         f"{reach:.2g}), if they should have borders in common"
     )
+
     n_overlaps, n_found = int(found.overlap.sum()), len(found.first)
     if n_overlaps:
         remarks.append(
@@ -219,6 +224,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             f"tolerance={reach:.2g}, and are neighbours even if only their corners overlap: pass "
             "the width of such overlaps as tolerance="
         )
+
     gaps = n_beside(areas, found, _GAP * reach) if tolerance is None and reach > 0 else 0
     if gaps > _MANY_GAPS * max(n_found, 1):
         remarks.append(
@@ -226,6 +232,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             f"no neighbours (there are {n_found:,} pairs of neighbours): {way_out}"
         )
         way_out = ""
+
     rows = np.arange(n_found)
     edges = EdgeList(found.first, found.second, None, index.tolist(), rows, None, {})
     return MapEdges(edges, "areas", remarks, way_out, 0.0)

@@ -61,6 +61,7 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
     """Faces, once they are known to name vertices that exist."""
     if len(faces) == 0:
         raise checks.value_error("mesh", "must have at least one face, got none")
+
     low, high = int(faces.corners.min()), int(faces.corners.max())
     if low < 0 or high >= n_vertices:
         way_out = (
@@ -76,6 +77,7 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
             "mesh",
             f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {wrong}{way_out}",
         )
+
     if low == 1 and np.unique(faces.corners).size == n_vertices - 1:
         warn(
             "faces have vertices from 0, and there is none with vertex 0, but all others are used: "
@@ -182,6 +184,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
             f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} "
             f"(.gz){reader_of(path)}"
         )
+
     content = read_bytes(path, _MESH, memory_limit).removeprefix(b"\xef\xbb\xbf")
     reader = {".obj": read_obj, ".off": read_off}.get(kind)
     if kind == ".stl" and len(content) != _stl_size(content):
@@ -193,6 +196,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
                 f"{_DAMAGED}"
             )
         reader = read_stl_text
+
     if reader is not None:
         if b"\0" in content:
             raise ValueError(
@@ -205,6 +209,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
                 vertices, faces = _joined(vertices, faces)
     else:
         vertices, faces = _read_by_trimesh(path, kind, content)
+
     if not len(faces):
         begins = [
             end
@@ -223,10 +228,12 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
         "process": False,
         **({"skip_materials": True, "fix_texture": False} if kind == ".ply" else {}),
     }
+
     log = logging.getLogger("trimesh")
     if not log.hasHandlers():
         # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
         log.addHandler(logging.NullHandler())
+
     with untrusted(path, f"{kind[1:].upper()} mesh"):
         try:
             loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
@@ -243,6 +250,7 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
         )
         if kind == ".ply" and len(faces):
             faces = _polygons(loaded.metadata["_ply_raw"]["face"], faces)
+
     # An element within a comment does not count.
     found = re.search(rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000])
     if kind == ".ply" and found and len(faces) < int(found[1]):
@@ -250,6 +258,7 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
             f"{path} is not a whole PLY mesh: it declares {int(found[1]):,} faces and holds "
             f"{len(faces):,}; {_DAMAGED}"
         )
+
     if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
         with untrusted(path, "STL mesh"):
             vertices, faces = _joined(vertices.astype(np.float64), faces)
@@ -301,12 +310,14 @@ def weld(
     """
     sides = side_pairs(faces)
     lengths = np.linalg.norm(vertices[sides[:, 0]] - vertices[sides[:, 1]], axis=1)
+
     if tolerance is None:
         reach = checked_tolerance(None, lengths, "the sides")
     else:
         reach = np.ldexp(
             checked_tolerance(tolerance, np.ldexp(lengths, exponent), "the sides"), -exponent
         )
+
     exact = join_places(vertices, sides, 0.0)
     places, faces = exact.first, Faces(exact.group[faces.corners], faces.starts)
     # Within a tolerance, only the rims of pieces are joined: sides that belong to a single face.
@@ -314,6 +325,7 @@ def weld(
     rim = np.zeros(len(places), dtype=bool)
     rim[pairs[count == 1]] = True
     joined = join_places(vertices[places], pairs, reach, rim)
+
     remark = ""
     if tolerance is not None and joined.n_left:
         remark = (
@@ -345,6 +357,7 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
     n_vertices = len(vertices)
     faces = faces[np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]]
     total = sp.csr_array((n_vertices, n_vertices), dtype=np.float64)
+
     for corner in range(3):
         apex, left, right = (faces[:, (corner + turn) % 3] for turn in range(3))
         to_left, to_right = vertices[left] - vertices[apex], vertices[right] - vertices[apex]
@@ -356,12 +369,14 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
         cotangent = np.divide(cosine, sine, out=np.zeros_like(sine), where=~flat)
         ends = np.minimum(left, right), np.maximum(left, right)
         total = total + sp.csr_array((0.5 * cotangent, ends), shape=(n_vertices, n_vertices))
+
     if not len(pairs):
         return np.zeros(0)
     weights = np.asarray(total[pairs[:, 0], pairs[:, 1]]).ravel()
     # Right angles give rounding errors of either sign; cotangents have no unit, and coordinates may
     # be float32.
     weights[np.abs(weights) < _RIGHT] = 0.0
+
     negative = weights < 0
     if negative.any():
         warn(

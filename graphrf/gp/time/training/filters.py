@@ -38,6 +38,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
+
     # Smaller eigenvalues, which contribute almost nothing, are replaced by the largest of them.
     order = order[int(np.searchsorted(x[order], x.min(), side="right")) - 1 :]
     chosen = [int(order[0])]
@@ -46,6 +47,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ends = i == order.size or x[order[i]] - x[chosen[-1]] > _SPACING
         if ends and passed > _SPACING / 8:
             chosen.append(int(here))
+
     nodes = np.array(chosen)
     if nodes.size > x.size - WIDTH:  # not a block is saved
         return np.arange(x.size), np.eye(x.size)
@@ -53,6 +55,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     near = np.clip(np.searchsorted(x[nodes], x) - 2, 0, nodes.size - count)[:, None] + np.arange(
         count
     )
+
     weights = np.zeros((x.size, nodes.size))
     for j in range(count):
         here, rest = x[nodes[near[:, j]], None], x[nodes[np.delete(near, j, axis=1)]]

@@ -72,6 +72,7 @@ def learned(
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
     whole, scattered = cells.whole, cells.scattered
+
     # Short steps dominate the evidence. Predictions in long gaps rest on lasting parts, which a
     # correlation harms.
     choices = _OWN_CORRELATIONS if scattered else _OWN_CORRELATIONS[:1]
@@ -79,6 +80,7 @@ def learned(
         if turn > 0:
             mixed = Sensors.of((1.0 - weight) * near + weight * averages[-1], correlation)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
+
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [
             empirical(filled[part, 0], model.noise, near)
@@ -88,6 +90,7 @@ def learned(
         averages = (
             new if turn == 0 else [a + rate * (b - a) for a, b in zip(averages, new, strict=True)]
         )
+
         grids = partial(_conditional_halves, near, times, filled, averages[:2], max_train // 2)
         weights = (0.0, 0.3, 0.5, 0.7, 0.85)
         result = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
@@ -96,6 +99,7 @@ def learned(
             result = [evidence(model, grids(weight, each), n_threads, step) for each in choices]
             correlation = choices[int(np.argmax(result))]
         value = max(result)
+
         if not whole:
             model, value, _ = maximised(
                 model, grids(weight, correlation), prior, 10, n_threads, step

@@ -64,6 +64,7 @@ def log_likelihood(
     series = Series(model, np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws), steps, noise)
     nodes, weights = interpolation(eigenvalues)
     at_nodes = Series(model, eigenvalues[nodes], own[nodes], steps, noise)
+
     # Further series are copies of the last, and not read.
     weights = np.pad(np.repeat(weights, n_draws, axis=0), ((0, -size % WIDTH), (0, 0)), mode="edge")
     filters = Filters(at_nodes, weights, with_slopes, n_threads)
@@ -95,6 +96,7 @@ def log_likelihood(
     value = -sum(result[0] for result in results) / n_draws - 0.5 * n_times * n * np.log(2 * np.pi)
     if not with_slopes:
         return TimeLikelihood(float(value), np.zeros(0))
+
     d_gain[..., size:] = d_log[:, size:] = 0.0
     by_filters = filters.back(d_gain, d_log)
     d_phi = np.sum([by_filters.phi, *(result[1] for result in results)], axis=0)

@@ -71,12 +71,14 @@ def _left_out(
         sensors.matrix[pairs],
         sensors.own_matrix[pairs],
     )
+
     rest, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
     for part, move in zip(model.parts, moved, strict=True):
         along = part.kernel.covariance(lags)
         rest += part.shared * close * along
         (changed if move else rest)[...] += part.own * same * along
     groups = [np.flatnonzero(block.group == group) for group in range(int(block.group.max()) + 1)]
+
     totals = np.zeros(_FACTORS.size)
     for i, factor in enumerate(_FACTORS):
         inverse = cho_solve(

@@ -72,6 +72,7 @@ def train(
     near, result = seen.blocks(kernel), None
     factor = _log_factor(_Blocks(model, seen), near, len(kernels) > 1)
     sensors = [Sensors.of(near)]
+
     if learn and seen.times.size >= 100:  # fewer hardly determine the covariance of sensors
         result = learned(
             model,
@@ -89,6 +90,7 @@ def train(
         result = result if result.weight > 0 else None
         if result is not None:
             sensors = [result.sensors(near, half) for half in result.halves]
+
     model = inflate_own_variance(model, sensors, seen.times, seen.y, seen.mask)
     return Trained(model, kernel, value, converged, result, factor)
 
@@ -115,6 +117,7 @@ def _by_turns(
     """Time hyperparameters and graph kernel, their likelihood, and whether rounds converged."""
     small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
     kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
+
     for turn in range(_ROUNDS):
         before = model
         sensors = Sensors.of(small.blocks(kernel))
@@ -122,6 +125,7 @@ def _by_turns(
             GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3
         )
         whole = cells.whole
+
         # The same random numbers each time, so that the rounds have a fixed point.
         grid = (
             small.y[:, None]
@@ -133,6 +137,7 @@ def _by_turns(
         model, value, converged = maximised(
             model, [complete], prior, most, small.n_threads, small.step
         )
+
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
         settled = not changed and (whole or _moved(before, model) < _SETTLED)

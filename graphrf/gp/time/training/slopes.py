@@ -41,11 +41,13 @@ def _pulled(dv, dg, h, v, gain, minus, phi, high, stationary, rows, mixed, d_phi
                 store(rows, (i - first, j), fma(load(h, (i,)), load(dg, (j,)), here))
             _add(1.0, rows[i - first], first, last, d_stationary[i])
             within_blocks(phi.T, high, rows[i - first], d, mixed[i - first])
+
         for j in range(first, last):
             known(v, gain, minus, stationary, j, first, last, d, rows[0])
             for i in range(first, last):
                 here = (i, j - first)
                 store(d_phi, here, fma(1.0, dot(mixed[i - first], rows[0], 2.0), load(d_phi, here)))
+
         for i in range(first, last):
             combined(phi[first:, i], mixed, last - first, last, rows[i - first])
             _add(-1.0, rows[i - first], first, last, d_stationary[i])
@@ -87,6 +89,7 @@ def gains_back(  # type: ignore[no-untyped-def]
     by_phi = np.zeros((phi.shape[0], d, widest, WIDTH))
     by_stationary = np.zeros((d, widest, WIDTH))
     still = np.zeros((d, d))  # no step leads to the first time
+
     for t in range(variance.shape[0] - 1, -1, -1):
         times(dv, gain[t], du)
         slope = dot(gain[t], du, 1.0)
@@ -97,6 +100,7 @@ def gains_back(  # type: ignore[no-untyped-def]
             d_noise[m] += ds[0, m]
             for i in range(d):
                 du[i, m] = d_gain[t, i, m] / variance[t, m] - 2.0 * du[i, m]
+
         for i in range(d):
             store(du, (i,), fma(load(h, (i,)), load(ds, (0,)), load(du, (i,))))
         times(covariances[t], du, change)
@@ -106,6 +110,7 @@ def gains_back(  # type: ignore[no-untyped-def]
             slope = fma(u, load(ds, (0,)), load(change, (i,)))
             store(d_h, (i,), fma(1.0, slope, load(d_h, (i,))))
             store(du, (i,), fma(0.5, load(du, (i,)), 0.0))
+
         w, before = which[t], max(t - 1, 0)
         s = load(variance, (before,))
         for i in range(d):
@@ -127,6 +132,7 @@ def gains_back(  # type: ignore[no-untyped-def]
             by_phi[w],
             by_stationary,
         )
+
     for i in range(d):
         for j in range(low[i], high[i]):
             d_stationary[i, j] += by_stationary[i, j - low[i], :n_series].sum()
@@ -149,6 +155,7 @@ def likelihood(  # type: ignore[no-untyped-def]
     means, error = np.empty((kept, d, 1, WIDTH)), np.empty((kept, WIDTH))
     value = np.zeros(WIDTH)
     x, new = np.zeros((2, d, 1, WIDTH))
+
     for t in range(n_times):
         u = t % kept
         if t > 0:
@@ -188,6 +195,7 @@ def likelihood(  # type: ignore[no-untyped-def]
                 store(by_phi, (w, i, j - low[i]), fma(here, z, load(by_phi, (w, i, j - low[i]))))
         moved(phi[w].T, low, high, dz, new)
         dz, new = new, dz
+
     for i in range(d):
         for j in range(low[i], high[i]):
             for k in range(phi.shape[0]):

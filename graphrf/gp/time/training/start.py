@@ -50,6 +50,7 @@ def checked_settings(gp: Any) -> list[Kernel]:
     kernels = candidate_kernels(gp.graph, gp.kernel)
     for kernel in kernels:
         kernel.check_graph(gp.graph)
+
     parts = checked_parts(gp.time_kernel)
     known = bool(parts) and all(isinstance(part, Part) for part in parts)
     checks.flag("optimize", gp.optimize)
@@ -60,6 +61,7 @@ def checked_settings(gp: Any) -> list[Kernel]:
         raise checks.value_error(
             "optimize", "= False needs a Kernel as `kernel`, Parts as `time_kernel`, and `noise`"
         )
+
     if gp.transform is not None:
         checks.choice("transform", gp.transform, (*TRANSFORMS, AUTO))
     if gp.max_train is not None:
@@ -91,6 +93,7 @@ class Start(NamedTuple):
                 "must not be constant, nor change by rounding alone, where hyperparameters are "
                 "trained: pass more values, or the hyperparameters with optimize=False",
             )
+
         if not self.parts:
             parts = _automatic_parts(grid.times, variance)
         else:
@@ -98,6 +101,7 @@ class Start(NamedTuple):
             parts = tuple(
                 part if isinstance(part, Part) else Part(part, each, each) for part in self.parts
             )
+
         if self.optimize:  # logarithms are trained
             least = 1e-6 * variance
             parts = tuple(

@@ -1,5 +1,4 @@
-"""Do 95 % intervals hold where a group has few binary or ordinal rows, and hyperparameters are
-draws from priors?
+"""Do 95 % intervals hold where a group has few binary or ordinal rows, for draws from priors?
 
     python benchmarks/binary_groups.py                          # 100 draws of each of four models
     python benchmarks/binary_groups.py --draws 20 --groups 300

@@ -1,5 +1,4 @@
-"""What does a Dask cluster cost against one process, what would more machines gain, and what do
-mapped graphs?
+"""What does a Dask cluster cost against one process, and what would more machines gain?
 
     python benchmarks/cluster.py             # overhead: two workers against two threads
     python benchmarks/cluster.py --paper     # and what the measured rates say of up to 128 workers
@@ -239,18 +238,14 @@ def sum_rounds(workers: int) -> list[int]:
 
 
 def bytes_from_workers(n_nodes: int, columns: int, workers: int) -> int:
-    """Bytes that leave workers in a product with all rows: parts, the sum, and rows of
-    the result.
-    """
+    """Bytes that leave workers in a product with all rows: parts, sum, rows of the result."""
     return 8 * n_nodes * columns * (2 * workers - 1)
 
 
 def gram_seconds(
     n_nodes: int, workers: int, rates: Rates, bandwidth: float, latency: float
 ) -> tuple[float, ...]:
-    """Seconds of computing, of Dask and of the network in a product with one column and
-    all rows.
-    """
+    """Seconds of computing, Dask and the network in a product of one column and all rows."""
     compute = 2 * n_nodes * rates.entries_a_row / rates.entries / workers
     sums = sum_rounds(workers)
     # A task a worker for parts and for rows; one, or one for each eight workers and more rounds of

@@ -1,5 +1,4 @@
-"""Which way to a Gaussian process on a graph of N nodes: dense, eigenpairs, precision, series, rows
-or a rival?
+"""Which way to a Gaussian process on N nodes: dense, eigenpairs, precision, series or a rival?
 
     python benchmarks/comparison.py [--cases road hubs matern] [--methods ...] [--sizes ...]
     [--limit SECONDS]

@@ -71,9 +71,7 @@ KERNELS: tuple[grf.kernels.Kernel, ...] = (
 
 
 def half_and_half(p_long: float, p_short: float, free_steps: int) -> grf.sampling.Survival:
-    """Each walk follows one of two geometric laws, with equal chances: most steps early, and a long
-    tail.
-    """
+    """Each walk follows one of two geometric laws: most steps early, and a long tail."""
     k = np.maximum(np.arange(380) - free_steps, 0)
     return grf.sampling.Survival((1 - p_long) ** k / 2 + (1 - p_short) ** k / 2)
 

@@ -1,5 +1,4 @@
-"""How fast are walks, features, products, PageRank and a Gaussian process on a torch device, beside
-its bandwidth?
+"""How fast are walks, products, PageRank and a Gaussian process on a torch device?
 
     python benchmarks/device.py                                  # all parts but `large`
     python benchmarks/device.py --device cpu --nodes 20000       # a minute without a GPU
@@ -73,9 +72,7 @@ class Runs(NamedTuple):
 
 
 class Device:
-    """The device, the bandwidth of a copy on it, the figures measured so far, and the cases that
-    failed.
-    """
+    """The device, its copy bandwidth, the figures measured so far, and cases that failed."""
 
     def __init__(self, name: str, file: Path | None, *, silent: bool = False) -> None:
         self.device = torch.empty(0, device=name).device  # with its number
@@ -118,9 +115,7 @@ class Device:
             torch.cuda.synchronize(self.device)
 
     def measure_bandwidth(self) -> None:
-        """Ten copies of 1 GiB (256 MiB on the CPU), bytes read and bytes written added, once clocks
-        have risen.
-        """
+        """Ten copies of 1 GiB (256 MiB on the CPU), bytes read and written, once clocks rose."""
         source = torch.ones(2**28 if self.on_gpu else 2**26, device=self.device)
         target = torch.empty_like(source)
 
@@ -229,9 +224,7 @@ def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Devic
 
 
 def bits(options: argparse.Namespace, on: Device) -> None:
-    """Records of walks, and scores of pools, beside those of the compiled loops, on
-    three graphs.
-    """
+    """Records of walks, and scores of pools, beside the compiled loops', on three graphs."""
     n_nodes = min(options.nodes, 20_000)
     plain = random_graph(n_nodes, 8)
     graphs = {"random": plain, "weighted": weighted(plain), "with hubs": preferential(n_nodes, 4)}
@@ -379,9 +372,7 @@ class Model(gpytorch.models.ExactGP):
 
 
 def process(options: argparse.Namespace, on: Device) -> None:
-    """Sample, train, and draw the posterior at all nodes; only the observations come
-    from the host.
-    """
+    """Sample, train, and draw the posterior at all nodes; only observations are the host's."""
     # as many observed as bring conjugate gradients and their preconditioner into use
     _process(grid(80), 8, 2_500, 2, Device(str(on.device), None, silent=True))
     graph = grid(round(options.nodes**0.5))
@@ -395,9 +386,7 @@ def process(options: argparse.Namespace, on: Device) -> None:
 def _process(
     graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: Device
 ) -> tuple[float, float]:
-    """The root mean square error of the mean, and the fraction of nodes within two standard
-    deviations of it.
-    """
+    """Root mean square error of the mean, and the fraction of nodes within two deviations."""
     rng = np.random.default_rng(0)
     truth = grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(graph.n_nodes), tol=1e-6)
     truth /= truth.std()
@@ -438,9 +427,7 @@ def _process(
 
 
 def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.features.Features:
-    """Features of walks of 16 steps; on the CPU as tensors too, so that the same code runs as on a
-    GPU.
-    """
+    """Features of walks of 16 steps; as tensors on the CPU too, to run a GPU's code."""
     sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(16))
     sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
     if on.on_gpu:
@@ -497,9 +484,7 @@ def _counted(said: list[warnings.WarningMessage]) -> dict[str, int]:
 
 @contextmanager
 def _bytes_of_products() -> Iterator[list[float]]:
-    """One number, the bytes that products with F and F^T move at least meanwhile; gradients are not
-    counted.
-    """
+    """One number: bytes that products with F and F^T move at least; gradients not counted."""
     total = [0.0]
     plain = TorchFeatureFactor.apply, TorchFeatureFactor.apply_t
 

@@ -1,5 +1,4 @@
-"""What do features of points cost, against scikit-learn's RBFSampler, and from which dimension do
-HD products pay?
+"""What do features of points cost, and from which dimension do HD products pay?
 
     python benchmarks/euclidean.py                # 100,000 points of 64 columns: 7 GiB of memory
     python benchmarks/euclidean.py --points 20000

@@ -1,5 +1,4 @@
-"""Are class probabilities from few labels calibrated with all defaults, and as good as simple
-methods'?
+"""Are class probabilities from few labels calibrated by default, and as good as simple methods'?
 
     GRAPHRF_DATA_DIR=... python benchmarks/few_labels.py     # some minutes
     python benchmarks/few_labels.py --labels 20 --draws 20

@@ -1,5 +1,4 @@
-"""How long do fit and prediction of a Gaussian process take on 10,000 to a million nodes, and how
-good are they?
+"""How long do fit and prediction take on 10,000 to a million nodes, and how good are they?
 
     python benchmarks/gp.py [--case grid10k|few|million|field|growth|dense]
 

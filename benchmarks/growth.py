@@ -40,8 +40,7 @@ NOISE = 0.1
 
 
 def made(kind: str, n_nodes: int) -> grf.Graph:
-    """The largest component of a grid without a tenth of its edges, or a graph with four edges per
-    node.
+    """The largest component of a grid less a tenth of its edges, or four edges per node.
 
     The nodes that this grid leaves alone have by far the largest variance where the lengthscale is
     long.

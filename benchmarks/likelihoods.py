@@ -195,9 +195,7 @@ def districts(seed: int) -> grf.Graph:
 
 
 def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
-    """The share of f in 95 % and 50 % intervals where all hyperparameters are drawn from their
-    stated priors.
-    """
+    """The share of f in 95 % and 50 % intervals for hyperparameters drawn from priors."""
     prior = grf.gp.HyperparameterPrior()
     print(
         "likelihood          95 %, 50 % at observed nodes   at the others   seconds of processor "

@@ -1,5 +1,4 @@
-"""Forecasts and gaps on real traffic: error and coverage beside a per-sensor state-space model, a
-mean profile and persistence.
+"""Forecasts and gaps on real traffic: error and coverage beside simple models.
 
     python benchmarks/space_time.py [--rows random30 random70 days hours sensors forecast san-jose]
     [--sensors 207]
@@ -41,9 +40,7 @@ DAY = 288  # steps of five minutes
 
 
 def hidden(kind: str, shape: tuple[int, int]) -> np.ndarray:
-    """True where a value is hidden, (times, sensors); the masks of the literature's rival, by
-    numpy's seed 1.
-    """
+    """True where a value is hidden, (times, sensors); the rival's masks, numpy's seed 1."""
     n_times, n = shape
     rng = np.random.default_rng(2 if kind == "sensors" else 1)
     if kind in ("random30", "random70"):
@@ -71,9 +68,7 @@ def report(
 
 
 def regressors(graph: grf.Graph, alone: bool) -> dict[str, grf.gp.GraphTimeGPRegressor]:
-    """All defaults, and `alone` the same on a graph without edges, where sensors know nothing of
-    each other.
-    """
+    """All defaults, and `alone`: a graph without edges, where sensors are independent."""
     result = {"graph and time": grf.gp.GraphTimeGPRegressor(graph, seed=0)}
     if alone:
         empty = grf.Graph(sp.csr_array(graph.adjacency.shape, dtype=float))
@@ -82,9 +77,7 @@ def regressors(graph: grf.Graph, alone: bool) -> dict[str, grf.gp.GraphTimeGPReg
 
 
 def profile(y: np.ndarray, period: int) -> np.ndarray:
-    """The mean of each sensor at the time of day; its own mean, or that of all, where
-    it has none.
-    """
+    """The mean of each sensor at the time of day, or its own, or that of all."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         days = (
@@ -143,8 +136,7 @@ AHEAD = np.array([3, 6, 12])
 def rolling(
     gp: grf.gp.GraphTimeGPRegressor, speeds: np.ndarray, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Means and deviations of new observations, (starts, steps ahead, sensors), and CPU seconds of
-    each start.
+    """Means and deviations of new observations, (starts, steps, sensors), CPU seconds.
 
     The first six days are fitted, and what has come since is added by `update` before each start.
     """

@@ -1,5 +1,4 @@
-"""How long do `import graphrf`, its parts, its commands (`graphrf predict`), and the first
-`sample_features` take?
+"""How long do `import graphrf`, its parts, its commands and first samples take?
 
 python benchmarks/startup.py
 

@@ -1,5 +1,4 @@
-"""Do 95 % intervals of latent Gaussian models hold, where hyperparameters and fields are draws from
-their priors?
+"""Do 95 % intervals of latent Gaussian models hold for draws from their priors?
 
     python benchmarks/terms_calibration.py                       # 100 replicates of each model
     python benchmarks/terms_calibration.py --replicates 20 --models areas-years
@@ -111,9 +110,7 @@ def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
 
 
 def prior_of_draw(joint: Joint, rng: np.random.Generator) -> JointPrecision:
-    """The prior for hyperparameters that are drawn, of those for which it is not singular to
-    rounding.
-    """
+    """The prior of drawn hyperparameters, of those for which it is not singular."""
     while True:
         vector = np.array([drawn(own, rng) for own in joint.parameters])
         try:

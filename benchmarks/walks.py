@@ -61,9 +61,7 @@ def graphs() -> dict[str, grf.Graph]:
 
 
 def some_nodes(graph: grf.Graph) -> np.ndarray:
-    """A tenth of the sources of a large graph: the same reads all over it in a tenth of
-    the time.
-    """
+    """A tenth of the sources of a large graph: the same reads in a tenth of the time."""
     return np.random.default_rng(1).permutation(graph.n_nodes)[: min(graph.n_nodes, 100_000)]
 
 
@@ -99,9 +97,7 @@ def speed() -> None:
 
 
 def serve() -> None:
-    """Answer every case that comes on standard input by its seconds, steps and a sum over the
-    record.
-    """
+    """Answer every case of standard input by seconds, steps and a sum over the record."""
     made = graphs()
     for line in sys.stdin:
         name, n_walks, directions = json.loads(line)
@@ -164,9 +160,7 @@ def three(values: list[float], digits: int) -> str:
 
 
 def choices() -> None:
-    """Nanoseconds a step of the loops alone, on one thread, by the number of sources that advance
-    together.
-    """
+    """Nanoseconds a step of the loops, on one thread, by sources that advance together."""
     import graphrf.sampling.walks.random_walks as module
 
     together = (1, 4, 16, 64, 256)
@@ -192,9 +186,7 @@ def choices() -> None:
 
 
 def threads() -> None:
-    """All of 1M nodes x 32 walks with one thread and with all cores, in turn; and what single reads
-    take.
-    """
+    """All of 1M nodes x 32 walks with one thread and all cores; what single reads take."""
     graph = random_graph(1_000_000, 8)
     n_cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -235,9 +227,7 @@ def read(table, places):  # type: ignore[no-untyped-def]
 
 
 def rival() -> None:
-    """fast-graph-gp's GRFSampler on a 10k-node grid: 16 walks, p_halt 0.1, at most 10 deposits, all
-    cores.
-    """
+    """fast-graph-gp's GRFSampler on a 10k-node grid: 16 walks, p_halt 0.1, all cores."""
     if importlib.util.find_spec("grf_gp") is None:
         print("\nfast-graph-gp is not installed: pip install -r benchmarks/requirements.txt")
         return

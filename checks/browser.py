@@ -118,9 +118,7 @@ def _is_elsewhere(url: str, home: str) -> bool:
 
 
 def problems(browser: Browser, home: str, starts: list[str]) -> list[str]:
-    """What is wrong with the pages `starts` under the address `home`, and with all pages that they
-    lead to.
-    """
+    """Problems of the pages `starts` under the address `home`, and of all they lead to."""
     found: list[str] = []
     page = browser.new_page(viewport=DESK)
     _watch(page, home, found)

@@ -1,5 +1,4 @@
-"""Does a change of the code move a result? Digests of what graphrf computes, to be compared with
-those of before.
+"""Does a change of the code move a result? Digests of what graphrf computes, to be compared.
 
 python checks/digests.py                        # a line for each setting: its name and hash
 python checks/digests.py --write before.json    # keeps them
@@ -44,9 +43,7 @@ SETTINGS: dict[str, Callable[[], Any]] = {}
 def setting(
     name: str, cases: Mapping[str, Any] | Iterable[str] = ()
 ) -> Callable[[Callable[..., Any]], None]:
-    """Enters a function that returns results: as one setting, or as one for each case, which it is
-    given.
-    """
+    """Enters a function of results: as one setting, or as one for each case it is given."""
 
     def enter(function: Callable[..., Any]) -> None:
         named = cases if isinstance(cases, Mapping) else {case: case for case in cases}
@@ -60,9 +57,7 @@ def setting(
 
 
 def pieces(part: Any) -> Iterator[bytes]:
-    """The bytes of a result: an array, matrix, tensor or graph, a word or number, or several of
-    these.
-    """
+    """The bytes of a result: an array, matrix, tensor, graph, word, number, or several."""
     if isinstance(part, np.ndarray | np.generic):
         yield f"{part.dtype.str}{part.shape}".encode()
         yield np.ascontiguousarray(part).tobytes()

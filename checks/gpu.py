@@ -106,9 +106,7 @@ def commands(device: str, out: Path) -> dict[str, list[str]]:
 
 
 def run(part: str, command: Sequence[str], seconds: float, out: Path, device: str) -> Outcome:
-    """Run a part and all processes that it starts, for so many seconds at most; its output goes to
-    the log.
-    """
+    """Run a part and all processes that it starts, within so many seconds; log its output."""
     figures = out / f"gpu-{part}.json"
     figures.unlink(missing_ok=True)
     output = out / f"gpu-{part}.log"
@@ -209,9 +207,7 @@ def card_of(device: str) -> str:
 
 
 def machine(device: str) -> None:
-    """Print what nvidia-smi says and the versions; fail where a package is missing, or torch sees
-    no GPU.
-    """
+    """Print nvidia-smi and versions; fail where a package is missing or torch has no GPU."""
     if device == "cuda":
         with contextlib.suppress(FileNotFoundError):
             subprocess.run(["nvidia-smi"], check=False)

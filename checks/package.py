@@ -1,5 +1,4 @@
-"""Can the package be released? Builds it, and installs what was built into clean environments, as
-users would.
+"""Can the package be released? Builds it, and installs it into clean environments.
 
 python checks/package.py                          # all parts; about half an hour
 python checks/package.py --only build,core        # some parts
@@ -176,9 +175,7 @@ class Workplace:
         self.sdist, self.wheel = self._built()
 
     def _built(self) -> tuple[Path, Path]:
-        """As `python -m build` does, in two steps: the wheel shows that the sdist holds what a
-        build needs.
-        """
+        """As `python -m build` does, in two steps: the wheel shows what the sdist holds."""
         source, unpacked, dist = (self.folder / name for name in ("source", "unpacked", "dist"))
         copy(tracked(), source)
         build = [sys.executable, "-m", "build", "--outdir", dist]
@@ -352,9 +349,7 @@ def readme_blocks() -> list[str]:
 
 
 def check_readme(work: Workplace, python: Path) -> int:
-    """How many blocks of the README run in an environment; the others must lack an extra that they
-    name.
-    """
+    """How many blocks of the README run; the others must lack an extra that they name."""
     blocks = [
         [[example.source, example.want] for example in doctest.DocTestParser().get_examples(block)]
         for block in readme_blocks()
@@ -406,9 +401,7 @@ def check_core(work: Workplace) -> str:
 
 
 def lower_bounds(requirements: Iterable[str]) -> dict[str, str]:
-    """The oldest version that each requirement allows, as pip takes it; the project's own extras
-    are left out.
-    """
+    """The oldest version that each requirement allows; not the project's own extras."""
     pins = {}
     for text in requirements:
         requirement = Requirement(text)
@@ -431,9 +424,7 @@ def check_lowest(work: Workplace) -> str:
 
 
 def check_oldest(work: Workplace) -> str:
-    """The lower bounds of all extras; torch as in constraints.txt, since older builds bring
-    gigabytes of CUDA.
-    """
+    """The lower bounds of all extras; torch as in constraints.txt, for its size."""
     texts = [text for name in BROUGHT for text in PROJECT["optional-dependencies"][name]]
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     (torch,) = (line.split("==")[1] for line in lines if Requirement(line).name == "torch")
@@ -444,9 +435,7 @@ def check_oldest(work: Workplace) -> str:
 
 
 def interpreters() -> dict[str, str | None]:
-    """The versions of Python that pyproject.toml names, oldest first -> an interpreter on PATH, or
-    None.
-    """
+    """Versions of Python of pyproject.toml, oldest first -> an interpreter, or None."""
     named = [
         found[1]
         for line in PROJECT["classifiers"]

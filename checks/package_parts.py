@@ -1,5 +1,4 @@
-"""Each part of graphrf used once: it gives the right value, or says which extra brings what it
-lacks.
+"""Each part of graphrf used once: it gives the right value, or names its missing extra.
 
 python package_parts.py
 

@@ -1,5 +1,4 @@
-"""The figures of Tables 3 and 4 of Reid et al. 2024, "Variance-reducing couplings for random
-features", App. B.2.
+"""Tables 3 and 4 of Reid et al. 2024, "Variance-reducing couplings for random features".
 
 A line: frequencies, metric, features, coupling; then value and error for concrete, abalone, cpu,
 power, airfoil, boston. The coupling "both" is "+ PNC + antithetic". Errors are two standard errors
@@ -71,9 +70,7 @@ d nll laplace both|3.885 0.055|2.380 0.042|12.729 3.864|2.948 0.022|2.582 0.038|
 
 
 def read() -> dict[tuple[str, str, str, str], list[tuple[float, float]]]:
-    """By (frequencies, metric, features, coupling): values and single standard errors of the six
-    sets.
-    """
+    """By (frequencies, metric, features, coupling): values and errors of the six sets."""
     table = {}
     for line in _LINES.splitlines():
         key, *cells = line.split("|")

@@ -1,5 +1,4 @@
-"""Regression sets of the UCI repository as App. B.1 of Reid et al. 2024 takes them: splits and
-exact GPs.
+"""Regression sets of the UCI repository as App. B.1 of Reid et al. 2024 takes them.
 
 Twenty random splits; at most 256 training and 256 test points, drawn without replacement; inputs
 and targets standardised by the training points. The paper does not say how a set is divided: here
@@ -36,9 +35,7 @@ the training points."""
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised points of one random split; `scale` is the standard deviation of the training
-    targets.
-    """
+    """Standardised points of a random split; `scale` is the training targets' deviation."""
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -49,9 +46,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and the standard deviation of the
-    noise.
-    """
+    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and noise deviation."""
 
     lengthscale: float
     output_scale: float
@@ -92,9 +87,7 @@ def load(name: str, first: int | None = None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(features: np.ndarray, targets: np.ndarray, seed: int) -> Split:
-    """One random split; what the test points hold has no part in how anything is scaled or filled
-    in.
-    """
+    """One random split; test points have no part in how anything is scaled or filled."""
     n = len(targets)
     size = min(LARGEST, n // 2)
     order = np.random.default_rng(seed).permutation(n)
@@ -167,8 +160,6 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
 
 
 def fit_for(kind: str, part: Split) -> Hyperparameters:
-    """As the paper chooses them: by marginal likelihood, but the lengthscale of "laplace" by Eq.
-    36.
-    """
+    """As in the paper: by marginal likelihood, but "laplace" lengthscales by Eq. 36."""
     lengthscale = None if kind == "fourier" else summed_norm_lengthscale(part.x_train)
     return fit(part.x_train, part.y_train, lengthscale)

@@ -1,5 +1,4 @@
-"""The main job on a Dask cluster: features, products, a Gaussian process and PageRank, and what
-workers hold.
+"""The main job on a Dask cluster: features, products, a Gaussian process, PageRank.
 
 The graph is a grid of streets with a few shortcuts, the signal a draw of a diffusion kernel, seen
 with noise at a tenth of the nodes. Rows are sampled on the workers and stay there; what travels is
@@ -79,9 +78,7 @@ class Stage(NamedTuple):
 
 
 class Stages:
-    """Prints each part of the job with its time and traffic, and remembers what workers held after
-    it.
-    """
+    """Prints each part with its time and traffic, and remembers what workers held."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -243,9 +240,7 @@ def print_memory(stages: Stages) -> None:
 
 
 def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: str) -> None:
-    """Maps of the signal, its prediction and standard deviation, and the memory of each worker
-    after each part.
-    """
+    """Maps of the signal, prediction and deviation, and memory of workers after parts."""
     corner = slice(min(task.side, WINDOW)), slice(min(task.side, WINDOW))
     at = task.nodes // task.side, task.nodes % task.side
     shown = (at[0] < WINDOW) & (at[1] < WINDOW)

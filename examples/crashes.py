@@ -1,5 +1,4 @@
-"""Rates of crashes along the streets of a generated town, from counts on stretches of about 80
-metres.
+"""Rates of crashes along streets of a generated town, from counts on 80-metre stretches.
 
 The town, its traffic and the crashes are simulated: no data come with it, and the truth is known.
 The exposure of a stretch is the distance that vehicles travel on it in ten years. The model is a

@@ -1,5 +1,4 @@
-"""Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low
-dimension.
+"""Fast simplex features: table 3 of the paper, and the bias of HD products.
 
 The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but
 not Haar. Over all directions of x - y (Fourier features) or x + y (positive ones) its bias averages
@@ -227,9 +226,7 @@ def draw(
     results: dict[str, dict[str, np.ndarray]],
     path: str,
 ) -> None:
-    """Biases of Fourier features and of positive features against the dimension;
-    accuracies below.
-    """
+    """Biases of Fourier and positive features against the dimension; accuracies below."""
     with figure(path, height=6.4) as sheet:
         upper, lower = sheet.subfigures(2, 1, height_ratios=[1.1, 1])
         panels = upper.subplots(1, 2)

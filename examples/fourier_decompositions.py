@@ -117,9 +117,7 @@ def random_features(
 
 
 def nodes_for(rule: str, n_columns: int, dimension: int) -> int:
-    """The largest number of nodes whose product has at most `n_columns`; 0 if a rule has none of
-    that size.
-    """
+    """The largest number of nodes with at most `n_columns` in the product, or 0."""
     n = int(n_columns ** (1 / dimension) + 1e-9)
     if rule == "simpson":
         n -= 1 - n % 2
@@ -265,9 +263,7 @@ def print_claims(all_results: dict[str, Results], n_columns: int) -> None:
 
 
 def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str) -> None:
-    """A row for each kernel and lengthscale, a column for each data set; bands of 95 % about the
-    means.
-    """
+    """A row a kernel and lengthscale, a column a data set; bands of 95 % about means."""
     from matplotlib.ticker import NullFormatter
 
     names = list(dimensions)

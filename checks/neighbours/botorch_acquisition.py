@@ -1,5 +1,4 @@
-"""BoTorch's acquisition functions on GraphGPModel, beside BoTorch's own GP with the same kernel
-matrix.
+"""BoTorch's acquisition functions on GraphGPModel, beside BoTorch's GP of the same kernel.
 
 Needs the extra `bo`.
 

@@ -1,6 +1,4 @@
-"""The kernel for GeometricKernels against theirs with all eigenpairs; skipped where that library is
-missing.
-"""
+"""The kernel for GeometricKernels against theirs with all eigenpairs; skipped without it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The command line as a user runs it: examples of the help texts, pipes, signals, exit codes, no
-network.
-"""
+"""The command line as a user runs it: examples of the help, pipes, signals, exit codes."""
 
 from __future__ import annotations
 

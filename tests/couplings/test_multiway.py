@@ -1,6 +1,4 @@
-"""Couplings of many walkers: cost against dense features, solver against all permutations, exact
-marginals.
-"""
+"""Couplings of many walkers: cost against dense features, solver, exact marginals."""
 
 import itertools
 

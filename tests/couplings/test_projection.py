@@ -1,6 +1,4 @@
-"""Random projections: unbiased with the variance that is stated, and candidates near
-the optimum.
-"""
+"""Random projections: unbiased with the stated variance, candidates near the optimum."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""The shipped registry of data sets: every entry has what its readers need, and nothing is fetched
-openly.
-"""
+"""The shipped registry of data sets: every entry is complete, and nothing fetched openly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What tests on clusters share: graphs, samplers that tell when they work, and equality to the last
-bit.
-"""
+"""What tests on clusters share: graphs, samplers that tell when they work, equality of bits."""
 
 from __future__ import annotations
 

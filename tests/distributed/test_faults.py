@@ -1,6 +1,4 @@
-"""Workers that are killed lose nothing: what they drew, wrote or multiplied is made again, the same
-bits.
-"""
+"""Workers that are killed lose nothing: what they drew, wrote or multiplied is made again."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ F = grf.Diffusion(1.0).modulation(12)
 
 
 def cases(*quick):
-    """How arrays reach workers, and how many of both are killed; those that are not quick are for
-    the long run.
-    """
+    """How arrays reach workers, and how many of both are killed; slow cases are for long runs."""
     every = [("mapped", 1), ("mapped", 2), ("sent", 1), ("sent", 2)]
     marked = [
         pytest.param(*case, marks=() if case in quick else pytest.mark.full) for case in every
@@ -45,9 +41,7 @@ def _kill(processes):
 
 @contextmanager
 def _killed(processes, when):
-    """The processes are killed as soon as `when` says so, while the block runs; the list of those
-    that were.
-    """
+    """Processes are killed when `when` says so, while the block runs; the list of them."""
     done, dead = threading.Event(), []
 
     def watch():

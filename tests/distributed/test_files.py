@@ -1,6 +1,4 @@
-"""Folders of blocks: what is finished is not walked again, and what is not these features, whole,
-is refused.
-"""
+"""Folders of blocks: finished ones are not walked again, foreign ones are refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Features drawn on a cluster are those of one process, bit for bit, and what cannot be drawn is
-refused first.
-"""
+"""Features drawn on a cluster are those of one process; what cannot be drawn is refused."""
 
 from __future__ import annotations
 

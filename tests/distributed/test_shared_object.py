@@ -122,9 +122,7 @@ def test_maps_of_files_that_nobody_watches_are_copied(tmp_path):
 
 
 def _written_over(file, array):
-    """Another file in the place of one, as processes write them that leave the old one
-    to its maps.
-    """
+    """Another file in the place of one, as processes write them that keep the old one's maps."""
     np.save(file.with_suffix(".new.npy"), array)
     os.replace(file.with_suffix(".new.npy"), file)
 

@@ -1,6 +1,4 @@
-"""The experiments of examples/: what they compare with and measure by is right, and they run when
-small.
-"""
+"""The experiments of examples/: what they measure by is right, and they run when small."""
 
 from __future__ import annotations
 

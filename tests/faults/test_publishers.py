@@ -1,6 +1,4 @@
-"""Publishers that cut connections, stall or send something else: what is said, stored, and asked
-for anew.
-"""
+"""Publishers that cut connections, stall or send something else: messages, and what is stored."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ GOOD = {
 
 @pytest.fixture
 def files(monkeypatch, tmp_path, publisher) -> dict:
-    """A registry of one file of each way to store it, and an empty cache; no bound on time is
-    reached.
-    """
+    """A registry of a file of each way to store it, an empty cache; no bound on time."""
     other_gzip = {"sha256": "0" * 64, "licence": "-"}
     known = {"sha256": sha256(CONTENT), "licence": "-"}
     selected = b"id,type\n" + b"1,b\n" * 50

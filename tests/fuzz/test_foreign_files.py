@@ -1,6 +1,4 @@
-"""Files in the formats of other programs under damage: a sound graph, or an error that names the
-file.
-"""
+"""Files of other programs' formats under damage: a sound graph, or an error with the file."""
 
 from __future__ import annotations
 

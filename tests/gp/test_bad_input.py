@@ -1,6 +1,4 @@
-"""Bad or extreme input: a clear error, or finite and sound answers; never NaN, never numpy's own
-words.
-"""
+"""Bad or extreme input: a clear error, or finite and sound answers; never NaN."""
 
 from __future__ import annotations
 

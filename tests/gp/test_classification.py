@@ -1,6 +1,4 @@
-"""GraphGPClassifier: against dense algebra, in scikit-learn's tools, on little and on bad input,
-calibrated.
-"""
+"""GraphGPClassifier: against dense algebra, in scikit-learn, on bad input, calibrated."""
 
 import networkx as nx
 import numpy as np
@@ -275,9 +273,7 @@ def test_averages_are_those_of_fits_at_each_point(thirds):
 @pytest.mark.parametrize("shares", [(150, 150), (240, 60)])
 @pytest.mark.parametrize("hyperparameters", ["average", "mode"])
 def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyperparameters):
-    """By maximum likelihood the scale ran to a bound of its search: labels were nearly certain, or
-    unlearned.
-    """
+    """By maximum likelihood the scale ran to a bound: labels nearly certain, or unlearned."""
     graph = grf.Graph(
         nx.to_scipy_sparse_array(
             nx.stochastic_block_model(shares, [[0.04, 0.01], [0.01, 0.04]], seed=1)
@@ -302,9 +298,7 @@ def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyp
 
 
 def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds):
-    """Laplace's own error is far below what 30 draws tell at this output scale; sharper
-    probabilities are seen.
-    """
+    """Laplace's own error is far below what 30 draws tell here; sharper ones are seen."""
     graph = thirds[0]
     kernel = grf.Diffusion(3.0)
     w, v = np.linalg.eigh(_dense(graph, kernel, True, 1.0))

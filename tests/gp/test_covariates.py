@@ -1,6 +1,4 @@
-"""Covariates that come with observations and with questions: `fit(nodes, y, x=...)`,
-`predict(nodes, x=...)`.
-"""
+"""Covariates with observations and questions: `fit(nodes, y, x=...)`, `predict(nodes, x=...)`."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ KNOWN = {"kernel": SMOOTH, "optimize": False, "output_scale": 1.0, "noise": 0.1,
 
 @pytest.fixture(scope="module")
 def data(grid):
-    """A covariate frame at all nodes of a grid, normal values and counts, and the
-    observed nodes.
-    """
+    """A covariate frame at all nodes of a grid, normal values, counts, observed nodes."""
     rng = np.random.default_rng(5)
     x = pd.DataFrame(
         {"income": 50 + 10 * rng.standard_normal(144), "age": rng.integers(20, 60, 144)}

@@ -1,6 +1,4 @@
-"""Regressor and classifier as estimators: nested parameters, tags, weights, names of columns, data
-frames.
-"""
+"""Regressor and classifier as estimators: parameters, tags, weights, columns, data frames."""
 
 from __future__ import annotations
 

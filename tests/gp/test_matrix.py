@@ -1,6 +1,4 @@
-"""Every estimator by every convenience: what one can, all can, or the table in the documentation
-says why not.
-"""
+"""Every estimator by every convenience: all can what one can, or documentation says why."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Gaussian processes over rows that live elsewhere give what rows at hand give, by few products
-with panels.
-"""
+"""Gaussian processes over rows that live elsewhere give what rows at hand give."""
 
 from __future__ import annotations
 

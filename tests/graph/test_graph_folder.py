@@ -1,6 +1,4 @@
-"""Folders of graphs among others: several writers, full disks, foreign files, and folders that
-nobody wrote.
-"""
+"""Folders of graphs among others: several writers, full disks, foreign files."""
 
 from __future__ import annotations
 

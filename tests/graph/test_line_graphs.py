@@ -12,9 +12,7 @@ def dense(graph):
 
 
 def town():
-    """Both directions of a street, parallel streets, a loop, a dead end; x and a table as OSMnx has
-    them.
-    """
+    """Both directions of a street, parallel ones, a loop, a dead end; as OSMnx has them."""
     graph = nx.MultiDiGraph(crs="epsg:32610")
     for u, v, length in [
         (7, 9, 100.0),

@@ -1,6 +1,4 @@
-"""Graphs on disk: what is opened is what was saved, bit for bit, and whatever is not whole does not
-open.
-"""
+"""Graphs on disk: what is opened is what was saved, and nothing that is not whole."""
 
 from __future__ import annotations
 

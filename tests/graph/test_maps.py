@@ -1,6 +1,4 @@
-"""Maps of geopandas: tolerances, weights of lines of several parts, degrees, names, and what is
-told.
-"""
+"""Maps of geopandas: tolerances, weights of lines of several parts, degrees, names."""
 
 from __future__ import annotations
 

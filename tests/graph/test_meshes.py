@@ -473,9 +473,7 @@ def test_polygons_of_a_mesh_are_its_nodes_in_the_order_of_the_file(tmp_path, kin
 
 
 def test_centres_and_cotangents_of_polygons():
-    """Along a strip of two squares and a pentagon; on a flat square grid all cotangents are those
-    of squares.
-    """
+    """Along a strip of two squares and a pentagon; on a flat grid, those of squares."""
     corners = np.array(
         [[x, y, 0] for x in (0, 1, 3) for y in (0, 1)] + [[5, 0, 0], [6, 0.5, 0], [5, 1, 0]], float
     )

@@ -87,9 +87,7 @@ def test_integers_that_can_be_nothing_else_are_positions():
 
 
 def test_an_integer_among_the_names_may_be_that_of_a_node_left_out():
-    """Of vertices 0 to 6 of a mesh, 2 and 5 are at the places of others; vertex 2 is not position
-    2.
-    """
+    """Of vertices 0 to 6 of a mesh, 2 and 5 are at others' places; 2 is not position 2."""
     graph = grf.Graph(np.eye(5), nodes=[0, 1, 3, 4, 6])
     for nodes in ([0, 2], np.arange(5), [2]):
         with pytest.raises(

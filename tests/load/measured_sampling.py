@@ -1,5 +1,4 @@
-"""Measures the memory that samples take, in a process of its own: `python -m
-tests.load.measured_sampling CASES`.
+"""Measures the memory that samples take: `python -m tests.load.measured_sampling CASES`.
 
 CASES is a list in JSON of (kind of graph, nodes, sampler, nodes to sample or null, threads); the
 answer one of (bytes foreseen, bytes taken at the peak), in the same order.
@@ -21,9 +20,7 @@ from graphrf.sampling import task
 
 
 def graph_of(kind: str, n_nodes: int) -> grf.Graph:
-    """A square grid, whose walks stay near, or a random graph of mean degree 8, whose walks
-    scatter.
-    """
+    """A square grid, whose walks stay near, or a random graph, whose walks scatter."""
     if kind == "grid":
         at = np.arange(int(n_nodes**0.5) ** 2).reshape(int(n_nodes**0.5), -1)
         src, dst = (

@@ -1,6 +1,4 @@
-"""Threads, forked workers and several clients at once: no deadlock, the same bits, nothing left
-behind.
-"""
+"""Threads, forked workers and several clients: no deadlock, the same bits, no leftovers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What cannot fit is refused before it is taken: everywhere where memory is a multiple of the
-graph, or N^2.
-"""
+"""What cannot fit is refused before it is taken: multiples of the graph, or N^2."""
 
 import sys
 

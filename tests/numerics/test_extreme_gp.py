@@ -1,6 +1,4 @@
-"""Gaussian processes at extreme variances, noise, lengthscales and weights: sound, or refused, or
-warned of.
-"""
+"""Gaussian processes at extreme variances, noise, lengthscales, weights: sound, or refused."""
 
 from __future__ import annotations
 

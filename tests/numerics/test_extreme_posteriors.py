@@ -1,6 +1,4 @@
-"""Posteriors at the extremes: of their own small variances, of the units of y, weights and
-covariates.
-"""
+"""Posteriors at the extremes: small variances, units of y, weights and covariates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""GPyTorch on graph kernels at extreme scales, noise, weights and lengthscales, in both
-precisions.
-"""
+"""GPyTorch on graph kernels at extreme scales, noise and lengthscales, in two precisions."""
 
 from __future__ import annotations
 
@@ -61,9 +59,7 @@ def test_kernels_are_positive_and_gradients_finite(name, kind, dtype):
 
 
 def _trained_step(kernel, dtype, scale, noise):
-    """Whether a likelihood, its gradients and posterior variances are there, all finite; else
-    GPyTorch said no.
-    """
+    """Whether a likelihood, gradients and variances are finite; else GPyTorch said no."""
     nodes = torch.arange(4)
     y = (scale**0.5 * torch.cos(nodes.double())).to(dtype)
     positive = gpytorch.constraints.GreaterThan(0.0)

@@ -1,6 +1,4 @@
-"""Matheron's rule against the closed form of the posterior, exactly: the draw is linear in its
-normals.
-"""
+"""Matheron's rule against the closed form of the posterior: the draw is linear."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from tests.support.dense_gp import dense_posterior, no_mean
 
 
 class UnitNormals:
-    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw
-    zeros.
+    """In place of a Generator: draw i gets the i-th unit vector as normals, the last zeros.
 
     Whatever is linear in the normals is then known exactly: its mean from the zeros, and its
     covariance as the sum of squares of the rest.
@@ -64,9 +61,7 @@ class Rows:
 
 
 class Case:
-    """Eight inputs with six features, five inputs observed (one twice), two outputs,
-    unequal noise.
-    """
+    """Eight inputs of six features, five observed (one twice), two outputs, unequal noise."""
 
     def __init__(self):
         rng = np.random.default_rng(0)

@@ -1,6 +1,4 @@
-"""Citations: every work that is cited stands in the bibliography, and the paper cites what is
-there.
-"""
+"""Citations: all works cited are in the bibliography, and the paper cites what exists."""
 
 from __future__ import annotations
 

@@ -52,9 +52,7 @@ def shown() -> list[str]:
 
 
 def public() -> set[str]:
-    """The dotted names of all that the packages of users list in `__all__`, where their extras are
-    installed.
-    """
+    """The dotted names that packages list in `__all__`, where their extras are installed."""
     names = set(graphrf.__all__)
     for package in (
         *PACKAGES,

@@ -1,6 +1,4 @@
-"""The examples of the first pages run after their own install command, where no other extra is
-installed.
-"""
+"""The examples of the first pages run after their own install command, no extra beside."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ def _installed(lines: list[str], extras: dict[str, list[str]], found: set[str]) 
 
 
 def _absent(extras: str) -> set[str]:
-    """Modules that other extras of ours ask for, and that those named (with commas between) do not
-    bring.
-    """
+    """Modules that other extras ask for, and those named (with commas) do not bring."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
     installed = _installed([*project["dependencies"], f"graphrf[{extras}]"], optional, {"graphrf"})

@@ -1,6 +1,4 @@
-"""checks/gpu.py: no part loses the results of another; `make test-more` rehearses the
-whole check.
-"""
+"""checks/gpu.py: no part loses another's results; `make test-more` rehearses it whole."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The package as a whole: its public names, what importing it costs, what it lacks, and what a
-wheel holds.
-"""
+"""The package as a whole: public names, the cost of importing it, and what a wheel holds."""
 
 from __future__ import annotations
 
@@ -153,9 +151,7 @@ INSTALLED_AS = {"sklearn": "scikit-learn", "lab": "backends"}
 
 
 def _installed_by(requirements):
-    """Names of what some lines of requirements install, with those of our own extras that they
-    name.
-    """
+    """Names that some requirements install, with those of our own extras they name."""
     names = set()
     for line in requirements:
         name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line).groups()

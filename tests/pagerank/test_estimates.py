@@ -1,6 +1,4 @@
-"""The front: shapes, sums, seeds, threads, errors of the estimates and of their standard errors,
-bad input.
-"""
+"""The front: shapes, sums, seeds, threads, errors and their standard errors, bad input."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Local queries from the outside: scores against the dense answer, the guarantee, and
-reproducibility.
-"""
+"""Local queries from outside: scores against dense ones, guarantees, reproducibility."""
 
 from __future__ import annotations
 

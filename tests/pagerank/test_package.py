@@ -1,6 +1,4 @@
-"""The package, which is called as its function `pagerank`, and what its three ways of ranking have
-in common.
-"""
+"""The package, which is called as its function `pagerank`, and what its ways share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every estimator with every coupling has the exact mean, on projections along which mistakes would
-show.
+"""Every estimator with every coupling has the exact mean, on telling projections.
 
 The measure x of walks that are lost at dangling nodes is tested (scores are x / sum(x), and sum(x)
 = 1 without dangling nodes): its estimates are linear in the counts, so their means are exact. The

@@ -1,6 +1,4 @@
-"""Invariants of kernels, their products with vectors, features and Gaussian processes, over
-generated graphs.
-"""
+"""Invariants of kernels, products, features and Gaussian processes, on generated graphs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Transforms for PyTorch Geometric: against dense kernels, GDC and AddRandomWalkPE, and every kind
-of graph.
-"""
+"""Transforms for PyTorch Geometric: against dense kernels, GDC and AddRandomWalkPE."""
 
 from __future__ import annotations
 
@@ -357,9 +355,7 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
 
 
 def rows_projected(graph: Graph, kernel: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
-    """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion
-    without a cut.
-    """
+    """Draws of u^T M v, M by compressed powers, as kernel_diffusion without a cut."""
     sampler = grf.CompressedPowers(2, max_length=12)
 
     def draw(index: int, n: int) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on
-another device.
-"""
+"""Sampling by torch, as a user calls it: the compiled loops' features, on any device."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and
-direction.
-"""
+"""The front of sampling: equal bits, bad input, unbiasedness of all laws and directions."""
 
 import itertools
 import pickle

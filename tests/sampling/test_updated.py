@@ -1,6 +1,4 @@
-"""Features on an edited graph: bit for bit those of a fresh sample, only rows that met the edit are
-drawn.
-"""
+"""Features on an edited graph: bit for bit those of a fresh sample, few rows drawn."""
 
 import functools
 
@@ -41,9 +39,7 @@ def _edit(matrix, a, b, weight):
 
 @functools.cache
 def _edited(weighted):
-    """The graphs before and after a removed edge, an added one, one to the isolated node, and a
-    changed weight.
-    """
+    """Graphs before and after an edge is removed, added, added to an isolated node, changed."""
     matrix = _adjacency(weighted)
     before = grf.Graph(matrix.tocsr())
     _edit(matrix, 0, 1, 0.0)

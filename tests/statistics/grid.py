@@ -1,5 +1,4 @@
-"""The grid of unbiasedness: what is sampled, for which kernels, on which graphs; and one draw of
-many estimates.
+"""The grid of unbiasedness: what is sampled, for which kernels and graphs; one draw.
 
 A graph of R copies of a small one gives R independent draws of all its rows at once, because a row
 is a function of the seed and its own node, and one record serves every kernel of its Laplacian. The
@@ -104,8 +103,7 @@ def kernels_of(laplacian: str, scale: float) -> list[grf.kernels.Kernel]:
 
 
 def served(kernel: grf.kernels.Kernel, survival: np.ndarray, scale: float) -> grf.kernels.Kernel:
-    """The kernel, or, if it decays too slowly for the walks to be of use, as many first terms as
-    they serve.
+    """The kernel, or, if it decays too slowly for the walks, the first terms they serve.
 
     Steps that are too rare for a sample must not decide the third moment of what a draw loads,
     which is sum_k |f_k|^3 / S(k)^2: most samples would lack them.
@@ -198,9 +196,7 @@ class Cell:
 
     @property
     def n0(self) -> int:
-        """Draws in the first round: more where estimates are so skewed that fewer are far from
-        normal.
-        """
+        """Draws in the first round: more where few skewed estimates are far from normal."""
         lengths = getattr(self.sampler, "lengths", None)
         by_chance = isinstance(lengths, LengthLaw) and not isinstance(
             lengths, grf.sampling.Truncated
@@ -229,9 +225,7 @@ def cells() -> Iterator[Cell]:
 
 
 class Estimates:
-    """Projections of F and of the Gram matrix without its diagonal, of all kernels of
-    one sampler.
-    """
+    """Projections of F and of the Gram matrix off its diagonal, of a sampler's kernels."""
 
     def __init__(self, graph: grf.Graph, sampler: object) -> None:
         self.graph, self.sampler = graph, sampler
@@ -270,9 +264,7 @@ class Estimates:
         return [f"{kernel!r}, {what}, projection {number}" for kernel, what, number in each]
 
     def projected(self, phi: np.ndarray) -> np.ndarray:
-        """Of matrices phi, shape (..., n, n), and of phi phi^T without its diagonal: shape (..., 2
-        p).
-        """
+        """Of matrices phi, (..., n, n), and phi phi^T off its diagonal: shape (..., 2 p)."""
         gram = phi @ np.swapaxes(phi, -1, -2)
         gram[..., np.arange(self.n), np.arange(self.n)] = 0.0
         parts = [((self.left @ matrix) * self.right).sum(axis=-1) for matrix in (phi, gram)]
@@ -292,9 +284,7 @@ class Estimates:
         )
 
     def check(self, n0: int, record: Callable[[int, int], Features] | None = None) -> None:
-        """Raise `AssertionError` if a projection is biased; `record` in place of `sample`, for what
-        is wrong.
-        """
+        """Raise `AssertionError` if a projection is biased; `record` for what is wrong."""
         # A choice of lengths is made for the graph that is sampled, and is to be the same in every
         # round.
         self.sampler = self.sampler.resolved(copies(self.graph, n0))

@@ -32,9 +32,7 @@ def graph():
 
 
 def sparse_spectrum(n_seen, believed_noise=0.3):
-    """u, u^2, z and z^2 of truths in the weights of 8 frequencies; more than 16 points are solved
-    otherwise.
-    """
+    """u, u^2, z and z^2 of truths in weights of 8 frequencies; over 16 points differ."""
     from graphrf import euclidean as euc
 
     scale, noise = 2.0, 0.3
@@ -75,9 +73,7 @@ def test_the_sparse_spectrum_is_calibrated(n_seen):
 
 
 def exact_gp(graph, source, kernel, believed=1.0):
-    """z and z^2 of truths at unseen nodes, by GPyTorch's exact prediction; believed shares of the
-    variance.
-    """
+    """z and z^2 of truths at unseen nodes by GPyTorch; believed shares of the variance."""
     import gpytorch
     import torch
 
@@ -135,9 +131,7 @@ def test_gpytorch_with_a_graph_kernel_is_calibrated(graph, source):
 
 
 def confidences(graph, predictive, sharpened=1.0):
-    """How much more often than the classifier says the likeliest class is right, at unseen nodes of
-    each trial.
-    """
+    """How much more often than it says the likeliest class is right, at unseen nodes."""
     kernel, scale = grf.Diffusion(2.0), 2.0
     dense = kernel.dense(graph)
     deviation = np.sqrt(np.diag(dense))

@@ -1,6 +1,4 @@
-"""The errors that PageRank states are the errors that it makes: intervals cover,
-guarantees hold.
-"""
+"""The errors that PageRank states are those that it makes: intervals, guarantees."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class Errors:
         )
 
     def covered(self, round_, n, stated=1.0):
-        """Whether every score's intervals hold the truth, shape (n, 2 N); standard errors times
-        `stated`.
-        """
+        """Whether intervals hold each truth, shape (n, 2 N); standard errors times `stated`."""
         result = self.run(round_, n)
         width = stats.t.ppf((1 + LEVELS) / 2, result.n_batches - 1)[:, None, None]
         inside = np.abs(result.scores - self.truth) <= width * stated * result.stderr
@@ -67,9 +63,7 @@ class Errors:
 
 
 def _cases():
-    """Every scheme on every graph with every start; half of what starts evenly is in
-    `make test`.
-    """
+    """Every scheme on every graph with every start; half of even ones in `make test`."""
     schemes = list(zip(SCHEMES, IDS, strict=True))
     for (number, (scheme, name)), (place, graph), even in itertools.product(
         enumerate(schemes), enumerate(GRAPHS), (True, False)
@@ -258,9 +252,7 @@ def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(
 
 
 def missed(make_graph, judged_by, **options):
-    """Whether the guarantee fails for each seed, shape (n, N); `judged_by` is the relative error
-    allowed.
-    """
+    """Whether the guarantee fails by seed, (n, N), for the relative error `judged_by`."""
     graph = make_graph()
     truth = np.array([dense_pagerank(graph, P_HALT, start) for start in np.eye(graph.n_nodes)])
 

@@ -207,9 +207,7 @@ def test_random_numbers_that_nodes_share_fail_in_the_gram_matrix(sampler):
 
 
 def _shifted(adjacency, weighted=True):
-    """Transitions whose first edges are taken a hundredth more often: offsets of steps begin too
-    low.
-    """
+    """Transitions whose first edges are taken a hundredth more often: low offsets."""
     made = transitions(adjacency, weighted)
     inner = np.delete(np.arange(made.cumulative.size), made.indptr[1:][made.indptr[1:] > 0] - 1)
     cumulative = made.cumulative.copy()

@@ -1,5 +1,4 @@
-"""Which tests `make test` leaves to `make test-more`: what takes long, and what says the same
-again.
+"""Which tests `make test` leaves to `make test-more`: what is slow, or said again.
 
 Three rules mark a test as `more`, beside the mark itself where it stands at a test:
 
@@ -169,9 +168,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def said_again(cases: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The cases of one function that are not needed to have each value of each of its parameters
-    once.
-    """
+    """Cases of one function not needed to have each value of each parameter once."""
     values = {case: set(map(_value, _parameters(case).items())) for case in cases}
     seen: set[tuple[Any, ...]] = set()
     rest = list(values)

@@ -1,6 +1,4 @@
-"""Quadrature rules and their features: exact where they should be, refused where they give no
-features.
-"""
+"""Quadrature rules and their features: exact where they should be, or refused."""
 
 from __future__ import annotations
 

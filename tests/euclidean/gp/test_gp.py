@@ -29,9 +29,7 @@ def data(n, seed=0):
 
 
 def dense(x, y, x_new, gram, mean="constant"):
-    """Mean, deviation, constant and log likelihood by the dense formulas, App. B.2 Eq. 43 of the
-    paper.
-    """
+    """Mean, deviation, constant and log likelihood by dense formulas, App. B.2 Eq. 43."""
     inverse = np.linalg.inv(SCALE * gram(x, x) + NOISE * np.eye(len(y)))
     c = inverse.sum(0) @ y / inverse.sum() if mean == "constant" else 0.0
     cross = SCALE * gram(x_new, x)

@@ -32,9 +32,7 @@ def drawn():
 
 @pytest.fixture(scope="module")
 def grid(drawn):
-    """Log evidence, and means and deviations of log lengthscale and log scale, tempered, on a fine
-    grid.
-    """
+    """Log evidence, moments of log lengthscale and log scale, tempered, on a fine grid."""
     graph, nodes, y = drawn
     gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", seed=0)
     responses = make_problem(gp, [(KERNEL, ())], nodes, y).responses

@@ -1,6 +1,4 @@
-"""The evidence of counts and classes: dense and sparse ones agree, with the gradients of
-differences.
-"""
+"""The evidence of counts and classes: dense and sparse agree, gradients of differences."""
 
 from __future__ import annotations
 

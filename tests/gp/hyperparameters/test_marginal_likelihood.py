@@ -1,6 +1,4 @@
-"""The marginal likelihood against the density of a multivariate normal, its gradient against
-differences.
-"""
+"""The marginal likelihood against a multivariate normal, its gradient against differences."""
 
 from __future__ import annotations
 

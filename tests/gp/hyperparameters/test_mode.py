@@ -1,6 +1,4 @@
-"""Divisors of the output scale, what ends of the search are warned of, and searches for a mode that
-cannot be.
-"""
+"""Divisors of the output scale, warnings at the ends of the search, and impossible modes."""
 
 from __future__ import annotations
 

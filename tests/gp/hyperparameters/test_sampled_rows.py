@@ -1,6 +1,4 @@
-"""Sampled rows in training: they end where their own variance would pass for a signal
-of the nodes.
-"""
+"""Sampled rows in training: they end where their variance would pass for a signal."""
 
 import warnings
 
@@ -66,9 +64,7 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
 
 
 def _own_and_neighbours(n, n_near):
-    """A random graph, nodes near node 0 in random order, values half the nodes' own and half their
-    neighbours'.
-    """
+    """A random graph, nodes near node 0 in random order, values half own, half neighbours'."""
     ends = np.random.default_rng(0).integers(0, n, (2, 4 * n))
     graph = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=n)
     rng = np.random.default_rng(2)

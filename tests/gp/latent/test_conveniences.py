@@ -1,6 +1,4 @@
-"""`LatentGaussianModel` by every convenience of the table in docs/estimators.md, and as
-scikit-learn uses it.
-"""
+"""`LatentGaussianModel` by every convenience of docs/estimators.md, and in scikit-learn."""
 
 import copy
 import pickle

@@ -1,6 +1,4 @@
-"""Formulas: the design of a fit, the same for other data, and what is refused with the spelling
-here.
-"""
+"""Formulas: the design of a fit, the same for other data, and refusals with the spelling."""
 
 import re
 from decimal import Decimal

@@ -1,6 +1,4 @@
-"""Rows whose linear predictor the observations do not bound, beside enumeration and the limits of
-densities.
-"""
+"""Rows whose linear predictor is unbounded, beside enumeration and limits of densities."""
 
 import itertools
 

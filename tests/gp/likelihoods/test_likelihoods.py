@@ -1,6 +1,4 @@
-"""Every likelihood: densities against sums, integrals and draws, derivatives, and what
-is refused.
-"""
+"""Every likelihood: densities against sums, integrals, draws; derivatives; refusals."""
 
 from __future__ import annotations
 

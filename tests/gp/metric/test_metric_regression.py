@@ -1,6 +1,4 @@
-"""MetricGraphGPRegressor: against dense algebra, likelihood and gradient, intervals that hold, and
-bad input.
-"""
+"""MetricGraphGPRegressor: against dense algebra, likelihood, intervals, and bad input."""
 
 import pickle
 
@@ -40,9 +38,7 @@ def _anywhere(graph, n, rng):
 
 @pytest.fixture(scope="module")
 def observed():
-    """A network of two components, 40 observations with repeats on the first, and places to
-    predict.
-    """
+    """A network of two components, 40 observations, repeats on the first; places to predict."""
     graph = MetricGraph([0, 1, 1, 2, 4], [1, 2, 3, 0, 5], [2.0, 3.0, 1.0, 1.5, 2.5])
     rng = np.random.default_rng(0)
     edges = rng.integers(4, size=36)

@@ -90,9 +90,7 @@ def test_networkx_graphs_keep_their_parallel_edges():
 
 
 def osm_town(graph=nx.MultiDiGraph):
-    """Junctions with identifiers of OpenStreetMap; two-way streets, a one-way street and parallel
-    ones.
-    """
+    """Junctions with identifiers of OpenStreetMap; two-way, one-way and parallel streets."""
     made = graph(crs="epsg:4326")
     spots = {
         656001893: (7.0, 50.0),

@@ -1,6 +1,4 @@
-"""Costs of products, factors and solves decide between series and features, solvers and
-deviations.
-"""
+"""Costs of products, factors and solves decide between series and features, and solvers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The exact roots that priors are made of: right where their power series is cut or cancels, or
-said to be off.
-"""
+"""The exact roots that priors are made of: right where power series are cut or cancel."""
 
 from __future__ import annotations
 

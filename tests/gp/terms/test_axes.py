@@ -1,6 +1,4 @@
-"""Levels and cells, alike for all terms: labels of any kind, lists, the order of rows, errors,
-copies.
-"""
+"""Levels and cells, alike for all terms: labels, lists, orders of rows, errors, copies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Levels along a line: the usual step, nearly equal levels, dates, and new levels before, between
-and after.
-"""
+"""Levels along a line: the usual step, nearly equal levels, dates, and new levels."""
 
 from __future__ import annotations
 
@@ -234,9 +232,7 @@ def test_numbers_that_are_no_dates_are_numbers(labels):
 
 @pytest.mark.parametrize("kind", ["iid", "ar1", "rw1", "matern"])
 def test_new_levels_have_the_law_of_all_levels(kind):
-    """Conditional means and variances of places before, between and after, from the joint
-    covariance.
-    """
+    """Conditional means and variances of other places, from the joint covariance."""
     known, new = np.array([0.0, 1, 2.5, 4, 5.2]), np.array([-1.0, 1.7, 9.0])
     term = bound(known, kind)
     values = term.structure.starts

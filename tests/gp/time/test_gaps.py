@@ -25,9 +25,7 @@ GRAPH = grf.from_edges([*range(23), 0, 5], [*range(1, 24), 23, 17])
 
 
 def mask_of(kind: str, n_times: int, n: int = 24, seed: int = 0) -> np.ndarray:
-    """What is observed: 70 or 30 % of the values, or a third of the sensors in turns of
-    24 times.
-    """
+    """What is observed: 70 or 30 % of values, or a third of sensors in turns of 24 times."""
     rng = np.random.default_rng(seed)
     if kind == "runs":
         return np.repeat(rng.random((-(-n_times // 24), n)) > 0.3, 24, axis=0)[:n_times]

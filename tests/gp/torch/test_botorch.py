@@ -1,6 +1,4 @@
-"""A fitted regressor inside BoTorch, against dense posteriors and acquisition values computed by
-hand.
-"""
+"""A fitted regressor inside BoTorch, against dense posteriors and acquisition values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""GRFKernel as part of larger models: columns of nodes beside others, batches of kernels, fits that
-step back.
-"""
+"""GRFKernel in larger models: columns of nodes beside others, batches, fits that step back."""
 
 from __future__ import annotations
 

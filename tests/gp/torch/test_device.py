@@ -1,6 +1,4 @@
-"""Gaussian processes over features on a device: the same numbers, and nothing large that leaves the
-device.
-"""
+"""Gaussian processes over features on a device: the same numbers, and nothing large leaves."""
 
 from __future__ import annotations
 
@@ -219,9 +217,7 @@ def field():
 
 
 def trained_and_predicted(field, device, simulated=None):
-    """Losses of two steps of Adam by conjugate gradients, means everywhere, and deviations and
-    draws of few.
-    """
+    """Losses of two steps of Adam, means everywhere, and deviations and draws of few."""
     features, x, y = field
     if simulated is not None:
         features = features.to(device)

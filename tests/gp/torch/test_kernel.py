@@ -1,6 +1,4 @@
-"""GRFKernel inside GPyTorch, against dense kernels: values, gradients, training, prediction,
-inputs.
-"""
+"""GRFKernel inside GPyTorch, against dense kernels: values, gradients, training, inputs."""
 
 from __future__ import annotations
 
@@ -189,9 +187,7 @@ def test_diagonals_batches_sums_products_and_scales(karate):
 
 
 class DenseKernel(gpytorch.kernels.Kernel):
-    """The oracle: U F(lambda)^2 U^T / v in plain torch operations, for Diffusion and
-    LearnedModulation.
-    """
+    """The oracle: U F(lambda)^2 U^T / v in torch, for Diffusion and LearnedModulation."""
 
     def __init__(self, graph, kernel, features=None):
         super().__init__()
@@ -248,9 +244,7 @@ def pair(graph, kernel, source):
 
 
 def step(model, x, y):
-    """The marginal likelihood per observation, and gradients of its negative in the parameters by
-    name.
-    """
+    """The marginal likelihood per observation, and its negative's gradients by name."""
     model.train()
     model.zero_grad()
     value = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)

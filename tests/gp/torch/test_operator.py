@@ -1,6 +1,4 @@
-"""K among nodes as a linear operator, against the dense kernel: values, gradients, indexing, noise,
-devices.
-"""
+"""K among nodes as a linear operator, against the dense kernel: values, gradients, devices."""
 
 from __future__ import annotations
 

@@ -55,9 +55,7 @@ def moments(prior):
 
 
 def deviations(draws, mean, covariance):
-    """The largest distances of the draws' means and covariances from the exact ones, in standard
-    errors.
-    """
+    """The largest distances of draws' means and covariances from exact ones, in errors."""
     n = len(draws)
     variance = np.diagonal(covariance)
     of_mean = np.abs(draws.mean(0) - mean) / np.sqrt(variance / n)

@@ -74,9 +74,7 @@ def test_vertices_may_be_on_one_of_the_sides_only():
 
 @pytest.mark.parametrize("angle", [0.0, 0.3, 1.1, 2.5])
 def test_a_border_may_end_at_the_middle_of_another(angle):
-    """One area above two others, turned, so that the corner between these lies beside the border by
-    rounding.
-    """
+    """One area above two others, turned: the corner lies beside the border by rounding."""
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     boxes = [shapely.box(0, 0, 3, 1), shapely.box(0, 1, 1, 2), shapely.box(1, 1, 3, 2)]
     turned = [shapely.transform(box, lambda places: places @ turn.T) for box in boxes]

@@ -1,6 +1,4 @@
-"""The sparse Cholesky factor against dense algebra: solves, determinants, roots and selected
-inverses.
-"""
+"""The sparse Cholesky factor against dense algebra: solves, determinants, roots, inverses."""
 
 from __future__ import annotations
 

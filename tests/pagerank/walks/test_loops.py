@@ -19,9 +19,7 @@ SURVIVAL = np.array([1.0, 0.7, 0.6, 0.2])
 
 
 class Choices:
-    """Runs a function once for every sequence of the choices that it makes, with the sequence's
-    probability.
-    """
+    """Runs a function for every sequence of choices it makes, with its probability."""
 
     def __init__(self) -> None:
         self._prefix: list[int] = []

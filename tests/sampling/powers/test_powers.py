@@ -1,6 +1,4 @@
-"""Samplers without walkers: exact rows, rows cut with a bound that holds, powers compressed without
-bias.
-"""
+"""Samplers without walkers: exact rows, cut rows with a bound, unbiased compressed powers."""
 
 import pickle
 

@@ -1,6 +1,4 @@
-"""Survival tables for a kernel: the formula of the variance, its minimum, determinism, and the
-doors.
-"""
+"""Survival tables for a kernel: the variance's formula, its minimum, and the doors."""
 
 import itertools
 
@@ -91,9 +89,7 @@ def test_the_pilot_estimates_covariances_and_probabilities_of_return(
 
 
 def _numerical(gain, variance):
-    """The minimum by a general optimiser: S as a product of factors in (0, 1], so that it never
-    increases.
-    """
+    """The minimum by a general optimiser: S as a product of factors in (0, 1]."""
 
     def objective(logits):
         table = np.concatenate([[1.0], np.cumprod(1.0 / (1.0 + np.exp(-logits)))])

@@ -1,5 +1,4 @@
-"""Every law of lengths and every coupling leaves each walk its own law: integrals over the
-uniforms, no sampling.
+"""Every law of lengths and coupling leaves each walk its own law, by integrals.
 
 The lengths that `draw_lengths` gives are constant between the points where a uniform meets an entry
 of the survival table. So the loop itself is run, uncompiled, with scripted words for the generator,

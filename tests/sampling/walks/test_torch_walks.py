@@ -1,6 +1,4 @@
-"""The torch engine of walks against the compiled loops, bit for bit, and its parts against plain
-oracles.
-"""
+"""The torch engine of walks against the compiled loops, bit for bit, and plain oracles."""
 
 from __future__ import annotations
 
@@ -251,9 +249,7 @@ def expander() -> grf.Graph:
 
 
 class _Peak(TorchDispatchMode):
-    """The most memory that tensors hold at once, with the scratch that a sort takes: 24 bytes a key
-    of 8.
-    """
+    """The most memory that tensors hold at once, with a sort's scratch: 24 bytes a key."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,4 @@
-"""Expectation propagation with any likelihood: against quadrature, finite differences and normal
-noise.
-"""
+"""Expectation propagation: against quadrature, finite differences and normal noise."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ class Normal(Likelihood):
 
 
 class Problem:
-    """Thirty observations at some nodes of a small graph, repeats among them, with one
-    covariate.
-    """
+    """Thirty observations at nodes of a small graph, repeats among them, a covariate."""
 
     def __init__(self, likelihood, n=30):
         rng = np.random.default_rng(0)
@@ -144,9 +140,7 @@ def test_tilted_distributions_are_integrals(likelihood):
 
 @pytest.mark.parametrize("likelihood", KNOWN, ids=named)
 def test_two_nodes_have_the_moments_and_the_evidence_of_a_quadrature(likelihood):
-    """The posterior of two correlated values on a fine grid; independent sites alone are the
-    negative control.
-    """
+    """The posterior of two correlated values on a fine grid; independent sites fail."""
     matrix = np.array([[2.0, 1.4], [1.4, 1.5]])
     y = np.array([1.0, 0.0]) if isinstance(likelihood, Binomial) else np.array([2.0, 1.0])
     y = likelihood.checked(y, np.array([1.0, 1.0]) if type(likelihood) is Binomial else None)

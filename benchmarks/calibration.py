@@ -31,8 +31,8 @@ brackets:
     1,000      22      .947 (.888)   .958 (.877)   .956 (.932)   .16
 
 The constants were chosen on `--data mesh-busted arenas-email mesh-idler-riser cora-connected
---splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside those of n_0 =
-50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
+--splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside those of
+n_0 = 50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
 
     observed   n_0 (--information)   f unseen      f seen
     100        25                    .952          .981 (.890)

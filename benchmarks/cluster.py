@@ -12,13 +12,13 @@ vector operations here.
 
 On paper (`gram_seconds`): Phi Phi^T v with all N rows, p = 1 column, W workers with a thread each.
 Computing falls as 1 / W; what passes does not. In units of 8 N p bytes: v goes to the workers in
-shares, 1 in all, and the rows come back, 1 in all; each worker has a part of Phi^T v, of which W -
-1 travel to be added up, eight on one worker at a time; and the sum goes to W - 1 workers. So 2 W -
-1 leave workers, and as many reach them, 2 - 1 / W each in the mean. That is compared with what Dask
-counted for 2 and 4 workers. The network's time is that of the busiest links, one after another: 2
-units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where the sum is,
-which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes, and a
-measured time for each task more than there. Speed and latency of the network are assumptions.
+shares, 1 in all, and the rows come back, 1 in all; each worker has a part of Phi^T v, of which
+W - 1 travel to be added up, eight on one worker at a time; and the sum goes to W - 1 workers. So
+2 W - 1 leave workers, and as many reach them, 2 - 1 / W each in the mean. That is compared with
+what Dask counted for 2 and 4 workers. The network's time is that of the busiest links, one after
+another: 2 units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where the
+sum is, which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes,
+and a measured time for each task more than there. Speed and latency of the network are assumptions.
 Features come in some 16 blocks, which bounds the workers that have something to do; `block_size=`
 makes more.
 

@@ -101,8 +101,8 @@ def graph_of(case: str, n_nodes: int) -> Any:
         source, target = (np.concatenate([step[end].ravel() for step in steps]) for end in (0, 1))
         kept = rng.random(source.size) > MISSING
         return grf.from_edges(source[kept], target[kept], n_nodes=side * side)
-    # End 2 i is the new node of edge i; end 2 i + 1 is any end before it, followed until it is a
-    # new node.
+    # End 2 i is the new node of edge i; end 2 i + 1 is
+    # any end before it, followed until it is a new node.
     edges = JOINED * n_nodes
     source = np.arange(edges) // JOINED
     chosen = rng.integers(0, 2 * np.arange(edges) + 1)

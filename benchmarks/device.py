@@ -53,8 +53,8 @@ STEP_BYTES = 72
 # Walkers of a pool that leave a node along one edge move together: a neighbour's number, and its
 # population, read and written in a sector of its own.
 EDGE_BYTES = 4 + 2 * 32
-# A multiply-add of a compressed power: a number of 8 bytes and an index of 4, and a sum of 8 bytes
-# written.
+# A multiply-add of a compressed power: a number of 8
+# bytes and an index of 4, and a sum of 8 bytes written.
 MULTIPLY_BYTES = 20
 
 Result = TypeVar("Result")

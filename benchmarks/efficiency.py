@@ -54,15 +54,15 @@ KERNELS: dict[str, grf.kernels.Kernel] = {
     "diffusion, lengthscale 8": grf.Diffusion(8.0),
 }
 SERIES = "series (each product)"
-# What the errors of road and mesh graphs, and of the others, are to be at most, as a share of
-# sigma's.
+# What the errors of road and mesh graphs, and of the
+# others, are to be at most, as a share of sigma's.
 TARGETS = {"road and mesh": 0.23, "social and citation": 0.6}
 SIGMA = "sigma, p 0.1 (the paper)"
 WITHIN = ", within sigma's cost"
 ROWS = 300
 TOLERANCE = 1e-3
-# Records larger than 3 GiB, and exact rows of more multiply-adds than a few minutes allow, are not
-# tried.
+# Records larger than 3 GiB, and exact rows of more
+# multiply-adds than a few minutes allow, are not tried.
 MEMORY = 3 * 2**30
 WORK = 1e10
 

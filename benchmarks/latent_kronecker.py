@@ -120,8 +120,8 @@ def latent_kronecker(
             draws = torch.cat([posterior.rsample(torch.Size([8])) for _ in range(8)])
     centre, scale = (getattr(model.outcome_transform, name).item() for name in ("means", "stdvs"))
     std = torch.sqrt(draws.var(dim=0) + scale**2 * model.likelihood.noise.item())
-    # `posterior.mean` is that of standardised readings, while its draws are in the units of the
-    # readings.
+    # `posterior.mean` is that of standardised readings,
+    # while its draws are in the units of the readings.
     return (
         (centre + scale * mean).numpy().T,
         std.numpy().T,

@@ -47,8 +47,8 @@ from scipy.special import expit
 import graphrf as grf
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 
-# Adam's rate, and when the bound has settled: so little a rise in so many steps, for each
-# observation.
+# Adam's rate, and when the bound has settled: so
+# little a rise in so many steps, for each observation.
 _RATE, _WINDOW, _SETTLED = 0.05, 40, 5e-4
 
 

@@ -126,8 +126,8 @@ def gaps(
         report("last value", speeds[mask], last_value(y)[mask], None, 0.0)
 
 
-# The hours of the seventh day at which forecasts start, and their steps ahead: 15, 30 and 60
-# minutes.
+# The hours of the seventh day at which forecasts
+# start, and their steps ahead: 15, 30 and 60 minutes.
 FIRST = 6 * DAY
 STARTS = FIRST + np.arange(2, 24, 2) * 12
 AHEAD = np.array([3, 6, 12])

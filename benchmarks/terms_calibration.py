@@ -166,8 +166,8 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
             eta[~seen],
         )
     table, first = model.coefficients_, 1 if ahead else 0
-    # with years ahead a random walk of the truth sums to zero over other years, so that levels
-    # differ
+    # with years ahead a random walk of the truth sums
+    # to zero over other years, so that levels differ
     count(
         "coefficients",
         table["0.025"].to_numpy()[first:],

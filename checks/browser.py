@@ -26,8 +26,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from playwright.sync_api import Browser, Page, sync_playwright
 
 DESK, TELEPHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-# What Chromium asks of its maker at every start would be refused, and told, on a machine without a
-# network.
+# What Chromium asks of its maker at every start would
+# be refused, and told, on a machine without a network.
 QUIET = [
     "--no-first-run",
     "--disable-background-networking",

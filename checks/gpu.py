@@ -91,8 +91,8 @@ def commands(device: str, out: Path) -> dict[str, list[str]]:
         for file in sorted((ROOT / "tests").rglob("test_*.py"))
         if "mark.cuda" in file.read_text()
     ]
-    # uncaptured, so that a failure is printed at once (tests/support/gpu.py); a test that hangs
-    # prints where
+    # uncaptured, so that a failure is printed at once
+    # (tests/support/gpu.py); a test that hangs prints where
     pytest = ["-m", "pytest", "-v", "-s", "-m", "cuda", "-p", "no:cacheprovider", "-W", "default"]
     pytest += ["-o", "faulthandler_timeout=30", *marked]
     benchmark = [python, "benchmarks/device.py", "--device", device, *SIZES[device]]

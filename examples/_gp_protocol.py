@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 # Permutations as for the paper's Gaussian processes (App. F.2).
 ORDER = 50
-# Share of sum |f_k| beyond the last step: of rows that stand for exact ones, and of truncated
-# walks.
+# Share of sum |f_k| beyond the last step: of rows
+# that stand for exact ones, and of truncated walks.
 EXACT_TAIL, WALK_TAIL = 1e-6, 1e-3
 # A Gram matrix of rows with more non-zeros than this is made by dense products.
 _DENSE_ROW = 150
 _MOST_TRAINED = 2_000
-# Non-zeros of our rows, against those of sigma-coupled walks with the most walks and the smallest
-# p_halt.
+# Non-zeros of our rows, against those of sigma-coupled
+# walks with the most walks and the smallest p_halt.
 SHARE = 1.4
 
 

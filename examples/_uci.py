@@ -136,8 +136,8 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
     O(n^3) per step: less than a second for 256 points.
     """
     squared_distances = cdist(x, x, "sqeuclidean")
-    # The typical distance of standardised points; from shorter ones the search can end at noise
-    # alone.
+    # The typical distance of standardised points; from
+    # shorter ones the search can end at noise alone.
     length = float(np.sqrt(x.shape[1])) if lengthscale is None else lengthscale
     bounds = [
         (1e-2, 1e3) if lengthscale is None else (lengthscale, lengthscale),

@@ -43,8 +43,8 @@ LOOKS = {
     "simplex": look("simplex"),
     "simplex + PM": look("simplex", is_open=True) | {"linestyle": "--"},
 }
-# What figure 7 shows of each, against orthogonal frequencies: variance, covariance, and error of
-# attention.
+# What figure 7 shows of each, against orthogonal
+# frequencies: variance, covariance, and error of attention.
 PUBLISHED = {
     "orthogonal": ("1", "1", "1"),
     "orthogonal + PNC": ("less", "less", "the same"),
@@ -106,8 +106,8 @@ def measure(
                     * spread
                 )
                 for start in range(0, n_sets, BATCH):
-                    # The same seed for all schemes: they share rotations, and norms where the
-                    # coupling does.
+                    # The same seed for all schemes: they share
+                    # rotations, and norms where the coupling does.
                     draw_seed = seed + 1_000_000 * data + start
                     w = frequency_sets(m, min(BATCH, n_sets - start), scheme, draw_seed)
                     found.append(quantities(x[0], x[1:], w))

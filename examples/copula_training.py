@@ -56,8 +56,8 @@ def errors(
         if readout == "fourier":
             phi = FourierFeatures(d, seed=seed, **options).fit_transform(x)
         else:
-            # Independent frequencies come without negatives; those of the others have the same
-            # norms.
+            # Independent frequencies come without negatives;
+            # those of the others have the same norms.
             antithetic = directions != "iid"
             phi = LaplaceFeatures(2 * d, antithetic=antithetic, seed=seed, **options).fit_transform(
                 x

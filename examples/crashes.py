@@ -111,8 +111,8 @@ def draw(town: Town, maps: dict[str, Any], path: str) -> None:
     with figure(path, height=3.9) as sheet:
         axes = sheet.subplots(1, len(maps))
         for ax, (title, values) in zip(axes, maps.items(), strict=True):
-            # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is
-            # below.
+            # A logarithm has no colour for 0; the arrow of
+            # the colour bar stands for all that is below.
             shown = LineCollection(
                 lines(town),
                 array=np.maximum(np.asarray(values), 0.01),

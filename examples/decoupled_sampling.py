@@ -479,8 +479,8 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], path: str
                     "in the weights of the features" if approach == "weights" else "decoupled"
                 )
                 block.supxlabel("columns of the features", fontsize=9)
-        # The first panel has all that any has: draws are drawn beside distances, quadrature where D
-        # is small.
+        # The first panel has all that any has: draws are
+        # drawn beside distances, quadrature where D is small.
         legend_below(sheet, drawn[0], columns=4)
 
 

@@ -90,8 +90,8 @@ def draw(
     counties: Counties, plain: LatentGaussianModel, explained: LatentGaussianModel, path: str
 ) -> None:
     """Four maps: raw ratios, risks without and with the covariate, probabilities."""
-    # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below a
-    # half.
+    # A logarithm has no colour for 0; the arrow of the
+    # colour bar stands for all that is below a half.
     ratios = np.maximum(counties.frame.deaths / counties.frame.expected, 0.01)
     # Half as many deaths as expected and twice as many are equally far from 1, which is white.
     ticks = (0.5, 0.7, 1.0, 1.4, 2.0)

@@ -130,8 +130,8 @@ def frequencies(coupling: Coupling, m: int, d: int, repeats: int, seed: int) -> 
         points = special.ndtri(qmc.Halton(d, scramble=False).random(n + 1)[1:])
         return points @ haar(repeats, d, np.random.default_rng(seed))
     if coupling.norms is None:
-        # A low-discrepancy sequence couples all its points: every ensemble is a sequence of its
-        # own.
+        # A low-discrepancy sequence couples all its
+        # points: every ensemble is a sequence of its own.
         seeds = np.random.default_rng(seed).integers(2**62, size=repeats)
         drawn = [
             draw_frequencies(n, d, directions=coupling.directions, norms=None, seed=int(one))

@@ -67,8 +67,8 @@ def exact_error(kernel: str, readout: str, n_columns: int) -> float:
     if readout == "paired":
         variance = ((1 + k_double) / 2 - k**2) / (n_columns / 2)
     else:
-        # The terms cos(w.z) and cos(w.(x + y) + 2b) are uncorrelated: the second has variance 1/2
-        # at all x, y.
+        # The terms cos(w.z) and cos(w.(x + y) + 2b) are
+        # uncorrelated: the second has variance 1/2 at all x, y.
         variance = (1 + k_double / 2 - k**2) / n_columns
     return float(np.sqrt(variance.sum() / np.sum(k**2)))
 

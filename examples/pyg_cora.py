@@ -43,8 +43,8 @@ from graphrf.pyg import (
 )
 
 WALK_LENGTH = 16
-# The settings that are tried. A learned vector starts with entries of a standard deviation in
-# SCALES.
+# The settings that are tried. A learned vector starts
+# with entries of a standard deviation in SCALES.
 SCALES = (0.1, 1.0)
 TIMES = (2.0, 5.0, 10.0)
 HALTS = (0.3, 0.15, 0.05)

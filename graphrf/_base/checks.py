@@ -22,8 +22,8 @@ import numpy as np
 _Error = TypeVar("_Error", bound=Exception)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Integers that are written out in messages; Python refuses to write those of more than 4,300
-# digits.
+# Integers that are written out in messages; Python
+# refuses to write those of more than 4,300 digits.
 _MOST_BITS = 256
 # Part of the default representation of Python objects.
 _ADDRESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>+", re.DOTALL)

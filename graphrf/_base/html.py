@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# Inline, since notebooks drop style sheets; in the colours of the page, readable on white and on
-# black.
+# Inline, since notebooks drop style sheets; in the
+# colours of the page, readable on white and on black.
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
 # Above the table and no caption, which would be broken to the table's width.
 _TITLE = "font-weight:bold;padding:0.2em 0"

@@ -19,9 +19,9 @@ MORE_MEMORY = (
 )
 # Bytes below which the available memory is not checked.
 _SMALL = 2**24
-# Control groups, in which containers and batch jobs run: where their folders are, which group this
-# process is in; for each version the files of limit and use, and what in its statistics are pages
-# of files.
+# Control groups, in which containers and batch jobs run: where their
+# folders are, which group this process is in; for each version the
+# files of limit and use, and what in its statistics are pages of files.
 _CGROUP_FOLDER, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CGROUP_FILES = {
     "": ("memory.max", "memory.current", ("inactive_file", "active_file")),
@@ -128,8 +128,8 @@ def _control_groups() -> Iterator[int | None]:
         own |= dict.fromkeys({*controllers.split(",")} & {*own}, path)
     for controller, path in own.items():
         group = PurePosixPath(path.lstrip("/"))
-        # A container with a separate tree still sees the path outside of it: missing files set no
-        # limit.
+        # A container with a separate tree still sees the
+        # path outside of it: missing files set no limit.
         for place in {group, *group.parents, PurePosixPath()}:
             yield _left(_CGROUP_FOLDER / controller / place, *_CGROUP_FILES[controller])
 

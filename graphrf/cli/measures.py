@@ -24,8 +24,8 @@ from graphrf.sampling.walks.random_walks import RandomWalks
 
 # Fraction of sum |f_k| that powers and series may leave out.
 TAIL = 1e-3
-# Most numbers in the exact rows, and nodes of a first sample, which compiles loops and counts the
-# operations.
+# Most numbers in the exact rows, and nodes of a first
+# sample, which compiles loops and counts the operations.
 _MOST_EXACT = 20_000_000
 _FIRST = 16
 

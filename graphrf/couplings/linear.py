@@ -16,8 +16,8 @@ def spectral_cost(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> n
     since
     ||(h_a + h_b)(W)^2||_F^2 is the sum of fourth powers of eigenvalues.
     """
-    # The binomial expansion: five matrix products, and no array of order^2 times the number of
-    # points.
+    # The binomial expansion: five matrix products, and
+    # no array of order^2 times the number of points.
     cost = np.zeros((left.shape[0], right.shape[0]))
     for power in range(5):
         cost += math.comb(4, power) * ((weights * left**power) @ (right ** (4 - power)).T)

@@ -42,8 +42,8 @@ def solve_multiway(
     Each walker is matched to the sum of those before it, then to that of all others in repeated
     sweeps until the cost stops decreasing. The same is done from `restarts` random permutations,
     which lower the cost by at most 16 parts in ten thousand (`benchmarks/multiway.py`); for two
-    walkers one assignment is the optimum. Cost: about 5 sweeps per start, each m (3 order^2 P +
-    order^3) operations; order (order + P) floats.
+    walkers one assignment is the optimum. Cost: about 5 sweeps per start, each m
+    (3 order^2 P + order^3) operations; order (order + P) floats.
 
     Examples
     --------

@@ -26,8 +26,8 @@ def projected_form(
 
     The paper's Gaussian matrix has N^2 columns; in its factored form a row is the product of two
     independent Gaussian vectors, (g . v)(h . v), which is as unbiased. The estimate of cost(sigma)
-    has the relative variance (2 + 6 tr B^4 / (tr B^2)^2) / projections, B = sum_q (h_q +
-    h_sigma(q))(W)^2, between 2 and 8 over the number of projections.
+    has the relative variance (2 + 6 tr B^4 / (tr B^2)^2) / projections, B = sum_q
+    (h_q + h_sigma(q))(W)^2, between 2 and 8 over the number of projections.
     """
     basis = tile_basis(spectra)
     squares = np.sqrt(weights) * symmetric_vector(basis.T @ spectra)

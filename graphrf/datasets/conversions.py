@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest
-# that there is.
+# Bytes of a file whose size is not known, fetched,
+# decompressed or read: four times the largest that there is.
 MOST = 2**24
 
 

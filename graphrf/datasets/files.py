@@ -40,12 +40,12 @@ CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 TIMEOUT, LONGEST = 30, 600
 # Addresses that one file may be sent on to, one after the other.
 _MOST_REDIRECTS = 10
-# A read ends when it has so many bytes: little enough that a publisher who sends them one by one is
-# soon seen.
+# A read ends when it has so many bytes: little enough
+# that a publisher who sends them one by one is soon seen.
 _CHUNK = 64
 
-# Files whose checksums this process has verified: path, inode, size, and times of the last change
-# and renaming.
+# Files whose checksums this process has verified: path,
+# inode, size, and times of the last change and renaming.
 _verified: set[tuple[str, int, int, int, int]] = set()
 
 
@@ -278,8 +278,8 @@ def _input(key: str) -> bytes:
     entry = registry()["files"][key]
     if "sha256" in entry:
         return find(key).read_bytes()
-    # Without a checksum of its own it is used once and never stored: only what is made from it can
-    # be checked.
+    # Without a checksum of its own it is used once and never
+    # stored: only what is made from it can be checked.
     target = _inside(cache_folder(), key)
     folder = _folder(DATA_VARIABLE)
     for path in ([_inside(folder, key)] if folder is not None else []) + [target]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-# The distances of an icosahedron's corners from two of the three planes of symmetry, on the unit
-# ball.
+# The distances of an icosahedron's corners from two
+# of the three planes of symmetry, on the unit ball.
 _SHORT, _LONG = 0.5257311121191336, 0.85065080835204
 _CORNERS = (
     (-_SHORT, _LONG, 0.0),

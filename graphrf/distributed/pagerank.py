@@ -144,8 +144,8 @@ def local_pagerank(
 def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
-    # A copy, since arrays that were sent may be read-only, for which the loops would be compiled
-    # again.
+    # A copy, since arrays that were sent may be read-only,
+    # for which the loops would be compiled again.
     rows: QueryRows = local_rows(*walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
-# Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB per
-# feature.
+# Numbers of a block of kernel values, and rows of a
+# block of features: 32 MB, and 16 KB per feature.
 _KERNEL_NUMBERS = 4_000_000
 _FEATURE_ROWS = 2_048
 
@@ -138,8 +138,8 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         )
         mass = np.concatenate([self._mass(block) for block in self._blocks(x)])
         np.maximum(mass, 0, out=mass)
-        # Scaling avoids overflow of sums of the largest doubles, and loss of digits of subnormal
-        # ones.
+        # Scaling avoids overflow of sums of the largest
+        # doubles, and loss of digits of subnormal ones.
         largest = mass.max(axis=1)
         empty = largest == 0
         mass[empty] = self.class_count_

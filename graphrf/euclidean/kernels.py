@@ -101,8 +101,8 @@ class StationaryKernel:
     def norm_quantile(self, u: np.ndarray, dimension: int) -> np.ndarray:
         """Norms r of frequencies with P(|w| <= r) = u, for u in (0, 1) and lengthscale 1.
 
-        Quantiles of the F distribution follow from those of the beta distributions of w^2 / (w^2 +
-        2 nu) and of its complement, so that neither tail loses digits.
+        Quantiles of the F distribution follow from those of the beta distributions of
+        w^2 / (w^2 + 2 nu) and of its complement, so that neither tail loses digits.
         """
         half = dimension / 2
         if self.nu is None:

@@ -50,8 +50,8 @@ def linear_attention(
     the sums over all keys j, or over j <= i if causal; zero if all keys of a query are removed.
 
     Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)),
-    memory O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and O(L m d_v
-    / chunk) for the running sums.
+    memory O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and
+    O(L m d_v / chunk) for the running sums.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2.1 and App. B.1.
 

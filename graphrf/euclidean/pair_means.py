@@ -32,8 +32,8 @@ def laplace_pair(v: float, dimension: int, cosine: float | None, norms: str) -> 
         return (1 + cosine) * v * v  # w_i + w_j is sqrt(2 + 2c) times a Gaussian vector
 
     gaussian = StationaryKernel("gaussian", None)
-    # The product grows like exp(2 v r), which shifts the mass of the integrand outwards by up to 2
-    # v.
+    # The product grows like exp(2 v r), which shifts
+    # the mass of the integrand outwards by up to 2 v.
     a, b, log_weight = _coupled_norms(
         gaussian, dimension, norms, top=np.sqrt(dimension) + 2 * v + 12
     )
@@ -86,16 +86,16 @@ def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
     half = dimension / 2
     x = np.asarray(x, dtype=np.float64)
     log_scale = special.gammaln(half) + (1 - half) * np.log(np.maximum(x, 1e-300) / 2)
-    # The function is at most 1, so the Bessel function is at most exp(-log_scale), which must be
-    # representable.
+    # The function is at most 1, so the Bessel function is
+    # at most exp(-log_scale), which must be representable.
     bessel = (log_scale < 600) & (x > 1e-3)
     value = np.ones_like(x)
     value[bessel] = np.exp(log_scale[bessel]) * special.jv(half - 1, x[bessel])
     small = ~bessel
     s = -((x[small] / 2) ** 2)
     term, total = np.ones_like(s), np.ones_like(s)
-    # Terms are at most (x^2 / 2d)^k / k!, with a ratio below 2 for d up to 1000 where the series is
-    # needed.
+    # Terms are at most (x^2 / 2d)^k / k!, with a ratio
+    # below 2 for d up to 1000 where the series is needed.
     for k in range(1, 80):
         term = term * s / (k * (half + k - 1))
         total += term
@@ -128,8 +128,8 @@ def resultant_density(r: np.ndarray, dimension: int, cosine: float | None) -> np
         return np.exp(log_density)
 
     phi, weight = _angles(dimension)
-    # Given the angle phi of the pair of norms, r^2 is (1 + c sin phi) times a chi-square of 2 d
-    # degrees.
+    # Given the angle phi of the pair of norms, r^2 is
+    # (1 + c sin phi) times a chi-square of 2 d degrees.
     share = 1 + cosine * np.sin(phi)
     log_density = (
         special.xlogy(2 * dimension - 1, r)[..., None]
@@ -178,8 +178,8 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
 
     # Trapezoidal rule in log x; below the lower end the mean is negligible, or the weight is.
     low = max(np.log(z * z * kernel.nu / 1e5 + 1e-300), -36 / kernel.nu)
-    # In two dimensions antiparallel frequencies of like norm nearly cancel, which takes finer
-    # steps.
+    # In two dimensions antiparallel frequencies of
+    # like norm nearly cancel, which takes finer steps.
     nodes = 160 if dimension == 2 else max(80, int((4.0 - low) / 0.35))
     log_x, step = np.linspace(low, 4.0, nodes, retstep=True)
     mass = step * np.exp(kernel.nu * log_x - np.exp(log_x) - special.gammaln(kernel.nu))
@@ -220,8 +220,8 @@ def _confluent(dimension: int, y: np.ndarray) -> np.ndarray:
 
 
 def _confluent_far(half: float, y: np.ndarray) -> np.ndarray:
-    # 1/Gamma(-d/2) is 0 for even d, where only terms below exp(-y/2) remain; for large odd d it is
-    # negligible.
+    # 1/Gamma(-d/2) is 0 for even d, where only terms below
+    # exp(-y/2) remain; for large odd d it is negligible.
     if half == int(half) or half > 10:
         return np.zeros_like(y)
     term = special.gamma(half) * special.rgamma(-half) * y ** (-2 * half)

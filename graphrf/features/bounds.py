@@ -23,8 +23,8 @@ _ENDS_EARLY, _CUT = 0.02, 0.1
 # Rounding errors as a share of sum_k |f_k| or of the mass of a row or column: 2^-24 in float32 for
 # the record, the matrix of the masses, and the matrix in use, with a margin for float64.
 _ROUNDING = 2.0**-21
-# Unit roundoff of the powers in the record, and its effect on K that needs no warning, as a share
-# of K's norm.
+# Unit roundoff of the powers in the record, and its effect
+# on K that needs no warning, as a share of K's norm.
 _SINGLE = 2.0**-24
 _ROUNDED = 1e-3
 # A way to measure the error of features whose bound is loose.

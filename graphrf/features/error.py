@@ -21,8 +21,8 @@ _BLOCK = 8
 # A warning needs the error up to a factor of two: a few columns, and products to a thousandth.
 _QUICK_BLOCK, _PLAIN = 3, 2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
-# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more if the call
-# takes more.
+# Multiply-adds that a check may always take, some 30 ms,
+# once for each kernel; more if the call takes more.
 FREE = 3e7
 # Approximate fraction of sum |f_k| after the end of the Chebyshev series of K.
 _TAIL = 1e-3

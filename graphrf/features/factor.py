@@ -24,14 +24,14 @@ from graphrf.features.sample_info import SampleInfo
 
 # Fewer multiply-adds are not worth starting a thread.
 _WORTH_THREAD = 25_000_000
-# Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of their
-# columns.
+# Maximum number of runs of rows in F^T y, and entries
+# of the matrix for each number in one of their columns.
 _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
 # Blocks of rows of F x for each thread, to balance rows of unequal cost.
 _BLOCKS_PER_THREAD = 4
-# If N x p numbers take more bytes, scattered columns of the matrix are multiplied by panels of one
-# cache line.
+# If N x p numbers take more bytes, scattered columns of
+# the matrix are multiplied by panels of one cache line.
 _CACHE = 8_000_000
 # Columns are scattered if nodes are reached from more than this number of runs on average.
 _SCATTERED = 4
@@ -63,9 +63,9 @@ class FeatureFactor:
     Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend
     on the number of threads nor, except for `grad_f`, on the other columns.
 
-    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p +
-    visits) for `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached
-    nodes are scattered; and two panels a thread in `apply_t`.
+    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`,
+    O(nnz p + visits) for `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the
+    reached nodes are scattered; and two panels a thread in `apply_t`.
     """
 
     def __init__(

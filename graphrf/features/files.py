@@ -22,9 +22,9 @@ ARRAYS = (
     *("survival", "degrees", "work", "dropped"),
 )
 _OPTIONAL = ("degrees", "work", "dropped")
-# Largest value before the modulation, whose square float32 holds. Sampled features stay far below
-# it: a walk moves from i to v with a probability of at most d_v / d_i, and reaches step k with
-# S(k).
+# Largest value before the modulation, whose square float32 holds.
+# Sampled features stay far below it: a walk moves from i to v with
+# a probability of at most d_v / d_i, and reaches step k with S(k).
 _LARGEST_VALUE = 1e18
 _SETTINGS = ("n_nodes", "n_walks", "laplacian", "scale", "complete", "seed", "dtype", "description")
 

@@ -12,8 +12,8 @@ from numba.extending import intrinsic
 from graphrf._base.compiled import njit
 from graphrf._base.intrinsics import VectorRegisters, unpacked
 
-# Sums of a row, which its entries take in turn: additions to a single one would wait for each
-# other.
+# Sums of a row, which its entries take in turn:
+# additions to a single one would wait for each other.
 _SUMS = 2
 
 

@@ -18,9 +18,9 @@ from graphrf.features.sample_info import SampleInfo
 if TYPE_CHECKING:
     from graphrf.features.device_record import RecordPart
 
-# Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of
-# warnings belong to the process and are not safe to change in threads, so they are not changed at
-# every tensor.
+# Torch warns once that CSR tensors are in beta: this first tensor
+# consumes the warning. Filters of warnings belong to the process and are
+# not safe to change in threads, so they are not changed at every tensor.
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     torch.zeros((1, 1)).to_sparse_csr()

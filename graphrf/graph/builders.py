@@ -31,8 +31,8 @@ from graphrf.graph.graph import Graph
 WEIGHT_KINDS = ("similarity", "distance")
 POINT_WEIGHTS = ("unit", "gaussian", "inverse_length")
 MESH_WEIGHTS = ("unit", "inverse_length", "cotangent")
-# Trees are left, in many dimensions, to where comparing all points would take longer than a few
-# seconds.
+# Trees are left, in many dimensions, to where comparing
+# all points would take longer than a few seconds.
 _TREE_COLUMNS, _MOST_COMPARED = 10, 30_000
 # Distances below this share of the largest are lost in the rounding of squares.
 _ROUNDED = 1e-4
@@ -412,8 +412,8 @@ def from_mesh(
         vertices, faces = meshes.mesh_arrays(mesh)
 
     places, remarks, n_repeated = np.arange(len(vertices)), [], 0
-    # Weights depend on the shape alone: by this factor, which is exact, no square over- or
-    # underflows.
+    # Weights depend on the shape alone: by this factor,
+    # which is exact, no square over- or underflows.
     exponent = _exponent(vertices)
     vertices = np.ldexp(vertices, -exponent)
     if weld:

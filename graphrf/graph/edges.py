@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 
-# The lengths of the two directions of a street agree to this, which leaves room for rounding to
-# decimetres.
+# The lengths of the two directions of a street agree to
+# this, which leaves room for rounding to decimetres.
 SAME_LENGTH = 1e-3
 
 

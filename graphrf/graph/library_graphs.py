@@ -30,8 +30,8 @@ _LOST_DIRECTIONS = (
 def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     """The graph of a networkx graph."""
     weights.check()
-    # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as
-    # DiGraph.
+    # OSMnx's graphs are multigraphs, but its GraphML
+    # files without parallel roads are read as DiGraph.
     streets = "crs" in graph.graph
     roads = graph.is_multigraph() or streets
     keep = bool(directed) if directed is not None else graph.is_directed() and not roads

@@ -41,8 +41,8 @@ _DISTANCES = frozenset(
         "seconds",
     )
 )
-# A graph of positions may have so many nodes, and so many for each edge, before they look like
-# identifiers.
+# A graph of positions may have so many nodes, and so
+# many for each edge, before they look like identifiers.
 _FEW_NODES = 1000
 _NODES_PER_EDGE = 100
 

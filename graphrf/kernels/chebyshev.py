@@ -94,8 +94,8 @@ def _resolved(
     while True:
         c, largest = _interpolated(function, width, n)
         kept = size(c, largest)
-        # only the lower half is trusted: the function's higher terms are folded back onto the upper
-        # one
+        # only the lower half is trusted: the function's
+        # higher terms are folded back onto the upper one
         if kept - 1 <= n // 2 or n // 2 >= max_degree:
             return c, largest, kept
         n *= 2
@@ -134,9 +134,9 @@ def polynomial_coefficients(f: np.ndarray, width: float) -> np.ndarray:
     f = np.trim_zeros(f, "b")
     if f.size <= 1:
         return f if f.size else np.zeros(1)
-    # Rounding in W moves F by eps sum_k k |f_k|; the floor keeps what is dropped, all terms
-    # together, below that (the terms decay like exp(-degree / sqrt(slope)) where the slope is
-    # large).
+    # Rounding in W moves F by eps sum_k k |f_k|; the floor keeps what
+    # is dropped, all terms together, below that (the terms decay like
+    # exp(-degree / sqrt(slope)) where the slope is large).
     slope = float(np.arange(f.size) @ np.abs(f)) / float(np.abs(f).sum())
     floor = ROUNDING * max(1.0, np.sqrt(slope))
     coefficients, _ = chebyshev_coefficients(

@@ -142,8 +142,8 @@ def inverse_cosine(n: int) -> Floats:
 def _inverse_cosine_regular(n_terms: int = 48) -> Floats:
     """The series h of sqrt(cos(pi (1 - x) / 4) / (1 + x)); its nearest singularity is x = 3."""
     alternating = inverse_cosine(n_terms + 24) * (-1.0) ** np.arange(n_terms + 24)
-    # the quotient by 1 + x: g(-1) = 0, so its coefficients are sums of the later ones, without
-    # cancellation
+    # the quotient by 1 + x: g(-1) = 0, so its coefficients
+    # are sums of the later ones, without cancellation
     following = np.cumsum(alternating[::-1])[::-1][1 : n_terms + 1]
     quotient = -following * (-1.0) ** np.arange(n_terms)
     root = np.zeros(n_terms)

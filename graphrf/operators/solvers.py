@@ -149,8 +149,8 @@ class ConjugateGradients:
         while True:
             r = b - self.product(x) if done else b.copy()
             last, reached = reached, float((np.linalg.norm(r, axis=0) / norm).max())
-            # A restart that does not halve the residual has met rounding: more steps would not
-            # help.
+            # A restart that does not halve the residual
+            # has met rounding: more steps would not help.
             if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
                 break
             done += self._iterate(x, r, tol * norm, self._max_iterations - done)

@@ -20,11 +20,11 @@ class Acceleration:
     .. math:: x_{k+1} = \omega (F(x_k) - x_{k-1}) + x_{k-1}, \qquad \omega = 2 / (1 + \sqrt{1 -
         r^2})
 
-    for the map F of power iteration. Errors along eigenvalues up to r in size fall by sqrt(omega -
-    1) an iteration, which is well below r; those above r still fall faster than by F alone. So r
-    need not be exact: it starts low, and when the change falls more slowly than predicted, the
-    eigenvalue that explains this is the next r, up to 1 - p_halt, the bound of all of them. Sums
-    are preserved, as by F.
+    for the map F of power iteration. Errors along eigenvalues up to r in size fall by
+    sqrt(omega - 1) an iteration, which is well below r; those above r still fall faster than by F
+    alone. So r need not be exact: it starts low, and when the change falls more slowly than
+    predicted, the eigenvalue that explains this is the next r, up to 1 - p_halt, the bound of all
+    of them. Sums are preserved, as by F.
 
     Source: Golub and Varga, Numer. Math. 3, 1961 (second-order Richardson iteration).
     """

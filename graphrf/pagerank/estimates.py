@@ -102,9 +102,9 @@ def estimate(
         weight in v.
     exact_steps : int, optional
         Initial steps that are computed exactly; walks then start from the mass at that point,
-        `n_walks` for every node there. Each reduces the error of the walks by a factor of 1 -
-        p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as leave a
-        mass of sqrt(tol).
+        `n_walks` for every node there. Each reduces the error of the walks by a factor of
+        1 - p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as
+        leave a mass of sqrt(tol).
     n_batches : int, optional
         Independent batches of walks; two or more give `stderr`. Default: one for each group of
         coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
@@ -319,8 +319,8 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
             )
         return None
     if coupling == "sigma":
-        # The PageRank objective is for end points; for visits, permutations for Gram matrices have
-        # less variance.
+        # The PageRank objective is for end points; for visits,
+        # permutations for Gram matrices have less variance.
         return SigmaCoupled(
             p_halt, shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram")
         )

@@ -221,8 +221,8 @@ def local_pagerank(
     - where rho_t < delta, the score is less than (1 + epsilon) delta, so a score of that size
       certifies rho_t >= delta;
     - with `k`, for every i such that i nodes have rho >= delta: the i-th best score is at least 1 -
-      epsilon times the i-th best rho, and the node that has it has at least ((1 - epsilon) / (1 +
-      epsilon))^2 times that rho.
+      epsilon times the i-th best rho, and the node that has it has at least
+      ((1 - epsilon) / (1 + epsilon))^2 times that rho.
 
     The score of a given node is unbiased; those of the k best are slightly too high by selection.
 

@@ -305,8 +305,8 @@ def pagerank(
 
     result = iterated(plain=False)
     if not result.residual < n * tol:
-        # Where few iterations are allowed, plain ones may be enough while longer steps have not
-        # paid yet.
+        # Where few iterations are allowed, plain ones may
+        # be enough while longer steps have not paid yet.
         result = iterated(plain=True)
     if not result.residual < n * tol:
         raise nx.PowerIterationFailedConvergence(max_iter)

@@ -257,8 +257,8 @@ def _matrix(graph: Graph, several: bool) -> _Matrix:
         adjacency = _transposed(adjacency, np.ones(data.size, np.int8) if unit else data)
         data = data if unit else adjacency.data
     if unit and not several:
-        # With several vectors, reading entries of 1 costs little, so only single ones have a loop
-        # without them.
+        # With several vectors, reading entries of 1 costs
+        # little, so only single ones have a loop without them.
         data = data[:0]
     index_type = np.int32 if adjacency.nnz < 2**31 else np.int64
     indptr = adjacency.indptr.astype(index_type, copy=False)

@@ -70,8 +70,8 @@ class Query(NamedTuple):
 def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignore[no-untyped-def]
     """One row of scores for every source, from the walk arrays, where an empty row is dangling.
 
-    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if k >
-    0, and `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
+    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if
+    k > 0, and `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
     """
     n = sources.size
     ends = np.zeros(n + 1, np.int64)
@@ -132,8 +132,8 @@ def _solve(  # type: ignore[no-untyped-def]
             return table, used, 0.0
         delta = query.delta
         if query.k > 0 and rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
-            # Scores without walks are lower bounds, so the k best scores are at least the k-th of
-            # them.
+            # Scores without walks are lower bounds, so the
+            # k best scores are at least the k-th of them.
             delta = max(delta, row_score(table, best_rows[query.k - 1], 0.0, p))
         density = walk_density(
             query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.variance_bound
@@ -310,13 +310,13 @@ def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-un
     """Walks for each unit of residual mass: the relative error of a score of at least `score`
     exceeds epsilon with probability at most `failure`.
 
-    A walk that has reached t comes back with probability R at most, so its score X has E exp(a X) -
-    1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`). Let n walks
-    start for each unit of mass, and let m be the part of rho_t that they estimate. By Chernoff the
-    score misses rho_t by h or more with probability at most 2 exp(-n h^2 / (s (2 m + h))); h =
-    epsilon rho_t and m <= rho_t give n. At most 1 / delta nodes have rho_t >= delta, so that delta
-    times the failure of a source serves all; smaller rho_t fail with probabilities that add up to
-    less than the rest.
+    A walk that has reached t comes back with probability R at most, so its score X has
+    E exp(a X) - 1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`).
+    Let n walks start for each unit of mass, and let m be the part of rho_t that they estimate. By
+    Chernoff the score misses rho_t by h or more with probability at most
+    2 exp(-n h^2 / (s (2 m + h))); h = epsilon rho_t and m <= rho_t give n. At most 1 / delta nodes
+    have rho_t >= delta, so that delta times the failure of a source serves all; smaller rho_t fail
+    with probabilities that add up to less than the rest.
     """
     return variance_bound * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
 

@@ -34,12 +34,12 @@ def sweep(  # type: ignore[no-untyped-def]
 ):
     """Blocks first .. last - 1, of `BLOCK_ROWS` rows: following += weight (F(now) - following).
 
-    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree, z =
-    D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the
+    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree,
+    z = D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the
     adjacency. At dangling nodes, of degree 0, z = rho; no row reads them. `data` is empty if all
-    entries are 1 (one vector only), `jump` if it is `starts`. `change` and `lost`, shape (n_blocks,
-    p), receive the L1 norm of F(now) - now in each block as a change of rho, and rho at its
-    dangling nodes. Every number is a sum in the order of its row, so its bits do not depend on
+    entries are 1 (one vector only), `jump` if it is `starts`. `change` and `lost`, shape
+    (n_blocks, p), receive the L1 norm of F(now) - now in each block as a change of rho, and rho at
+    its dangling nodes. Every number is a sum in the order of its row, so its bits do not depend on
     other columns or threads.
     """
     n_nodes, width = now.shape

@@ -10,8 +10,8 @@ from graphrf.graph.graph import Graph
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
-# Nearer to the equator degrees of longitude are as long as those of latitude, but for one in
-# seventy.
+# Nearer to the equator degrees of longitude are as
+# long as those of latitude, but for one in seventy.
 _LEAST_LATITUDE = 10
 _UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
 

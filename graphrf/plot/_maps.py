@@ -95,12 +95,12 @@ def plot_graph_signal(
     width, size = np.clip(0.22 * apart, 0.3, 2.2), np.clip(0.24 * apart, 0.7, 7.0) ** 2
     from matplotlib.collections import LineCollection
 
-    # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not
-    # as beads.
+    # Edges between two valued nodes carry the mean of the
+    # two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
-    # The coloured ones have a grey rim, without which the light end of the colours is lost on
-    # white.
+    # The coloured ones have a grey rim, without which
+    # the light end of the colours is lost on white.
     colours, widths = np.where(known, GREY, PALE), np.where(known, 1.4 * width, min(0.8, width))
     ax.add_collection(
         LineCollection(list(coordinates[edges]), colors=colours, linewidths=widths, zorder=1)

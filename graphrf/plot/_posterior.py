@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # observations would stretch the colours of all others.
 _ENDS = (2, 98)
 _HARDLY_MORE = 1.3
-# Inches: the width that a panel needs at least, the width that it usually has, and the height of
-# its text.
+# Inches: the width that a panel needs at least, the
+# width that it usually has, and the height of its text.
 _LEAST, _USUAL, _TEXT = 1.5, 4.2, 1.1
 
 

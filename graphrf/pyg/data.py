@@ -16,8 +16,8 @@ from graphrf.kernels.kernel import require_kernel
 from graphrf.sampling.sample import require_sampler
 
 EDGE_WEIGHT = "edge_weight"
-# Attributes in which PyTorch Geometric numbers edges (`to_homogeneous`, loaders); they follow the
-# edges.
+# Attributes in which PyTorch Geometric numbers edges
+# (`to_homogeneous`, loaders); they follow the edges.
 _NUMBERS_OF_EDGES = ("edge_type", "e_id")
 # Both directions of an edge may differ by the rounding of float32.
 _ROUNDING = 1e-6

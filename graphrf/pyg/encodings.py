@@ -17,8 +17,8 @@ from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import sample_features
 
-# Columns of random features that are made at once, and the error of the exact ones relative to the
-# largest root.
+# Columns of random features that are made at once, and the
+# error of the exact ones relative to the largest root.
 _COLUMNS, _TOLERANCE = 16, 1e-6
 
 

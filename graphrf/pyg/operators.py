@@ -22,8 +22,8 @@ NORMALIZATIONS = ("sym", "row", "none")
 
 # Nodes whose records are held at once, by a thread or by all.
 _BLOCK = 16_384
-# A kernel's series is cut where its remainder is below this fraction, and at this number of steps
-# at most.
+# A kernel's series is cut where its remainder is below
+# this fraction, and at this number of steps at most.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
 # Terms of a series from which tails are read.
 _TERMS = 8 * _MOST_STEPS
@@ -54,8 +54,8 @@ def kernel_diffusion(
             f"{normalization!r}",
         )
 
-    # The remainder after these terms is the rest of K's eigenvalue at 0, where none of them is
-    # negative.
+    # The remainder after these terms is the rest of K's
+    # eigenvalue at 0, where none of them is negative.
     total = float(kernel.spectrum(0.0, scale))
     remainder = total - float(alpha.sum())
     tails = np.append(np.abs(alpha)[::-1].cumsum()[::-1], 0.0)

@@ -31,8 +31,8 @@ _ROWS, _FEWEST, _NUMBERS, _HUBS, _SUMS = 256, 16, 20_000_000, 8, 24
 _SEED = 2**63 + 2
 # Maximum non-zeros of a row, and multiply-adds of exact powers for all rows.
 _MOST_NONZEROS, _MOST_WORK = 4096, 2e10
-# Predictions err by some per cent: the range in which they should be, as shares of the target
-# error.
+# Predictions err by some per cent: the range in which
+# they should be, as shares of the target error.
 _AIM, _CLOSE = 0.95, 0.88
 _FIRST_BUDGET, _TRIALS, _DRAWS = 32, 10, 4
 # Share of the target error for the end of the series if rows are cut as well.

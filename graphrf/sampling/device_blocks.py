@@ -11,8 +11,8 @@ from torch import Tensor
 from graphrf.features.device_record import host_array
 from graphrf.sampling.block import Block
 
-# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far
-# less.
+# Torch sorts less than 2^31 keys on GPUs. At most so
+# many are expected; their number differs by far less.
 _MOST_KEYS = 2**30
 
 

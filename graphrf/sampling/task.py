@@ -137,8 +137,8 @@ class SamplingTask:
 
             def after(n_rows: int) -> None:
                 bar.update(n_rows)
-                # The limit also holds if the record exceeds its estimate by more than a pilot's
-                # error.
+                # The limit also holds if the record exceeds
+                # its estimate by more than a pilot's error.
                 if any(
                     now > SPARE * expected
                     for now, expected in zip(builder.size, self.expected, strict=True)
@@ -186,8 +186,8 @@ def expected_size(
     )
     if few:
         return entries, visits
-    # One source at random from each of n_pilot equal ranges: evenly spaced ones may all be of one
-    # kind.
+    # One source at random from each of n_pilot equal
+    # ranges: evenly spaced ones may all be of one kind.
     ranges = np.linspace(0, sources.size, n_pilot + 1)
     places = ranges[:-1] + np.random.default_rng(0).random(n_pilot) * np.diff(ranges)
     pilot = sources[np.minimum(places.astype(np.int64), sources.size - 1)]

@@ -42,8 +42,8 @@ def sample_to_folder(
 
 def _require_room(task: SamplingTask, rows: int) -> None:
     """Raise MemoryError if a record with so many rows per file does not fit."""
-    # A block beside those being sampled; at the end the last block and its validation, beside the
-    # record.
+    # A block beside those being sampled; at the end the
+    # last block and its validation, beside the record.
     blocks = 2 * task.expected_bytes * rows // task.sources.size
     task.require_room(task.expected, task.working_bytes + blocks)
 

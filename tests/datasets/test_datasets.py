@@ -215,8 +215,8 @@ def small(monkeypatch, tmp_path, publisher) -> dict:
     contents = {"/plain.gml": GML, "/cora.zip": archive.getvalue(), "/table.csv": table}
     publisher.answers = {place: sends(content) for place, content in contents.items()}
     columns = b"id,page_type\n0,x\n1,y\n"
-    # Stored files compressed by another library than this one: their bytes differ, their content
-    # does not.
+    # Stored files compressed by another library than this
+    # one: their bytes differ, their content does not.
     other_gzip = {"sha256": "0" * 64, "licence": "MIT"}
     registry = {
         "files": {

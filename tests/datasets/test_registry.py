@@ -14,8 +14,8 @@ TEXT = resources.files("graphrf.datasets").joinpath("registry.json").read_text(e
 REGISTRY = parsed(TEXT)  # refuses a key that is there twice
 FILES, SETS = REGISTRY["files"], REGISTRY["datasets"]
 
-# A path that means the same on every system, without a way out of the folder and without hidden
-# names.
+# A path that means the same on every system, without
+# a way out of the folder and without hidden names.
 PATH = re.compile(r"(?:\w[\w.+-]*/)*\w[\w.+-]*", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 # Of a fixed commit.

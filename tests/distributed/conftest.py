@@ -17,8 +17,8 @@ from graphrf.distributed import sampling, shared_object
 from graphrf.pagerank import local_pagerank
 from tests.distributed.helpers import weighted
 
-# Workers live as long as the session; idle ones took a twelfth of a core each to look what they are
-# at.
+# Workers live as long as the session; idle ones took
+# a twelfth of a core each to look what they are at.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",

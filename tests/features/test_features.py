@@ -157,8 +157,8 @@ def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(
 
 @pytest.mark.parametrize("which", ["row", "column"])
 def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
-    # In a complete graph one row, or column, of W has the norm 15^-1/2, and all its entries are
-    # 1/15.
+    # In a complete graph one row, or column, of W has
+    # the norm 15^-1/2, and all its entries are 1/15.
     graph = grf.Graph(np.ones((16, 16)) - np.eye(16))
     kept = np.ones((2, 16, 16), bool)
     if which == "row":

@@ -159,8 +159,8 @@ def test_another_order_of_addition_gives_other_bits() -> None:
 
 @pytest.mark.usefixtures("many_tasks")
 def test_runs_span_what_their_rows_reach() -> None:
-    # A band: sixteen runs, which overlap a little; and rows with nothing in common: fewer, for each
-    # reaches all.
+    # A band: sixteen runs, which overlap a little; and rows
+    # with nothing in common: fewer, for each reaches all.
     n, f = 640, np.array([0.3])
     local = (np.arange(n)[:, None] + np.arange(9)) % n
     scattered = np.random.default_rng(0).permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :9]

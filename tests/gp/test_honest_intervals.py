@@ -90,8 +90,8 @@ def test_training_a_parameter_never_gives_less_than_fixing_it(hubs, dense, seed)
             for noise in (0.02, 0.1, 0.5)
         ]
     assert free.converged_
-    # it stops where a step gains less than 1e-7 of the likelihood, or the slope is a thousandth of
-    # a nat
+    # it stops where a step gains less than 1e-7 of the
+    # likelihood, or the slope is a thousandth of a nat
     assert free.log_marginal_likelihood_ > max(gp.log_marginal_likelihood_ for gp in fixed) - 0.01
 
 

@@ -123,8 +123,8 @@ def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(gr
     travels = elsewhere.travels
     gp.fit(NODES, Y)
     iterations = gp._posterior.solution.iterations
-    # A block of columns for the preconditioner, the iterations, the true residual, the spread of
-    # the weights.
+    # A block of columns for the preconditioner, the
+    # iterations, the true residual, the spread of the weights.
     assert travels.count("gram_apply") <= 1 + 2 * iterations + 4
     assert travels.count("apply_t") == 1
     assert {name for name, *_ in travels} == {"diagonal", "gram_apply", "apply_t"}

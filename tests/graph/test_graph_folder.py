@@ -555,8 +555,8 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         _require_refused(tmp_path / "graph", file, "is no file")
 
 
-# NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns
-# of Python 2.
+# NumPy takes headers for Python, raises what Python's
+# tokenizer, parser and checks raise, and warns of Python 2.
 HEADERS = {
     "nine bytes": "{'descr': '<f9', 'fortran_order': False, 'shape': (6,)}",
     "indented": "  {'descr': '<i4',\n 'fortran_order': False, 'shape': (6L,)}",

@@ -57,8 +57,8 @@ def kernels(laplacian, scale):
             )
     if laplacian == "normalized":
         yield grf.kernels.InverseCosine
-    # On the edge of convergence: zeros of K, or of its root, on the unit circle; coefficients that
-    # cancel.
+    # On the edge of convergence: zeros of K, or of its
+    # root, on the unit circle; coefficients that cancel.
     for taylor in (
         [1.0, 1.0],
         [1.0, 2.0, 1.0],

@@ -95,8 +95,8 @@ def test_weights_whose_sums_overflow_are_refused(directed):
 
 
 def test_lost_walks_do_not_drown_small_scores_at_small_p_halt():
-    # From two of three nodes every walk is lost; the control vector put 1 / p_halt times that onto
-    # the third.
+    # From two of three nodes every walk is lost; the control
+    # vector put 1 / p_halt times that onto the third.
     a, directed = GRAPHS["directed, 1e12 beside 1e-12"]
     for p_halt in (1e-3, 0.01):
         want = solved(a, p_halt, np.ones(3))

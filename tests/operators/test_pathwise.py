@@ -120,8 +120,8 @@ def test_draws_do_not_depend_on_how_many_follow_or_on_the_inputs_asked():
 
 
 def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation():
-    # One row f and noise s: f / (f^2 + s) is largest, 1 / (2 sqrt s), at f = sqrt s: the bound is
-    # sharp.
+    # One row f and noise s: f / (f^2 + s) is largest,
+    # 1 / (2 sqrt s), at f = sqrt s: the bound is sharp.
     noise = 0.3
     rows = Rows(np.array([[np.sqrt(noise)]]))
     exact, rough = (
@@ -204,8 +204,8 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(
     np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance))[:, None] * [1, 1], atol=1e-6)
     np.testing.assert_allclose(gp.predict(return_cov=True)[1], covariance, atol=1e-6)
-    # Three distinct observed nodes, whose repeats act as one observation: normals for them and for
-    # every node.
+    # Three distinct observed nodes, whose repeats act as
+    # one observation: normals for them and for every node.
     units = UnitNormals(2 * (8 + 3))
     draws = joint_draws(gp._posterior, np.arange(8), np.arange(8), units.n_draws, units)[0]
     for output in range(2):

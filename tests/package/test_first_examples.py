@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = ("README.md", "docs/index.md", "docs/start.md")
 pytestmark = pytest.mark.skipif(not (ROOT / "graphrf").is_dir(), reason="there is no checkout here")
 
-# Imports of what is absent fail as if it were not installed; no data set is at hand, none can be
-# fetched.
+# Imports of what is absent fail as if it were not
+# installed; no data set is at hand, none can be fetched.
 RUN = """
 import doctest, json, sys
 

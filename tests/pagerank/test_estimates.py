@@ -160,8 +160,8 @@ def test_intervals_cover_at_their_rate(
     n_batches: int | None,
     directed: bool,
 ) -> None:
-    # The directed graph has a dangling node, so its scores are ratios; the second has batches of
-    # unequal size.
+    # The directed graph has a dangling node, so its scores
+    # are ratios; the second has batches of unequal size.
     graph = directed_graph() if directed else karate
     n_walks *= 5 if directed else 1
     truth = dense_pagerank(graph, 0.15)

@@ -204,8 +204,8 @@ def test_walks_miss_a_score_as_rarely_as_stated_and_a_quarter_of_them_more_often
         [scores_by_walks(graph, 0, p_halt, 1.0, density, key)[1:21] for key in range(200)]
     )
     missed = np.abs(scores - truth) > epsilon * truth
-    # One pair's walks hardly depend on another's, so rates over keys have this standard error at
-    # most.
+    # One pair's walks hardly depend on another's, so
+    # rates over keys have this standard error at most.
     error = missed.mean(axis=1).std(ddof=1) / np.sqrt(200)
     if fewer == 1:
         assert missed.mean() + 5 * error < failure

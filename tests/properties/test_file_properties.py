@@ -132,8 +132,8 @@ def test_couplings_are_permutations_no_dearer_than_independent_tiles_and_come_ba
     )
     assert coupling.permutations.shape == (n_walkers - 1, order)
     for permutation in coupling.permutations:
-        # Each walker takes each tile of the unit interval once: its own lengths keep their law
-        # exactly.
+        # Each walker takes each tile of the unit interval
+        # once: its own lengths keep their law exactly.
         assert np.array_equal(np.sort(permutation), np.arange(order))
     assert np.isfinite([coupling.cost_before, coupling.cost_after]).all()
     if solver != "projection":  # the best of some candidates

@@ -93,8 +93,8 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL)
 )
 def test_a_combinatorial_kernel_of_two_components_is_block_diagonal(first, second, kernel):
-    # A given series is one in W, whose scale is twice the largest degree of all: it must be that of
-    # both parts.
+    # A given series is one in W, whose scale is twice the
+    # largest degree of all: it must be that of both parts.
     if isinstance(kernel, grf.kernels.PowerSeries | grf.kernels.LearnedModulation):
         assume(first.n_edges and second.n_edges)
         second = grf.Graph(second.adjacency * (first.degrees.max() / second.degrees.max()))

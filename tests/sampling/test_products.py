@@ -265,8 +265,8 @@ def test_warnings_name_the_root_kernel_and_point_at_the_caller(product, call):
 
 # -- means -----------------------------------------------------------------------------------------
 #
-# Many copies of a graph side by side are as many independent draws: walks of different nodes are
-# independent.
+# Many copies of a graph side by side are as many independent
+# draws: walks of different nodes are independent.
 
 
 def _blocks(graph, n, sample):

@@ -103,8 +103,8 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     sampler = grf.RandomWalks(4, grf.sampling.Stratified(0.2))
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
 
-    # Walks of different nodes are independent, so copies of the graph side by side are independent
-    # draws.
+    # Walks of different nodes are independent, so copies
+    # of the graph side by side are independent draws.
     def draw(round_index, n):
         traces = []
         for i in range(n // 20):

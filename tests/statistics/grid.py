@@ -43,8 +43,8 @@ N_WALKS = 6
 # Steps that fewer walks take are left out where they matter, but not the first terms of a kernel.
 RARE = 0.01
 FEWEST = 3
-# Most skewness of a projection, as a share of the root of the number of draws: up to here its
-# p-values hold.
+# Most skewness of a projection, as a share of the root
+# of the number of draws: up to here its p-values hold.
 SKEWED = 0.15
 
 
@@ -285,8 +285,8 @@ class Estimates:
 
     def check(self, n0: int, record: Callable[[int, int], Features] | None = None) -> None:
         """Raise `AssertionError` if a projection is biased; `record` for what is wrong."""
-        # A choice of lengths is made for the graph that is sampled, and is to be the same in every
-        # round.
+        # A choice of lengths is made for the graph that is
+        # sampled, and is to be the same in every round.
         self.sampler = self.sampler.resolved(copies(self.graph, n0))
         survival = self.sampler.survival.table
         self.kernels = [served(kernel, survival, self.scale) for kernel in self.kernels]

@@ -168,8 +168,8 @@ def confidences(graph, predictive, sharpened=1.0):
 @pytest.mark.full
 @pytest.mark.parametrize(("predictive", "slack"), [("mode", 0.1), ("integrated", 0.03)])
 def test_the_classifier_is_right_about_as_often_as_it_says(graph, predictive, slack):
-    # Of noisy labels the mode says 0.06 too much: it leaves the uncertainty of the latent functions
-    # out.
+    # Of noisy labels the mode says 0.06 too much: it
+    # leaves the uncertainty of the latent functions out.
     assert_unbiased(confidences(graph, predictive), 0.0, n0=200, slack=slack)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(confidences(graph, predictive, sharpened=3.0), 0.0, n0=200, slack=slack)

@@ -279,9 +279,9 @@ def test_local_scores_are_wrong_no_more_often_than_is_said(make_graph, epsilon, 
 
 
 def test_errors_of_more_than_a_sixty_fourth_of_the_guaranteed_one_are_found():
-    # Bounds are cautious, and pushing leaves little to walks on a small graph;
-    # tests/pagerank/test_push.py shows that a quarter of the walks break the bound where walks do
-    # all the work.
+    # Bounds are cautious, and pushing leaves little to walks on a
+    # small graph; tests/pagerank/test_push.py shows that a quarter
+    # of the walks break the bound where walks do all the work.
     draw, size = missed(lopsided_graph, 0.5 / 64, epsilon=0.5, failure=0.05, delta=0.02)
     with pytest.raises(AssertionError, match="wrong rate"):
         assert_rates(draw, np.zeros(size), np.full(size, 0.05), n0=300)

@@ -176,8 +176,8 @@ def test_the_degree_of_one_node_that_is_off_by_a_twentieth_fails(sampler):
     ],
 )
 def test_random_numbers_that_nodes_share_fail_in_the_gram_matrix(sampler):
-    # Every node of a copy is sampled at place 0 of a relabelled graph, with the random numbers of
-    # that place.
+    # Every node of a copy is sampled at place 0 of a
+    # relabelled graph, with the random numbers of that place.
     graph = graph_of("small", True)
     estimates, kernel = Estimates(graph, sampler), grf.kernels.PowerSeries(modulation=np.ones(4))
     at_first = [np.r_[node, np.delete(np.arange(8), node)] for node in range(8)]

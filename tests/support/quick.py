@@ -83,8 +83,8 @@ SLOW = {
     "tests/gp/metric/test_metric_regression.py::test_default": "draws have the law of predictions",
 }
 
-# The beginning of a function's id -> how many of its cases, which are of one kind, `make test`
-# runs.
+# The beginning of a function's id -> how many of its
+# cases, which are of one kind, `make test` runs.
 GRIDS = {
     "tests/gp/test_matrix.py::test_ordinary_samples": 2,
     "tests/distributed/test_factor.py::test_columns_beside": 1,

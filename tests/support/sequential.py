@@ -49,8 +49,8 @@ def assert_unbiased(
     ----------
     draw : callable (round, n) -> array, shape (n, n_projections)
         n independent draws of the projected estimate. Rounds must be independent of each other, so
-        derive the seeds from the round (an integer from 0 to 1.6e10) and the draw, such as round *
-        10**6 + i.
+        derive the seeds from the round (an integer from 0 to 1.6e10) and the draw, such as
+        round * 10**6 + i.
     truth : array_like, shape (n_projections,)
         Their exact means.
     n0 : int
@@ -130,10 +130,10 @@ def sequential_test(
     `judge` gives the p-values of a sample of `size` columns, and in words what a column says. Not
     counted, and rounds are 0, 1, ... on any night.
 
-    Round r compares q = size * min(p-values), a Bonferroni p-value, with beta: it fails if q <=
-    beta, passes if q > beta + gamma, and else continues with beta / gamma, where beta = level /
-    rounds at first and gamma = beta^(1 / rounds). A correct sampler reaches round r with
-    probability at most gamma^(r - 1), so every round contributes at most level / rounds.
+    Round r compares q = size * min(p-values), a Bonferroni p-value, with beta: it fails if
+    q <= beta, passes if q > beta + gamma, and else continues with beta / gamma, where
+    beta = level / rounds at first and gamma = beta^(1 / rounds). A correct sampler reaches round r
+    with probability at most gamma^(r - 1), so every round contributes at most level / rounds.
     """
     beta = level / rounds
     gamma = beta ** (1 / rounds)

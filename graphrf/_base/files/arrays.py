@@ -23,8 +23,8 @@ def write_record(
     path: str | os.PathLike[str], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
     """Write the record, which JSON can hold, and the arrays as an uncompressed .npz file."""
-    # The table of contents of an archive has no checksum: what it loses can be missed only if it is
-    # known.
+    # The table of contents of an archive has no checksum:
+    # what it loses can be missed only if it is known.
     text = json.dumps({**record, "arrays": list(arrays)}).encode()
     with atomic_write(checks.path("path", path)) as file:
         write_arrays(file, {"record": np.frombuffer(text, np.uint8), **arrays})

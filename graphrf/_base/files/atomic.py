@@ -194,8 +194,8 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
 
     while True:
         temporary = target.parent / f".{_stem(target)}.{secrets.token_hex(8)}.part"
-        # The system applies the umask: to ask for it in a process with threads is to change it for
-        # a moment.
+        # The system applies the umask: to ask for it in a
+        # process with threads is to change it for a moment.
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         handle = os.open(temporary, flags, 0o666 if old_mode is None else 0o600)
         try:

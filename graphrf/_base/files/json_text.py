@@ -7,8 +7,8 @@ from typing import Any
 
 from graphrf._base.memory import require_memory
 
-# Memory of a value, and of its place in a list or dictionary; at most 72 and 32 bytes in CPython
-# 3.11 to 3.13.
+# Memory of a value, and of its place in a list or dictionary;
+# at most 72 and 32 bytes in CPython 3.11 to 3.13.
 _VALUE = 104.0
 
 

@@ -30,8 +30,8 @@ _HEADER = re.compile(
 )
 _FAULTS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
-    # zipfile raises these for bits that stand for encryption, and for methods that it does not
-    # know.
+    # zipfile raises these for bits that stand for
+    # encryption, and for methods that it does not know.
     *(RuntimeError, NotImplementedError, OverflowError, LookupError, TypeError, AttributeError),
 )
 
@@ -185,8 +185,8 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 "header"
             )
 
-        # The checksum is compared when all the bytes are read that the member declares, which are
-        # these.
+        # The checksum is compared when all the bytes are
+        # read that the member declares, which are these.
         data = np.empty(n_bytes, np.uint8)
         filled = 0
         while filled < n_bytes:

@@ -44,8 +44,8 @@ _PHRASES = {
     "Features.save": "`graphrf features`",
     "Coupling.save": "`graphrf couple`",
 }
-# An object with its settings, which stays as it is; an argument in backticks, with its value, or by
-# itself.
+# An object with its settings, which stays as it is; an
+# argument in backticks, with its value, or by itself.
 _ARGUMENTS = re.compile(
     r"\b[A-Z]\w*\([^()]*\)|`(\w+)`|\b(\w+)=(?:'([\w-]+)'|(True|False)\b)|(?<![\w.-])([a-z]+_[a-z]+)(?![\w=(])"
 )

@@ -136,8 +136,8 @@ def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
     cells = column if isinstance(column, Sequence) else list(column.tolist())
     if short:
         return [brief(cell) if isinstance(cell, float) else cell for cell in cells]
-    # The shortest text of a float32 that gives the number back; Python's floats have that by
-    # themselves.
+    # The shortest text of a float32 that gives the number
+    # back; Python's floats have that by themselves.
     if getattr(column, "dtype", None) == "float32":
         return [str(value) for value in column]
     return cells

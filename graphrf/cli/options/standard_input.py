@@ -6,8 +6,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What standard input is called in messages, and the file that it was written to: readers look
-# twice.
+# What standard input is called in messages, and the
+# file that it was written to: readers look twice.
 NAME = "standard input"
 _held: list[tuple[tempfile.TemporaryDirectory[str], Path]] = []
 

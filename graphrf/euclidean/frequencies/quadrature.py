@@ -91,9 +91,9 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
     """Nodes and weights of the compound Simpson rule on +-max_frequency, n_nodes odd and >= 3.
 
     Nodes are h = 2 max_frequency / (n_nodes - 1) apart, with weights h/3 (1, 4, 2, 4, ..., 2, 4,
-    1). Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi
-    / h) = k(t), and near t = pi / h there is a spurious peak of height -1/3 (1/3 for an odd number
-    of pairs of intervals). Keep distances well below pi / h.
+    1). Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h,
+    k(t + 2 pi / h) = k(t), and near t = pi / h there is a spurious peak of height -1/3 (1/3 for an
+    odd number of pairs of intervals). Keep distances well below pi / h.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.3,
     Eqs. A.24 to A.27.

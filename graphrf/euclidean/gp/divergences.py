@@ -44,10 +44,10 @@ def gaussian_w2(mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: Array
     .. math:: W_2^2 = |\mu_0 - \mu_1|^2 + \mathrm{tr} \big( \Sigma_0 + \Sigma_1
               - 2 (\Sigma_1^{1/2} \Sigma_0 \Sigma_1^{1/2})^{1/2} \big).
 
-    It is the least mean squared distance of two vectors with these distributions. With Sigma_i =
-    R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by the polar
-    factor of R_1^T R_0; it is computed as this sum of squares, which cannot be negative and has no
-    cancellation. About 20 k^3 operations.
+    It is the least mean squared distance of two vectors with these distributions. With
+    Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
+    the polar factor of R_1^T R_0; it is computed as this sum of squares, which cannot be negative
+    and has no cancellation. About 20 k^3 operations.
 
     Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions";
     used in Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".

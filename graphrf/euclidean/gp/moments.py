@@ -41,8 +41,8 @@ def exact_moments(
     .. math:: \mu = K_* (K + \mathrm{diag}(noise))^{-1} y, \quad
               \Sigma = K_{**} - K_* (K + \mathrm{diag}(noise))^{-1} K_*^\top.
 
-    For noisy values add the noise variance to the diagonal of the covariance. Cost: O(n^3 + n^2 q +
-    n q^2) time, n^2 + n q + q^2 numbers.
+    For noisy values add the noise variance to the diagonal of the covariance. Cost:
+    O(n^3 + n^2 q + n q^2) time, n^2 + n q + q^2 numbers.
 
     Source: Eqs. A.2 and, with `noise=0` and y = u, A.3 of "Numerical methods for improved decoupled
     sampling of Gaussian processes".

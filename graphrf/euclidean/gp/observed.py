@@ -74,8 +74,8 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
     least = _SINGULAR * len(matrix) * matrix.diagonal().max()
     try:
         solver = CholeskySolver(matrix)
-        # Some values may follow from the others up to rounding, although the factorisation
-        # succeeds.
+        # Some values may follow from the others up to
+        # rounding, although the factorisation succeeds.
         singular = noise.min() < least and bool((solver.inverse_diagonal * least > 1).any())
     except np.linalg.LinAlgError:
         singular = True

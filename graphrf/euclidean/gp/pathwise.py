@@ -82,8 +82,9 @@ def decoupled_draws(
     .. math:: f(\cdot) = \phi(\cdot)^\top w + k(\cdot, X) (K + \mathrm{diag}(noise))^{-1}
               (y - \Phi w - \varepsilon), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
-    The mean is that of the exact posterior for any features. The covariance is exact where k(x, y)
-    = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's rule.
+    The mean is that of the exact posterior for any features. The covariance is exact where
+    k(x, y) = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's
+    rule.
 
     Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of
     the q points. Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the

@@ -28,8 +28,8 @@ from graphrf.euclidean.kernels import lengthscales
 LENGTHSCALES = ("ard", "shared")
 MEANS = ("constant", "zero")
 
-# Ranges of lengthscales as multiples of the deviations of X, and of scale and noise as those of the
-# variance of y.
+# Ranges of lengthscales as multiples of the deviations of
+# X, and of scale and noise as those of the variance of y.
 _LENGTHSCALE_RANGE = (1e-2, 1e3)
 _SCALE_RANGE = (1e-3, 1e3)
 _NOISE_RANGE = (1e-6, 10.0)
@@ -37,8 +37,8 @@ _GRID_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _GRID_NOISE = (0.01, 0.1, 0.5)
 
 
-# In this range, squares of the largest entries of X and y, and of 1e-10 of them, are normal
-# numbers.
+# In this range, squares of the largest entries of X
+# and y, and of 1e-10 of them, are normal numbers.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
 

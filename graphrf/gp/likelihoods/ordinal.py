@@ -16,8 +16,8 @@ from graphrf.gp.likelihoods.likelihood import Likelihood, known
 
 _MOST_LEVELS = 20
 _GAPS = tuple(f"gap_{k}" for k in range(1, _MOST_LEVELS - 1))
-# The distance outside the thresholds to which expected levels are tabulated, and that to which they
-# are used.
+# The distance outside the thresholds to which expected
+# levels are tabulated, and that to which they are used.
 _TABLE, _USED, _POINTS = 30.0, 25.0, 6_001
 
 

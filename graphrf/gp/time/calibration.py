@@ -80,8 +80,8 @@ def diagnostics(
     squares = np.where(seen, z, 0.0) ** 2
     means = squares.sum(axis=0) / np.maximum(counts, 1)
 
-    # For 20 values the mean square of a correct model stays below 9 with a probability of 1 -
-    # 1e-17.
+    # For 20 values the mean square of a correct model
+    # stays below 9 with a probability of 1 - 1e-17.
     far = np.flatnonzero((counts >= _FEW) & (means > 9.0))
     far = far[np.argsort(-means[far], kind="stable")]
     if far.size:

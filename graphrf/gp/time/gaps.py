@@ -12,9 +12,9 @@ from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
 from graphrf.operators.solvers import ConjugateGradients, Solution
 
-# Gaps that are longer than so many times on average are worth a preconditioner. They are long, not
-# scattered, if they are so many times as long as values that are missing independently would make
-# them.
+# Gaps that are longer than so many times on average are worth a
+# preconditioner. They are long, not scattered, if they are so many times
+# as long as values that are missing independently would make them.
 _LONG_GAP, _SCATTERED = 2.0, 1.5
 
 

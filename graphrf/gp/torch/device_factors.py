@@ -148,8 +148,8 @@ class TorchSeriesFactor(TorchFactor):
         self.shape: tuple[int, int] = series.shape
         self._device = device
         self._dtype = dtype
-        # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each
-        # other.
+        # 2 M. On the CPU scipy's product is quicker, and
+        # immune to threads that wait for each other.
         self._doubled = _from_scipy(series.doubled, device, dtype)
         self._host = None
         if device.type == "cpu":

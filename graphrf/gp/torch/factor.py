@@ -11,8 +11,8 @@ from torch import Tensor
 
 from graphrf.operators.factor import Factor
 
-# Numbers (nodes of the graph x columns) in a block of right-hand sides on the CPU, and its fewest
-# columns.
+# Numbers (nodes of the graph x columns) in a block of
+# right-hand sides on the CPU, and its fewest columns.
 _BLOCK_NUMBERS = 4_000_000
 _NARROWEST = 8
 

@@ -30,8 +30,8 @@ FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
 ARRAYS = ("indptr", "indices", "weights", "degrees")
 RECORD, NAMES = "graph.json", "names.json"
-# What the arrays' folder is named, after which nothing else is: writers remove those that no record
-# names.
+# What the arrays' folder is named, after which nothing
+# else is: writers remove those that no record names.
 _VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ARRAYS_FOLDER = "arrays-"
 # How often a folder is read again that is written over meanwhile.

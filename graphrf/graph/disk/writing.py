@@ -66,8 +66,8 @@ def writing(folder: str) -> Iterator[Writing]:
                 target.arrays.mkdir()
                 yield target
             except OSError as error:
-                # Errors without a file are those of writing, but those of the edges' own source may
-                # be so, too.
+                # Errors without a file are those of writing, but
+                # those of the edges' own source may be so, too.
                 file = Path(error.filename) if isinstance(error.filename, str) else None
                 if error.errno in FULL if file is None else target.arrays in (file, *file.parents):
                     raise cannot_write(error, path, "folder") from error
@@ -99,8 +99,8 @@ def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
         for entry in list(os.scandir(path)):
             version = graph_folder.version_of(entry.name)
             if version not in (None, named) and (version in ours or (every and named is not None)):
-                # On Windows, and on some network disks, files stay while they are mapped. Links are
-                # left alone.
+                # On Windows, and on some network disks, files stay
+                # while they are mapped. Links are left alone.
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 

@@ -343,8 +343,8 @@ def read_graphml(path: Path, memory_limit: int | None = None) -> Any:
     import networkx as nx
 
     text = read_text(path, _GRAPHML, memory_limit)
-    # Entities can expand to gigabytes or name other files, and need a document type, which GraphML
-    # never has.
+    # Entities can expand to gigabytes or name other files,
+    # and need a document type, which GraphML never has.
     forbidden = re.search("<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
     if forbidden:
         line = text.count("\n", 0, forbidden.start()) + 1

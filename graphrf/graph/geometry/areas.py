@@ -140,8 +140,8 @@ def _length_near(
     here, there, pair = here[wanted], there[wanted], place[wanted]
     begin, end = _intervals(starts[here], ends[here], starts[there], ends[there], radius)
 
-    # Intervals of one segment near one border may overlap: each counts from where those before it
-    # end.
+    # Intervals of one segment near one border may
+    # overlap: each counts from where those before it end.
     order = np.lexsort((begin, here, pair))
     here, pair, begin, end = here[order], pair[order], begin[order], end[order]
     new = np.r_[True, (here[1:] != here[:-1]) | (pair[1:] != pair[:-1])]

@@ -22,8 +22,8 @@ from graphrf.graph.geometry.faces import Faces, halves_of_quads, side_pairs
 from graphrf.graph.geometry.joining import checked_tolerance, join_places
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
-# Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to
-# 66, for OFF.
+# Memory that the graph of a file takes for each of its
+# bytes, measured as in `text_files.py`: up to 66, for OFF.
 _MESH = 100.0
 
 _FIRST_WORDS = {".ply": b"ply", ".off": b"OFF", ".stl": b"solid"}
@@ -373,8 +373,8 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
     if not len(pairs):
         return np.zeros(0)
     weights = np.asarray(total[pairs[:, 0], pairs[:, 1]]).ravel()
-    # Right angles give rounding errors of either sign; cotangents have no unit, and coordinates may
-    # be float32.
+    # Right angles give rounding errors of either sign;
+    # cotangents have no unit, and coordinates may be float32.
     weights[np.abs(weights) < _RIGHT] = 0.0
 
     negative = weights < 0

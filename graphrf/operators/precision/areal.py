@@ -78,8 +78,8 @@ class Intrinsic(NamedTuple):
         precision = sp.csr_array(
             sp.diags_array(scale[component]) @ laplacian + sp.diags_array(1.0 * ~summed)
         )
-        # 1 b^T + b 1^T with a multiple b of e is 0 on fields that sum to zero; a small b leaves all
-        # definite
+        # 1 b^T + b 1^T with a multiple b of e is 0 on fields
+        # that sum to zero; a small b leaves all definite
         size = np.where(several, 1 / (sizes * variances[hub]), 0.0)
         rows, columns = hub[component], np.arange(component.size)
         arrow = sp.csr_array((size[component], (rows, columns)), shape=laplacian.shape)

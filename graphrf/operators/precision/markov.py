@@ -272,8 +272,8 @@ class SparsePrecision:
     def elimination(self, power: float) -> Elimination:
         """The order of elimination for matrices with the pattern of an integer power of B."""
         if (power, 1) not in self._eliminations:
-            # of absolute values, of which none cancel, so that no other matrix has entries beside
-            # these
+            # of absolute values, of which none cancel, so
+            # that no other matrix has entries beside these
             self._eliminations[power, 1] = Elimination.of(_to_power(abs(self.base), int(power)))
         return self._eliminations[power, 1]
 

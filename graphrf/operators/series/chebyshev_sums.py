@@ -15,12 +15,12 @@ from graphrf._base.threads import ordered_map, startable, thread_count
 from graphrf.operators.series.loops import column_products, half_moments, step_rows, sum_polynomials
 from graphrf.operators.series.walk_operator import renumbered_matrix
 
-# Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger
-# graphs.
+# Columns summed together: two lines of the cache on
+# graphs whose panels stay in it, one on larger graphs.
 _WIDE = 16
 _WIDE_NODES = 250_000
-# Multiply-adds of one product below which several threads are not worth their waiting for each
-# other.
+# Multiply-adds of one product below which several
+# threads are not worth their waiting for each other.
 _WORTH_THREADS = 1_000_000
 # Multiply-adds of a whole sum below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
@@ -401,8 +401,8 @@ def single_rounding(c: np.ndarray) -> float:
 def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of the rows that a product reaches, by a vector's first and last row; (N,) each.
 
-    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b -
-    1] - 1.
+    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] ..
+    high[b - 1] - 1.
     """
     low = np.arange(matrix.shape[0], dtype=np.int64)
     high = low + 1

@@ -141,10 +141,11 @@ def sum_polynomials(  # type: ignore[no-untyped-def]
 ):
     """sum_k c_k T_k(M) v by Clenshaw's recurrence with 2 M; it ends in `now` or `before`.
 
-    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is c_0 v + M b_1 -
-    b_2: unlike T_k v, the partial sums need no third block. At entry `now` holds c_degree v and
-    `before` zeros. `low` and `high` delimit the rows that a product reaches (see `ChebyshevSum`);
-    if they are empty, all rows are computed. Returns the rows that may differ from zero.
+    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is
+    c_0 v + M b_1 - b_2: unlike T_k v, the partial sums need no third block. At entry `now` holds
+    c_degree v and `before` zeros. `low` and `high` delimit the rows that a product reaches (see
+    `ChebyshevSum`); if they are empty, all rows are computed. Returns the rows that may differ
+    from zero.
     """
     for k in range(coefficients.size - 2, -1, -1):
         if low.size > 0:

@@ -97,8 +97,8 @@ class Elimination(NamedTuple):
             raise _too_large(n, most)
         start = symbolic.supernodes(parent, count)
         begins, rows = symbolic.front_rows(indptr, indices, start)
-        # scipy sorts each part of them: a sort that is compiled with the loop takes seconds to
-        # compile
+        # scipy sorts each part of them: a sort that is
+        # compiled with the loop takes seconds to compile
         fronts = sp.csr_array(
             (np.empty(rows.size, np.int8), rows, begins), shape=(start.size - 1, n)
         )

@@ -49,8 +49,8 @@ class BatchMean:
     r"""The total of independent measures, normalised, with standard error; O(N) memory.
 
     A batch adds z_b, its part of the measure, with E z_b = w_b x for its share w_b of the walks.
-    The scores are z / s with z the total and s = sum(z). Their errors are the residuals z_b - (z /
-    s) s_b, which have mean zero up to the bias of the ratio, and
+    The scores are z / s with z the total and s = sum(z). Their errors are the residuals
+    z_b - (z / s) s_b, which have mean zero up to the bias of the ratio, and
 
     .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2 /
         (\sum_b w_b)^2)}

@@ -73,8 +73,8 @@ def count_pool_on(
             break
         targets = torch.cat([targets for targets, _ in dealt])
         population.index_add_(0, targets, torch.cat([walkers for _, walkers in dealt]))
-        # The list is in the order in which the nodes are reached, which decides how their fractions
-        # are rounded.
+        # The list is in the order in which the nodes are
+        # reached, which decides how their fractions are rounded.
         place = torch.arange(targets.numel(), device=walk.device)
         first.scatter_reduce_(0, targets, place, "amin")
         nodes = targets[first[targets] == place]

@@ -18,8 +18,8 @@ _FEWEST = 4
 _MOST = 16
 # Maximum growth of the batches from one stage to the next.
 _MOST_GROWTH = 64
-# A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against
-# 16).
+# A Latin hypercube of fewer walks couples too little
+# (measured: blocks of 4 lose nothing against 16).
 FEWEST_STRATIFIED = 4
 
 

@@ -17,8 +17,8 @@ from graphrf.sampling.walks.transitions import neighbour
 
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
 _U32 = np.uint64(32)
-# Walkers that advance together: enough to hide the latency of memory, few enough to stay in the
-# first cache.
+# Walkers that advance together: enough to hide the latency
+# of memory, few enough to stay in the first cache.
 _LANES = 128
 
 

@@ -171,8 +171,8 @@ def pick(nodes, values, first, last, total, n_picks, u):  # type: ignore[no-unty
     """Systematic sampling of nodes[first:last], exactly `n_picks`, moved to the front.
 
     Entry i is picked when a point (u + j) total / n_picks, j = 0, 1, ..., is in its interval of the
-    running sum of values: with probability n_picks y_i / total, and then its value is total /
-    n_picks. Rounding does not change the number of picks.
+    running sum of values: with probability n_picks y_i / total, and then its value is
+    total / n_picks. Rounding does not change the number of picks.
     """
     gap = total / n_picks if n_picks else 0.0
     point = u * gap

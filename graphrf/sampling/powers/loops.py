@@ -177,8 +177,8 @@ def power_block(  # type: ignore[no-untyped-def]
         counts = with_room(counts, n_values, n_values + n)
         found = with_room(found, n_entries, n_entries + n)
         per_entry = with_room(per_entry, n_entries, n_entries + n)
-        # Values of each node are counted, then moved to their places in the order of nodes and
-        # steps.
+        # Values of each node are counted, then moved to
+        # their places in the order of nodes and steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]
             nodes[i] = node

@@ -51,8 +51,8 @@ def meeting_block(  # type: ignore[no-untyped-def]
         n = ends[n_powers]
         other_n = other_ends[n_powers]
         common = with_room(common, 0, n)
-        # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in
-        # both.
+        # `dense` marks nodes: 0 not reached, 1 in the
+        # first sample, 2 + i the i-th of those in both.
         for i in range(uint64(n)):
             dense[nodes[i]] = 1.0
         for i in range(uint64(other_n)):

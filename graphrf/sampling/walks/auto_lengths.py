@@ -75,8 +75,8 @@ class AutoLengths(AdaptiveLengths):
 
     estimated from pairs of independent samples. For stratified directions a second pilot with this
     table corrects n_k. Cost: two pilots of two samples of 512 sources or about a million visits,
-    whichever is less (but at least 16 sources), O(edges) to prepare each, and a few matrices of (L
-    + 1)^2 floats, L the last step.
+    whichever is less (but at least 16 sources), O(edges) to prepare each, and a few matrices of
+    (L + 1)^2 floats, L the last step.
 
     Examples
     --------
@@ -188,8 +188,8 @@ def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
     `variance` is that at S = 1; gain_0 is not used. For any price of the cost, the best S is min(1,
     x sqrt(q)), where q is `gain` averaged over blocks where it increases (isotonic regression) and
     x the price to the power -1/2. While `capped` steps have S = 1, the objective is (a + r / x)
-    (capped + 1 + r x), whose minimum in x is known; the best of these candidates is taken. If q <=
-    0, termination costs nothing, and S = 0.
+    (capped + 1 + r x), whose minimum in x is known; the best of these candidates is taken. If
+    q <= 0, termination costs nothing, and S = 0.
     """
     table = np.ones(gain.size)
     if variance <= 0 or gain.size == 1:

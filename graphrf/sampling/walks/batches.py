@@ -93,9 +93,9 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
 def gaps(n_walks: int) -> np.ndarray:
     """Spacing of c even points in 64-bit numbers, c = 1 .. n_walks, uint64; [0] is unused.
 
-    The j-th of c walkers that leave a node together takes the neighbour at share (o + j / c) mod 1
-    of the node's weights, with one uniform o for all (systematic sampling): in 64-bit numbers, bits
-    + j gaps[c].
+    The j-th of c walkers that leave a node together takes the neighbour at share
+    (o + j / c) mod 1 of the node's weights, with one uniform o for all (systematic sampling): in
+    64-bit numbers, bits + j gaps[c].
     """
     return np.uint64(_ALL) // np.maximum(np.arange(n_walks + 1, dtype=np.uint64), _U1)
 

@@ -55,8 +55,8 @@ def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes(monkeypatch):
 def test_deviations_are_exact_while_their_columns_are_affordable(ring):
     assert choose_deviations(ring, "series", 2_000, 10_000, 1) == "exact"
     assert choose_deviations(ring, "series", 4_000, 10_000, 1) == "sampled"
-    # several sets of hyperparameters have columns each, and share prior variances where few nodes
-    # were observed
+    # several sets of hyperparameters have columns each, and
+    # share prior variances where few nodes were observed
     assert choose_deviations(ring, "series", 2_000, 10_000, 9) == "sampled"
     assert choose_deviations(ring, "series", 2_000, 100, 9) == "exact"
     # deviations of predictors by sampled rows take the columns of the series, too

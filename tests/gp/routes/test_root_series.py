@@ -125,8 +125,8 @@ def test_training_says_where_its_tables_of_the_series_end(monkeypatch, recwarn):
     ):
         grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
     long = grf.Matern(1.5, 1000.0)
-    # The series that is cut leaves no variance between nodes, which the scale of a classifier is
-    # measured by.
+    # The series that is cut leaves no variance between
+    # nodes, which the scale of a classifier is measured by.
     with pytest.raises(ValueError, match=r"cannot be factored: .* another lengthscale"):
         grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(
             nodes, labels
@@ -164,8 +164,8 @@ def test_rounding_to_single_precision_stays_within_what_is_expected(graph, lapla
             / np.linalg.norm(smooth, 2)
         )
         shares.append(max(errors) / single_rounding(exact.coefficients))
-        # Control: a fifth of u sqrt(degree) sum |c_k|, which random signs suggest, is exceeded by
-        # far.
+        # Control: a fifth of u sqrt(degree) sum |c_k|,
+        # which random signs suggest, is exceeded by far.
         if exact.degree > 200 and isinstance(kernel, grf.Diffusion):
             assert max(errors) > 6e-8 * np.sqrt(exact.degree) * np.abs(exact.coefficients).sum()
     assert max(shares) <= 1.0

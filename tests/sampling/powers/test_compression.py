@@ -128,8 +128,8 @@ def _step(matrix, nodes, values, budget, u_product, u_compress):
     y = np.zeros(matrix.order.size)
     y[nodes] = values
     y = _compressed(y, budget, u_compress)
-    # What is kept comes first, as `keep_largest` leaves it (which entries these are is tested
-    # below).
+    # What is kept comes first, as `keep_largest` leaves
+    # it (which entries these are is tested below).
     kept, _ = keep_largest(nodes, values, 0, nodes.size, budget)
     after = np.concatenate([nodes[:kept], np.setdiff1d(np.flatnonzero(y), nodes[:kept])]).astype(
         np.uint32

@@ -141,8 +141,8 @@ def _by_turns(
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
         settled = not changed and (whole or _moved(before, model) < _SETTLED)
-        # With gaps each round has another likelihood: the end of one search is not that of the
-        # rounds.
+        # With gaps each round has another likelihood: the
+        # end of one search is not that of the rounds.
         converged = settled and (converged or not whole)
         if settled:
             break

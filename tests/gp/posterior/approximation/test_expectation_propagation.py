@@ -184,8 +184,8 @@ def test_gradients_are_finite_differences(likelihood):
         return (change(h) - change(-h)) / (2 * h)
 
     wanted = difference(lambda x: problem.evidence(amplitude=problem.amplitude * np.exp(x)))
-    # sites of outliers would have negative precisions, and are held at none: near, and not exactly,
-    # a fixed point
+    # sites of outliers would have negative precisions, and
+    # are held at none: near, and not exactly, a fixed point
     near = {"rtol": 0.1} if isinstance(likelihood, StudentT) else {"rtol": 1e-4, "atol": 1e-5}
     np.testing.assert_allclose(np.vdot(slope, problem.matrix()), wanted, **near)
     # This is the control.

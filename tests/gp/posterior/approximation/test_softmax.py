@@ -129,8 +129,8 @@ def test_the_gradient_is_that_of_finite_differences(problem):
     np.testing.assert_allclose(
         np.vdot(evidence_slope(matrix, counts, result), step), slope, rtol=1e-5
     )
-    # negative control: without the movement of the mode the gradient is wrong, and the difference
-    # seen
+    # negative control: without the movement of the mode
+    # the gradient is wrong, and the difference seen
     curvature = Curvature(matrix, result.mode.probabilities, counts.sum(axis=1))
     explicit = 0.5 * (result.mode.weights @ result.mode.weights.T - curvature.trace())
     assert abs(np.vdot(explicit, step) / slope - 1) > 1e-3

@@ -71,8 +71,11 @@ def main() -> None:
                     )
                 scales.append(gp.output_scale_)
                 own = np.searchsorted(gp.classes_, labels[rest])
-                fits = [gp.predict_proba(), spreading(graph, nodes, labels[nodes]),
-                        logistic(graph, nodes, labels[nodes])]  # fmt: skip
+                fits = [
+                    gp.predict_proba(),
+                    spreading(graph, nodes, labels[nodes]),
+                    logistic(graph, nodes, labels[nodes]),
+                ]
                 for method, probabilities in zip(answers, fits, strict=True):
                     method.append((own, probabilities[rest]))
             low, middle, high = np.quantile(scales, [0.25, 0.5, 0.75])

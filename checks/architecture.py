@@ -56,7 +56,7 @@ LIMITS = {
     "named numbers in hyperparameters/ and routes/": (76, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 2),
-    "lines of the longest file of graphrf": (559, 500),
+    "lines of the longest file of graphrf": (500, 500),
     "functions of graphrf above a complexity of 15": (0, 0),
     "names in graphrf": (32, 32),
     "arguments of GraphGPRegressor": (13, 13),

@@ -76,9 +76,7 @@ def _link(name, page, config):
 
 
 def _place(name):
-    """The file, below the repository's root, and line of what has this dotted name; None without a
-    source.
-    """
+    """The file (from the repository's root) and line of this dotted name, or None."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:

@@ -13,8 +13,9 @@ LENGTHSCALES = (0.1, 100.0)
 
 
 def lengthscale_unit(graph: Graph, laplacian: str) -> float:
-    """Unit of lengthscales: 1, or for the combinatorial Laplacian, which has the weights' units,
-    one over the root of their geometric mean.
+    """The unit of lengthscales: 1, or one over the root of the geometric mean weight.
+
+    The latter is for the combinatorial Laplacian, which has the units of the weights.
     """
     return 1.0 if laplacian == "normalized" else graph.geometric_mean_weight**-0.5
 

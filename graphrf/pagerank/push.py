@@ -307,8 +307,9 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-untyped-def]
-    """Walks for each unit of residual mass: the relative error of a score of at least `score`
-    exceeds epsilon with probability at most `failure`.
+    """Walks for each unit of residual mass that keep the relative errors of large scores.
+
+    The error of a score of at least `score` exceeds epsilon with probability at most `failure`.
 
     A walk that has reached t comes back with probability R at most, so its score X has
     E exp(a X) - 1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`).

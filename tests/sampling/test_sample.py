@@ -89,8 +89,9 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
 def _projections(graph, kernel, survival):
     """Vectors aligned with likely biases, and the exact products with F cut at the longest walk."""
     walk = graph.walk_matrix(kernel.laplacian).toarray()
-    f = kernel.modulation(survival.table.size, scale=None if kernel.laplacian == "normalized" else
-                          graph.laplacian_scale("combinatorial"))  # fmt: skip
+    is_normalized = kernel.laplacian == "normalized"
+    scale = None if is_normalized else graph.laplacian_scale("combinatorial")
+    f = kernel.modulation(survival.table.size, scale=scale)
     root = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(f.size))
     degree = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
     eigen = np.linalg.eigh(walk)[1]

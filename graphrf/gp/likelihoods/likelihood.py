@@ -159,8 +159,9 @@ class Likelihood:
         return sign * 0.5 * (low + high)
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        """Observations, shape (n,), as the other methods take them: of this shape, or (k, n) where
-        each is several numbers. ValueError for those that cannot be.
+        """Observations, shape (n,), as the other methods take them; ValueError for invalid ones.
+
+        The result has this shape, or (k, n) where each observation is several numbers.
         """
         if trials is not None:
             raise checks.value_error(

@@ -24,8 +24,9 @@ _GAP, _MANY_GAPS = 100.0, 0.1
 
 
 class MapEdges(NamedTuple):
-    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has
-    few edges, or if less than a share `together` of the nodes is in the largest part.
+    """The edges of a map, what its nodes are called, warnings about it, and a way out.
+
+    The way out is for few edges, or a largest part with less than a share `together` of the nodes.
     """
 
     edges: EdgeList

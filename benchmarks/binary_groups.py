@@ -57,11 +57,10 @@ def replicate(
         + truth["x"] * frame["x"].to_numpy()
         + effects[frame["group"]]
     )
-    known = (
-        likelihood.replace(**{name: truth[name] for name in likelihood.unknown})
-        if likelihood.unknown
-        else likelihood
-    )
+    if likelihood.unknown:
+        known = likelihood.replace(**{name: truth[name] for name in likelihood.unknown})
+    else:
+        known = likelihood
     frame["y"] = known.sample(eta, rng)
     model = LatentGaussianModel(
         "y ~ 1 + x", term, likelihood, coefficient_deviation=DEVIATION, seed=seed

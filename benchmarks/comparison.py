@@ -423,11 +423,10 @@ def cells_of(name: str, n_nodes: int, row: dict[str, Any] | str) -> list[str]:
     spread = (
         f"{middle:.3g}" if len(row["seconds"]) == 1 else f"{middle:.3g} [{low:.3g}, {high:.3g}]"
     )
-    off = (
-        ["0", "0"]
-        if name == "dense"
-        else [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
-    )
+    if name == "dense":
+        off = ["0", "0"]
+    else:
+        off = [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
     return [
         name,
         f"{n_nodes:,}",

@@ -100,11 +100,10 @@ def latent_kronecker(
     x = torch.tensor(places(graph) if form == "places" else np.arange(n, dtype=float)[:, None])
     t = torch.linspace(0, 1, n_times, dtype=torch.float64)[:, None]
     of_sensors = {"places": None, "free": Free(n, rank=10)}.get(form, OfTheGraph(graph))
-    of_time = (
-        ScaleKernel(MaternKernel(0.5)) + ScaleKernel(MaternKernel(2.5))
-        if form == "two-of-time"
-        else None
-    )
+    if form == "two-of-time":
+        of_time = ScaleKernel(MaternKernel(0.5)) + ScaleKernel(MaternKernel(2.5))
+    else:
+        of_time = None
     start = time.process_time()
     model = LatentKroneckerGP(
         x, t, torch.tensor(y.T), covar_module_X=of_sensors, covar_module_T=of_time

@@ -215,11 +215,10 @@ def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
             scale = prior.output_scale[0] * prior.output_scale[1] ** rng.standard_normal()
             root = np.linalg.cholesky(covariance + 1e-10 * np.eye(100))
             f = np.sqrt(scale) * root @ rng.standard_normal(100) + 3 * rng.standard_normal()
-            exposure = (
-                np.exp(rng.standard_normal(100))
-                if "poisson" in name or "negative" in name
-                else None
-            )
+            if "poisson" in name or "negative" in name:
+                exposure = np.exp(rng.standard_normal(100))
+            else:
+                exposure = None
             likelihood = kind()
             known = {
                 own: min(
@@ -229,11 +228,10 @@ def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
                 for own in likelihood.unknown
             }
             rates = f if exposure is None else f + np.log(exposure)
-            y = (
-                rng.binomial(10, expit(f))
-                if name == "binomial"
-                else likelihood.replace(**known).sample(rates, rng)
-            )
+            if name == "binomial":
+                y = rng.binomial(10, expit(f))
+            else:
+                y = likelihood.replace(**known).sample(rates, rng)
             nodes = rng.permutation(100)[:n]
             extra = {} if exposure is None else {"exposure": exposure[nodes]}
             extra |= {"trials": 10} if name == "binomial" else {}

@@ -80,11 +80,10 @@ def profile(y: np.ndarray, period: int) -> np.ndarray:
     """The mean of each sensor at the time of day, or its own, or that of all."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        days = (
-            np.nanmean(y.reshape(-1, period, y.shape[1]), axis=0)
-            if y.shape[0] % period == 0
-            else np.nan
-        )
+        if y.shape[0] % period == 0:
+            days = np.nanmean(y.reshape(-1, period, y.shape[1]), axis=0)
+        else:
+            days = np.nan
         usual = np.nanmean(y, axis=0)
     usual = np.where(np.isnan(usual), np.nanmean(y), usual)
     repeated = (

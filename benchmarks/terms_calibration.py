@@ -135,11 +135,10 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
     eta = a @ z
     trials = rng.integers(1, 12, len(frame))
     likelihood = NormalNoise(0.3) if kind == "gaussian" else LIKELIHOODS[kind]()
-    y = (
-        rng.binomial(trials, 1 / (1 + np.exp(-eta)))
-        if kind == "binomial"
-        else likelihood.sample(eta, rng)
-    )
+    if kind == "binomial":
+        y = rng.binomial(trials, 1 / (1 + np.exp(-eta)))
+    else:
+        y = likelihood.sample(eta, rng)
     seen = frame["year"] <= frame["year"].max() - ahead
     data = frame.assign(y=np.minimum(y, 1e9), trials=trials)
     model = LatentGaussianModel(

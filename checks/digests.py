@@ -69,11 +69,10 @@ def pieces(part: Any) -> Iterator[bytes]:
         yield from pieces([part.directed, list(part.nodes), part.adjacency])
     elif hasattr(part, "detach"):
         sparse = str(part.layout) == "torch.sparse_csr"
-        parts = (
-            [part.crow_indices(), part.col_indices(), part.values()]
-            if sparse
-            else part.detach().numpy()
-        )
+        if sparse:
+            parts = [part.crow_indices(), part.col_indices(), part.values()]
+        else:
+            parts = part.detach().numpy()
         yield from pieces(parts)
     elif isinstance(part, Mapping):
         yield from pieces(sorted(part.items()))
@@ -613,11 +612,10 @@ def fourier_features(directions: str) -> Any:
     "other features", {"Laplace": ("LaplaceFeatures", 24), "quadrature": ("QuadratureFeatures", 5)}
 )
 def other_features(case: tuple[str, int]) -> Any:
-    options = (
-        {"directions": "simplex", "antithetic": False}
-        if case[0][0] == "L"
-        else {"rule": "gauss-legendre"}
-    )
+    if case[0][0] == "L":
+        options = {"directions": "simplex", "antithetic": False}
+    else:
+        options = {"rule": "gauss-legendre"}
     return [mapped(getattr(grf.euclidean, case[0])(case[1], **each)) for each in ({}, options)]
 
 

@@ -256,11 +256,10 @@ def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: st
     with figure(path, height=6.6) as sheet:
         axes = sheet.subplots(2, 2)
         for ax, (title, values) in zip(axes.flat[:3], maps, strict=True):
-            ends = (
-                {"cmap": DEVIATIONS}
-                if values is std
-                else {"cmap": VALUES, "vmin": low, "vmax": high}
-            )
+            if values is std:
+                ends = {"cmap": DEVIATIONS}
+            else:
+                ends = {"cmap": VALUES, "vmin": low, "vmax": high}
             image = ax.imshow(
                 values.reshape(task.side, task.side)[corner], interpolation="nearest", **ends
             )

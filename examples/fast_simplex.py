@@ -244,11 +244,10 @@ def draw(
                     )
             ax.axhline(1, color=GREY, linewidth=1, linestyle=":", zorder=1)
             doublings(ax, dimensions)
-            names = (
-                ("Fourier features", "|x - y|")
-                if kind == "fourier"
-                else ("positive features", "|x + y|")
-            )
+            if kind == "fourier":
+                names = ("Fourier features", "|x - y|")
+            else:
+                names = ("positive features", "|x + y|")
             ax.set_title(f"{names[0]}, {names[1]} = {reach}")
             ax.set_xlabel("dimension")
         panels[0].set_ylabel("mean estimate / kernel")

@@ -86,11 +86,10 @@ def _place(name):
             continue
     try:
         for part in parts[count:]:
-            found = (
-                inspect.getattr_static(found, part)
-                if inspect.isclass(found)
-                else getattr(found, part)
-            )
+            if inspect.isclass(found):
+                found = inspect.getattr_static(found, part)
+            else:
+                found = getattr(found, part)
         found = (
             getattr(found, "fget", None)
             or getattr(found, "func", None)

@@ -48,11 +48,10 @@ def without(
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
             if argument in options:
-                text = (
-                    problem
-                    if isinstance(problem, str)
-                    else problem(function.__name__, options[argument])
-                )
+                if isinstance(problem, str):
+                    text = problem
+                else:
+                    text = problem(function.__name__, options[argument])
                 raise type_error(argument, text)
             return function(*args, **options)
 

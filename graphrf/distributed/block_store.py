@@ -130,11 +130,10 @@ class Blocks(ABC):
     ) -> list[Any]:
         """`gathered` within `repeated`: what is shared may be futures, which can be lost, too."""
         groups = self.groups()
-        some = (
-            []
-            if parts is None
-            else [[parts[number] for number in group.numbers] for group in groups]
-        )
+        if parts is None:
+            some = []
+        else:
+            some = [[parts[number] for number in group.numbers] for group in groups]
         there = self.sent(groups, some) if some else []
         futures = self.submitted(each, groups, there, of_block=function, **shared)
         results: list[Any] = [None] * len(self)

@@ -115,11 +115,10 @@ class DistributedFeatures(SampleProperties):
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = (
-            f"powers up to {self.max_length}"
-            if self.info.of_powers
-            else f"{self.n_walks} walks per node"
-        )
+        if self.info.of_powers:
+            how = f"powers up to {self.max_length}"
+        else:
+            how = f"{self.n_walks} walks per node"
         nodes = f"{self.shape[0]} nodes of {self.n_nodes}"
         return f"DistributedFeatures({nodes}, {how}, {self.n_blocks} blocks)"
 

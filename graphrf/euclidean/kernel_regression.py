@@ -263,11 +263,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _blocks(self, array: np.ndarray) -> Iterator[np.ndarray]:
-        rows = (
-            _FEATURE_ROWS
-            if self.features is not None
-            else max(1, _KERNEL_NUMBERS // self.X_.shape[0])
-        )
+        if self.features is not None:
+            rows = _FEATURE_ROWS
+        else:
+            rows = max(1, _KERNEL_NUMBERS // self.X_.shape[0])
         for start in range(0, array.shape[0], rows):
             yield array[start : start + rows]
 

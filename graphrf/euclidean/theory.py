@@ -247,11 +247,10 @@ def fourier_mse(
     chosen = stationary_kernel(kernel)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
     pairs = _block_pairs(n_frequencies, d, norms, 1)
-    extra = (
-        0.5 / n_frequencies
-        if checks.choice("readout", readout, ("paired", "phased")) == "phased"
-        else 0.0
-    )
+    if checks.choice("readout", readout, ("paired", "phased")) == "phased":
+        extra = 0.5 / n_frequencies
+    else:
+        extra = 0.0
     values = [_fourier_variance(value, d, cosine, pairs, chosen) for value in z.ravel()]
     return np.reshape(values, z.shape) + extra
 

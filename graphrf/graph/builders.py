@@ -267,11 +267,10 @@ def from_points(
     if weights == "inverse_length":
         values = meshes.inverse_lengths(lengths)
     else:
-        scale = (
-            float(np.median(lengths)) or 1.0
-            if lengthscale is None
-            else np.ldexp(lengthscale, -exponent)
-        )
+        if lengthscale is None:
+            scale = float(np.median(lengths)) or 1.0
+        else:
+            scale = np.ldexp(lengthscale, -exponent)
         with np.errstate(all="ignore"):  # far points weigh nothing, equal points 1
             values = np.exp(-0.5 * np.where(lengths == 0, 0.0, lengths / scale) ** 2)
     return from_edges(src, dst, values, n_nodes=n_points)
@@ -281,11 +280,8 @@ def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Distances (N, k), ascending, and positions of the k nearest of each point, with itself."""
     from scipy.spatial import cKDTree
 
-    tree: Any = (
-        cKDTree(points)
-        if points.shape[1] <= _TREE_COLUMNS or len(points) > _MOST_COMPARED
-        else None
-    )
+    by_tree = points.shape[1] <= _TREE_COLUMNS or len(points) > _MOST_COMPARED
+    tree: Any = cKDTree(points) if by_tree else None
     neighbors: Any = None
     if tree is None:
         with suppress(ImportError):
@@ -441,11 +437,10 @@ def from_mesh(
     graph = Graph(adjacency, nodes=names)
     if not n_repeated:
         remarks.append(notices.of_crowded_sides(*n_crowded_sides(faces), on))
-    way_out = (
-        "pass tolerance=, the distance of vertices that should be one, if the mesh has gaps"
-        if weld
-        else "pass weld=True if vertices repeat"
-    )
+    way_out = "pass weld=True if vertices repeat"
+    if weld:
+        one = "the distance of vertices that should be one"
+        way_out = f"pass tolerance=, {one}, if the mesh has gaps"
     remarks.append(notices.of_few_edges(on, graph, way_out, alone=meshes.usual_alone(len(points))))
     notices.warn_together(remarks)
     return graph

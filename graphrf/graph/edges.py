@@ -177,11 +177,10 @@ def checked_weights(
     bad = ~(allowed & np.isfinite(values))
     if bad.any():
         edge = int(np.flatnonzero(bad)[0])
-        wanted = (
-            "finite distances above 0"
-            if weight_is == "distance"
-            else "finite similarities of at least 0"
-        )
+        if weight_is == "distance":
+            wanted = "finite distances above 0"
+        else:
+            wanted = "finite similarities of at least 0"
         raise ValueError(
             f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such "
             "edges); drop or correct them first"

@@ -70,11 +70,10 @@ def edges_of_table(
 def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequence[Hashable]]:
     """Positions of the two ends of each edge, and the nodes; integers in ascending order."""
     if all(isinstance(end, np.ndarray) for end in ends):
-        exact = (
-            ends
-            if len({end.dtype.kind for end in ends}) == 1
-            else [end.astype(object) for end in ends]
-        )
+        if len({end.dtype.kind for end in ends}) == 1:
+            exact = ends
+        else:
+            exact = [end.astype(object) for end in ends]
         distinct, positions = np.unique(np.concatenate(exact), return_inverse=True)
         return np.split(positions.astype(np.int64), 2), distinct.tolist()
     return positions_of_ends(

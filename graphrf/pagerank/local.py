@@ -127,11 +127,10 @@ class LocalPageRankResult:
         return html.table(f"LocalPageRankResult: {self._facts()}", rows, header)
 
     def _facts(self) -> str:
-        how = (
-            f"max_residual={self.max_residual:g}"
-            if self.max_residual is not None
-            else f"epsilon={self.epsilon:g}, {self.walks.sum()} walks, {self.steps.sum()} steps"
-        )
+        if self.max_residual is not None:
+            how = f"max_residual={self.max_residual:g}"
+        else:
+            how = f"epsilon={self.epsilon:g}, {self.walks.sum()} walks, {self.steps.sum()} steps"
         touched = self.touched.mean() if self.touched.size else 0
         return (
             f"{html.count(self.sources.size, 'source')}, {self.scores.shape[1]} nodes, "

@@ -79,11 +79,9 @@ class Ranking:
             for position in _largest(scores, 10 if single else 3).tolist():
                 row: list[Any] = [] if single else [str(number)]
                 row += [html.short_name(self.nodes[position]), float(scores[position])]
-                rows.append(
-                    row
-                    if errors is None
-                    else [*row, float(np.atleast_2d(errors)[number, position])]
-                )
+                if errors is not None:
+                    row.append(float(np.atleast_2d(errors)[number, position]))
+                rows.append(row)
         header = [] if single else ["vector"]
         return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows
 

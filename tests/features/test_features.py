@@ -85,11 +85,10 @@ def _cut_powers(graph, kept, **settings) -> Features:
     laplacian = settings.get("laplacian", "normalized")
     walk = graph.walk_matrix(laplacian).toarray()
     powers = np.stack([np.linalg.matrix_power(walk, k) for k in range(len(kept))])
-    roots = (
-        np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
-        if laplacian == "normalized"
-        else np.ones(len(walk))
-    )
+    if laplacian == "normalized":
+        roots = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+    else:
+        roots = np.ones(len(walk))
     nodes = settings.get("nodes", np.arange(graph.n_nodes))
     return _features_by_hand(
         graph,

@@ -119,11 +119,10 @@ def test_values_are_aligned_by_their_labels(case):
         (np.array(names, dtype=object), dict(shuffled(y))),
     ):
         arguments = {name: shuffled(own) for name, own in extra.items()}
-        gp = (
-            case.make().fit(nodes, values, **arguments)
-            if values is not None
-            else case.make().fit(nodes, **arguments)
-        )
+        if values is not None:
+            gp = case.make().fit(nodes, values, **arguments)
+        else:
+            gp = case.make().fit(nodes, **arguments)
         np.testing.assert_allclose(everywhere(gp), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -473,11 +472,10 @@ def test_files_keep_predictions_names_and_titles(case, tmp_path):
 
 def trained(case, **settings):
     """Settings with which everything is learned."""
-    free = (
-        {"lengthscale": None, "output_scale": None, "noise": None}
-        if isinstance(case, Along)
-        else {"kernel": "matern", "output_scale": None, "optimize": True}
-    )
+    if isinstance(case, Along):
+        free = {"lengthscale": None, "output_scale": None, "noise": None}
+    else:
+        free = {"kernel": "matern", "output_scale": None, "optimize": True}
     if case.likelihood == "gaussian":
         free["noise"] = None
     return {**free, **settings}
@@ -564,11 +562,10 @@ def test_values_in_another_order_are_warned_of(name):
     if name == "classes":
         y = rng.permutation(np.repeat(["high", "low"], N // 2))
     else:
-        y = (
-            rng.poisson(np.exp(rng.normal(3, 0.7, N))).astype(float)
-            if name == "poisson"
-            else rng.standard_normal(N)
-        )
+        if name == "poisson":
+            y = rng.poisson(np.exp(rng.normal(3, 0.7, N))).astype(float)
+        else:
+            y = rng.standard_normal(N)
     with pytest.warns(
         UserWarning, match="explains (y|the labels) no better than independent values"
     ):

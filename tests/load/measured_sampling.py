@@ -71,11 +71,10 @@ def measured(cases: list[tuple[str, int, str, int | None, int]]) -> list[tuple[i
             compiled.add(type(sampler))
             for tiny in (graph_of("grid", 100), graph_of("random", 100)):
                 grf.sample_features(tiny, sampler, n_threads=threads)
-        nodes = (
-            None
-            if n_rows is None
-            else np.random.default_rng(1).choice(graph.n_nodes, n_rows, replace=False)
-        )
+        if n_rows is None:
+            nodes = None
+        else:
+            nodes = np.random.default_rng(1).choice(graph.n_nodes, n_rows, replace=False)
         foreseen.clear()
         before.clear()
         features = grf.sample_features(graph, sampler, nodes=nodes, seed=0, n_threads=threads)

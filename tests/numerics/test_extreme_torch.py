@@ -22,11 +22,10 @@ ROUNDING = {torch.float32: 1e-6, torch.float64: 1e-14}
 def _source(kind, graph, dtype):
     if kind == "series":
         return graph
-    sampler = (
-        grf.RandomWalks(n_walks=64, lengths=grf.sampling.Truncated(8))
-        if kind == "walks"
-        else grf.sampling.ExactPowers(12)
-    )
+    if kind == "walks":
+        sampler = grf.RandomWalks(n_walks=64, lengths=grf.sampling.Truncated(8))
+    else:
+        sampler = grf.sampling.ExactPowers(12)
     return grf.sample_features(graph, sampler, seed=0, dtype=str(dtype).removeprefix("torch."))
 
 

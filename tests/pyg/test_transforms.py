@@ -223,11 +223,10 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
     def result(data, **settings):
         changed = type(transform)(**{**vars(transform), **settings})
         out = changed(data)
-        key = (
-            "length"
-            if settings.get("weight") == "length" and isinstance(transform, REPLACING)
-            else "edge_weight"
-        )
+        if settings.get("weight") == "length" and isinstance(transform, REPLACING):
+            key = "length"
+        else:
+            key = "edge_weight"
         return out[key] if isinstance(transform, REPLACING) else out[transform.attr_name]
 
     by_name = result(named, weight="length")
@@ -297,11 +296,10 @@ def test_rows_are_the_largest_entries_of_the_random_walk_form_and_sum_to_one(
     weighted_graph, laplacian
 ):
     kernel = grf.RegularizedLaplacian(1.5, 1, laplacian=laplacian)
-    form = (
-        walk_form(weighted_graph, kernel)
-        if laplacian == "normalized"
-        else kernel.dense(weighted_graph)
-    )
+    if laplacian == "normalized":
+        form = walk_form(weighted_graph, kernel)
+    else:
+        form = kernel.dense(weighted_graph)
     np.testing.assert_allclose(form.sum(axis=1), 1.0)
     sampler = grf.sampling.ExactPowers(400, laplacian=laplacian)
     out = GRFDiffusion(kernel, k=3, sampler=sampler, normalization="row")(as_data(weighted_graph))

@@ -99,11 +99,12 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
     if columns is not None and (len(columns) != 2 or "" in columns):
         raise ValueError(f"`--columns` must be two columns, A,B, got {reading.columns!r}")
 
+    weight: str | int | bool | None = False if reading.unweighted else None
+    if reading.weight is not None:
+        weight = _column(reading.weight)
     graph = load_graph(
         path,
-        weight=(False if reading.unweighted else None)
-        if reading.weight is None
-        else _column(reading.weight),
+        weight=weight,
         weight_is=reading.weight_is,
         directed=reading.directed,
         columns=columns,

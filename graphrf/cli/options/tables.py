@@ -160,11 +160,10 @@ def _rows(path: Path, lines: Sequence[tuple[int, str]], mark: str | None) -> lis
     rows: list[list[str]] = []
     for number, line in lines:
         try:
-            cells = (
-                line.split()
-                if mark is None
-                else next(csv.reader([line], delimiter=mark, strict=True))
-            )
+            if mark is None:
+                cells = line.split()
+            else:
+                cells = next(csv.reader([line], delimiter=mark, strict=True))
         except csv.Error as error:
             raise ValueError(
                 f"{path}, line {number}: quotation marks do not match ({error})"

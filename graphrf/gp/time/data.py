@@ -367,14 +367,9 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
     grid[row, column] = values
     # One of the user's own times for each distinct one, so that dates stay dates.
     first = np.unique(stamps, return_index=True)[1]
-    own = (
-        times.iloc[first]
-        if hasattr(times, "iloc")
-        else [times[i] for i in first]
-        if dates
-        else distinct
-    )
-    return sensors, own, grid
+    if hasattr(times, "iloc"):
+        return sensors, times.iloc[first], grid
+    return sensors, [times[i] for i in first] if dates else distinct, grid
 
 
 def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Grid:

@@ -151,11 +151,10 @@ class GraphGPModel(FantasizeMixin, Model):
             noisy = covariance + self._noise(observation_noise, mean, k)
             # Operators are factored when samples are drawn, and may be singular until then.
             parts.append(MultivariateNormal(mean, to_linear_operator(noisy)))
-        together = (
-            parts[0]
-            if len(parts) == 1
-            else MultitaskMultivariateNormal.from_independent_mvns(parts)
-        )
+        if len(parts) == 1:
+            together = parts[0]
+        else:
+            together = MultitaskMultivariateNormal.from_independent_mvns(parts)
         posterior = GPyTorchPosterior(together)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 

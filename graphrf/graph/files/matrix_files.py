@@ -79,11 +79,9 @@ def _market_matrix(content: bytes) -> Any:
     each = places + (field != "pattern")
     body = content[at:]
     # A number takes two bytes: a digit, and what parts it from the next.
-    found = (
-        _entries(body, declared, each, (rows, columns)[:places])
-        if 2 * each * declared <= len(body) + 1
-        else None
-    )
+    found = None
+    if 2 * each * declared <= len(body) + 1:
+        found = _entries(body, declared, each, (rows, columns)[:places])
     if found is None:
         raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
 

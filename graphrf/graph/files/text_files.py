@@ -235,11 +235,8 @@ def _names(table: _Table) -> list[Any]:
         ends[side::2] = [cell.strip() for cell in table.cells[column :: table.width]]
     if "" in ends:
         row = ends.index("") // 2
-        titled = (
-            "; if the line has titles, pass header=True"
-            if row == 0 and table.titles is None
-            else ""
-        )
+        may_be_title = row == 0 and table.titles is None
+        titled = "; if the line has titles, pass header=True" if may_be_title else ""
         raise ValueError(
             f"line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
         )
@@ -312,11 +309,8 @@ def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
         except ValueError:
             bad = True
         if bad:
-            point = (
-                "; numbers have a point for decimals, and no commas"
-                if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
-                else ""
-            )
+            has_comma = re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
+            point = "; numbers have a point for decimals, and no commas" if has_comma else ""
             raise ValueError(f"line {line}: the weight must be a number, got {short(cell)}{point}")
     raise AssertionError("no cell is at fault")  # pragma: no cover
 

@@ -52,11 +52,10 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
                 continue
             face = _numbers([cell.partition(b"/")[0] for cell in cells[1:]], int)
         except ValueError:
-            wanted = (
-                "a vertex has three numbers"
-                if cells[0] == b"v"
-                else "the corners of a face are integers"
-            )
+            if cells[0] == b"v":
+                wanted = "a vertex has three numbers"
+            else:
+                wanted = "the corners of a face are integers"
             raise ValueError(f"line {number}: {wanted}, got {short_bytes(line)}") from None
 
         face = [corner - 1 if corner > 0 else known + corner if corner else -1 for corner in face]
@@ -90,12 +89,9 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     head = re.match(rb"\s*(?:(?:ST)?C?N?OFF(?![A-Za-z_])(?!\s*BINARY)|(?=\d+\s))", text)
     if head is None:
         other = re.match(rb"\s*((?:ST)?C?N?4?n?OFF(?:\s*BINARY)?)", text)
-        kind = (
-            f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read"
-            if other
-            else ""
-        )
-        raise ValueError(f"it does not begin with OFF{kind}")
+        kind = f", but with {short_bytes(other[1])}" if other else ""
+        way_out = ": text with vertices of three coordinates is read" if other else ""
+        raise ValueError(f"it does not begin with OFF{kind}{way_out}")
 
     # Lines keep their numbers; the head may share one with the counts.
     lines = [line.split() for line in (b" " * head.end() + text[head.end() :]).splitlines()]

@@ -152,11 +152,10 @@ def test_score_and_log_densities(likelihood, fits):
 @ALL
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_files_keep_predictions_and_labels(likelihood, hyperparameters, fits, tmp_path):
-    fitted = (
-        fits[likelihood]
-        if hyperparameters == "mode"
-        else model(likelihood, hyperparameters="average").fit(FRAME)
-    )
+    if hyperparameters == "mode":
+        fitted = fits[likelihood]
+    else:
+        fitted = model(likelihood, hyperparameters="average").fit(FRAME)
     fitted.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     ahead = FRAME.iloc[:6].assign(year=2023)

@@ -74,11 +74,10 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
 def test_gradients_reach_every_parameter_through_the_normalisation(kernel, source, weighted_graph):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
-        origin = (
-            weighted_graph
-            if source == "graph"
-            else walks(weighted_graph, laplacian=kernel.laplacian)
-        )
+        if source == "graph":
+            origin = weighted_graph
+        else:
+            origin = walks(weighted_graph, laplacian=kernel.laplacian)
         module = GRFKernel(origin, kernel)
     weights = torch.randn(5, 5, generator=torch.Generator().manual_seed(0))
     nodes = torch.tensor([4, 0, 2, 3, 7])

@@ -127,11 +127,10 @@ def _by_turns(
         whole = cells.whole
 
         # The same random numbers each time, so that the rounds have a fixed point.
-        grid = (
-            small.y[:, None]
-            if whole
-            else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
-        )
+        if whole:
+            grid = small.y[:, None]
+        else:
+            grid = TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
         most = 80 if whole else _MORE_STEPS
         complete = CompleteGrid.of(sensors, small.times, grid)
         model, value, converged = maximised(

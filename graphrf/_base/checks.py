@@ -42,7 +42,7 @@ def type_error(name: str, problem: str) -> TypeError:
 def without(
     argument: str, problem: str | Callable[[str, Any], str]
 ) -> Callable[[_Function], _Function]:
-    """A decorator of functions without an argument that other libraries have: a TypeError."""
+    """For functions that lack an argument of other libraries: its TypeError has the `problem`."""
 
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)
@@ -107,7 +107,7 @@ def number(
 
 
 def flag(name: str, value: Any) -> bool:
-    """`value` if it is True or False; strings and numbers, whose truth is seldom meant, not."""
+    """`value` if it is True or False, not strings or numbers, whose truth is seldom meant."""
     if not isinstance(value, bool | np.bool_):
         raise type_error(name, f"must be True or False, got {describe(value)}")
     return bool(value)

@@ -146,7 +146,7 @@ class Watch:
 
 
 def warn_of_diagonal(nodes: np.ndarray, diagonal: np.ndarray, kernel: Any, scale: float) -> bool:
-    """Warn, and return True, if the diagonal exceeds twice the most K can be, (sum |f_k|)^2."""
+    """Warn, and return True, if the diagonal exceeds twice the largest entry of K possible."""
     bound = kernel.modulation_tail(-1, scale=scale) ** 2
     place, largest = _largest(diagonal)
     wrong = largest > _MUCH_AT_NODE * bound

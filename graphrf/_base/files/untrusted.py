@@ -167,7 +167,7 @@ def listed(names: Iterable[Any], most: int = 10) -> str:
 
 
 def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The content of a gzip file of `size` bytes in pieces; zeros, as of tapes, may follow it."""
+    """The content of a gzip file of `size` bytes in pieces; zeros may follow it, as on tapes."""
     member, data, at = None, b"", 0
     try:
         while True:

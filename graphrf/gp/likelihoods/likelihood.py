@@ -28,7 +28,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Likelihood:
-    r"""Distribution of an observation given the latent value at its node; a base class.
+    r"""The distribution of an observation given the latent value at its node: a base class.
 
     A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for
     those to be trained. It defines `log_density` and `mean`; `variance` and `sample` are for

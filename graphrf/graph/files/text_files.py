@@ -319,7 +319,7 @@ def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
 
 
 def read_gml(path: Path, memory_limit: int | None = None) -> Any:
-    """The networkx graph of a GML file, nodes named by labels where all differ, else by ids."""
+    """The networkx graph of a GML file, nodes named by labels if all differ, else by ids."""
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")

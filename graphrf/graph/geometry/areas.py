@@ -42,7 +42,7 @@ def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borde
 
 
 def n_beside(areas: np.ndarray, found: Borders, distance: float) -> int:
-    """The number of pairs that are no neighbours, but have borders along each other farther off."""
+    """The number of pairs that are not neighbours, but run along each other farther apart."""
     import shapely
 
     first, second = _near(areas, distance)

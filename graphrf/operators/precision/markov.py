@@ -36,7 +36,7 @@ _orders: weakref.WeakKeyDictionary[Graph, dict[tuple[float, int], Elimination]] 
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
-    """True if the kernel is areal, or a small (half-)integer power of c I + t L inverted."""
+    """True if K is areal, or a small (half-)integer power of (c I + t L)^-1."""
     power = kernel.inverse_power
     if power is None:
         return not kernel.is_series

@@ -66,7 +66,7 @@ class Rows:
         return reordered(values, found[0])
 
     def numbers(self, name: str, values: Any) -> Any:
-        """The argument `name`, a number a row, as `taken` reads it; or the one column of a frame."""
+        """The argument `name`, a number a row, as `taken` reads it, or a frame of one column."""
         values = self.taken(name, values)
         one = hasattr(values, "iloc") and hasattr(values, "columns") and values.shape[1] == 1
         return values.iloc[:, 0] if one else values

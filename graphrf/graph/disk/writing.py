@@ -149,7 +149,7 @@ def _require_ours(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """The folder, made if new, and whether a lock holds it: not without `fcntl`, nor on some disks."""
+    """The folder, made if new, and whether a lock holds it (not everywhere, as without `fcntl`)."""
     file = path / _LOCK
     handle = None
 

@@ -1,6 +1,4 @@
-"""fast-graph-gp as its authors run it: 16 walks a node of at most 10 steps, 100 steps of AdamW, 64
-draws.
-"""
+"""fast-graph-gp as its authors run it: 16 walks a node, 10 steps, 100 steps of AdamW, 64 draws."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ import graphrf as grf
 def fast_graph_gp(
     graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, asked: np.ndarray, steps: int = 100
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Means and deviations at the asked nodes, from 64 draws, and the noise variance that it
-    learned.
-    """
+    """Means and deviations at the asked nodes, of 64 draws, and the noise variance it learned."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(1)
     set_gp_defaults(linear_operator.settings, gpytorch.settings)

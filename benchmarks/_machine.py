@@ -1,6 +1,4 @@
-"""What every benchmark prints first and how it times: the machine, the versions, medians with their
-spread.
-"""
+"""What every benchmark prints first and how it times: machine, versions, medians and spread."""
 
 from __future__ import annotations
 

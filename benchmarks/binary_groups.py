@@ -1,5 +1,4 @@
-"""Do 95 % intervals hold where a group has few binary or ordinal rows, and hyperparameters are
-draws from priors?
+"""Do 95 % intervals hold where a group has few binary or ordinal rows, for draws from priors?
 
     python benchmarks/binary_groups.py                          # 100 draws of each of four models
     python benchmarks/binary_groups.py --draws 20 --groups 300
@@ -58,11 +57,10 @@ def replicate(
         + truth["x"] * frame["x"].to_numpy()
         + effects[frame["group"]]
     )
-    known = (
-        likelihood.replace(**{name: truth[name] for name in likelihood.unknown})
-        if likelihood.unknown
-        else likelihood
-    )
+    if likelihood.unknown:
+        known = likelihood.replace(**{name: truth[name] for name in likelihood.unknown})
+    else:
+        known = likelihood
     frame["y"] = known.sample(eta, rng)
     model = LatentGaussianModel(
         "y ~ 1 + x", term, likelihood, coefficient_deviation=DEVIATION, seed=seed

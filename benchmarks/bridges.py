@@ -1,5 +1,4 @@
-"""How long does a density with its gradient take, by SparseField, in PyMC, in NumPyro and by
-others?
+"""How long does a density with its gradient take, by SparseField, PyMC, NumPyro and others?
 
     make test-bridges                               # makes .venv-bridges, with PyMC and NumPyro
     .venv-bridges/bin/python benchmarks/bridges.py  # about six minutes
@@ -40,9 +39,7 @@ def areas(n: int) -> grf.Graph:
 
 
 def report(name: str, function: Callable[[float], object], start: float, repeats: int) -> None:
-    """Times of a function of a hyperparameter, at a new one each time, after a first call if there
-    are several.
-    """
+    """Times of a function at a new hyperparameter each time, after a first call if several."""
     if repeats > 1:
         function(start)
     seconds = []

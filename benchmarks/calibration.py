@@ -1,5 +1,4 @@
-"""Do the intervals of GraphGPRegressor hold with all defaults, and are its means as good as any
-kernel's?
+"""Do the intervals of GraphGPRegressor hold with all defaults, and are its means as good as any?
 
     python benchmarks/calibration.py                       # every graph, mesh and road; a day
     python benchmarks/calibration.py --data mesh-sphere karate --observed 20 100 --splits 3
@@ -32,8 +31,8 @@ brackets:
     1,000      22      .947 (.888)   .958 (.877)   .956 (.932)   .16
 
 The constants were chosen on `--data mesh-busted arenas-email mesh-idler-riser cora-connected
---splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside those of n_0 =
-50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
+--splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside those of
+n_0 = 50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
 
     observed   n_0 (--information)   f unseen      f seen
     100        25                    .952          .981 (.890)
@@ -103,8 +102,7 @@ FORMER = {"kernel": "diffusion", "prior": None, "hyperparameters": "mode"}
 
 
 class Signal(NamedTuple):
-    """Values at some nodes: of f, with the variance of the noise to add, or measured ones (noise
-    None).
+    """Values at some nodes: of f, with the noise variance to add, or measured ones (None).
 
     `kernel` is the one that f was drawn from, with a mean variance of 1 over the nodes.
     """
@@ -116,9 +114,7 @@ class Signal(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Coverages (NaN where f, or its kernel, is not known), ratios to other fits (NaN without),
-    warnings.
-    """
+    """Coverages (NaN where f, or its kernel, is unknown), ratios to other fits, warnings."""
 
     unobserved: float
     observed: float

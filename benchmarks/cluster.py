@@ -1,9 +1,8 @@
-"""What does a Dask cluster cost against one process, what would more machines gain, and what do
-mapped graphs?
+"""What does a Dask cluster cost against one process, and what would more machines gain?
 
-    python benchmarks/cluster.py             # overhead: two workers against one process with two threads
+    python benchmarks/cluster.py             # overhead: two workers against two threads
     python benchmarks/cluster.py --paper     # and what the measured rates say of up to 128 workers
-    python benchmarks/cluster.py --mapped    # instead: a graph on disk that is larger than workers may be
+    python benchmarks/cluster.py --mapped    # instead: a graph larger than workers may be, on disk
 
 Overhead: a random graph of mean degree 8, 16 walks a node, diffusion kernel; two workers with a
 thread each on this machine. Both sides do the same in turn in every round, after one that is not
@@ -13,13 +12,13 @@ vector operations here.
 
 On paper (`gram_seconds`): Phi Phi^T v with all N rows, p = 1 column, W workers with a thread each.
 Computing falls as 1 / W; what passes does not. In units of 8 N p bytes: v goes to the workers in
-shares, 1 in all, and the rows come back, 1 in all; each worker has a part of Phi^T v, of which W -
-1 travel to be added up, eight on one worker at a time; and the sum goes to W - 1 workers. So 2 W -
-1 leave workers, and as many reach them, 2 - 1 / W each in the mean. That is compared with what Dask
-counted for 2 and 4 workers. The network's time is that of the busiest links, one after another: 2
-units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where the sum is,
-which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes, and a
-measured time for each task more than there. Speed and latency of the network are assumptions.
+shares, 1 in all, and the rows come back, 1 in all; each worker has a part of Phi^T v, of which
+W - 1 travel to be added up, eight on one worker at a time; and the sum goes to W - 1 workers. So
+2 W - 1 leave workers, and as many reach them, 2 - 1 / W each in the mean. That is compared with
+what Dask counted for 2 and 4 workers. The network's time is that of the busiest links, one after
+another: 2 units here, at most 7 for each of the ceil(log_8 W) rounds of sums, and W - 1 where the
+sum is, which one worker hands out. Dask's own time is that of a product with a graph of 64 nodes,
+and a measured time for each task more than there. Speed and latency of the network are assumptions.
 Features come in some 16 blocks, which bounds the workers that have something to do; `block_size=`
 makes more.
 
@@ -51,9 +50,8 @@ WALKS = grf.RandomWalks(16)
 KERNEL = grf.Diffusion(2.0)
 FAN_IN = 8  # parts of a sum that are joined in one task
 MAPPED_NODES = 100_000
-LEAST_LIMIT = (
-    500_000_000  # bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %
-)
+# Bytes; Python with compiled loops takes 200 MB, and Dask pauses a worker at 80 %.
+LEAST_LIMIT = 500_000_000
 
 
 def random_graph(n_nodes: int, edges: int, seed: int = 0) -> grf.Graph:
@@ -240,18 +238,14 @@ def sum_rounds(workers: int) -> list[int]:
 
 
 def bytes_from_workers(n_nodes: int, columns: int, workers: int) -> int:
-    """Bytes that leave workers in a product with all rows: parts, the sum, and rows of
-    the result.
-    """
+    """Bytes that leave workers in a product with all rows: parts, sum, rows of the result."""
     return 8 * n_nodes * columns * (2 * workers - 1)
 
 
 def gram_seconds(
     n_nodes: int, workers: int, rates: Rates, bandwidth: float, latency: float
 ) -> tuple[float, ...]:
-    """Seconds of computing, of Dask and of the network in a product with one column and
-    all rows.
-    """
+    """Seconds of computing, Dask and the network in a product of one column and all rows."""
     compute = 2 * n_nodes * rates.entries_a_row / rates.entries / workers
     sums = sum_rounds(workers)
     # A task a worker for parts and for rows; one, or one for each eight workers and more rounds of

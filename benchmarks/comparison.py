@@ -1,5 +1,4 @@
-"""Which way to a Gaussian process on a graph of N nodes: dense, eigenpairs, precision, series, rows
-or a rival?
+"""Which way to a Gaussian process on N nodes: dense, eigenpairs, precision, series or a rival?
 
     python benchmarks/comparison.py [--cases road hubs matern] [--methods ...] [--sizes ...]
     [--limit SECONDS]
@@ -62,11 +61,8 @@ METHODS = ("dense", "eigenpairs", "precision", "lu", "amg", "series", "walks", "
 SIZES = (1_024, 4_096, 10_000, 100_000, 1_000_000)
 NOISE = 0.1
 PAIRS = 200
-GROWTH = {
-    "dense": 3,
-    "series": 0,
-    "walks": 0,
-}  # of seconds, as a power of N that is sure to be reached; else 1
+# The power of N with which seconds are sure to grow; otherwise 1.
+GROWTH = {"dense": 3, "series": 0, "walks": 0}
 MISSING, JOINED = 0.15, 4
 OBSERVED, ASKED = 10_000, 1_000
 LENGTHSCALE = {"road": 6.0, "hubs": 4.0, "matern": 6.0}
@@ -87,8 +83,8 @@ class Data(NamedTuple):
     truth: Any
 
 
-# -- in the processes that measure: what follows imports numpy and graphrf where it is needed, so that the process
-# that starts them, whose memory they would be charged with, stays small.
+# -- in the processes that measure: what follows imports numpy and graphrf where it is needed, so
+# that the process that starts them, whose memory they would be charged with, stays small.
 
 
 def graph_of(case: str, n_nodes: int) -> Any:
@@ -105,8 +101,8 @@ def graph_of(case: str, n_nodes: int) -> Any:
         source, target = (np.concatenate([step[end].ravel() for step in steps]) for end in (0, 1))
         kept = rng.random(source.size) > MISSING
         return grf.from_edges(source[kept], target[kept], n_nodes=side * side)
-    # End 2 i is the new node of edge i; end 2 i + 1 is any end before it, followed until it is a
-    # new node.
+    # End 2 i is the new node of edge i; end 2 i + 1 is
+    # any end before it, followed until it is a new node.
     edges = JOINED * n_nodes
     source = np.arange(edges) // JOINED
     chosen = rng.integers(0, 2 * np.arange(edges) + 1)
@@ -427,11 +423,10 @@ def cells_of(name: str, n_nodes: int, row: dict[str, Any] | str) -> list[str]:
     spread = (
         f"{middle:.3g}" if len(row["seconds"]) == 1 else f"{middle:.3g} [{low:.3g}, {high:.3g}]"
     )
-    off = (
-        ["0", "0"]
-        if name == "dense"
-        else [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
-    )
+    if name == "dense":
+        off = ["0", "0"]
+    else:
+        off = [f"{row[key]:.2g}" if key in row else "" for key in ("mean", "std")]
     return [
         name,
         f"{n_nodes:,}",

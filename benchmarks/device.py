@@ -1,12 +1,12 @@
-"""How fast are walks, features, products, PageRank and a Gaussian process on a torch device, beside
-its bandwidth?
+"""How fast are walks, products, PageRank and a Gaussian process on a torch device?
 
-    python benchmarks/device.py                                    # all parts but `large`, on CUDA if it is there
-    python benchmarks/device.py --device cpu --nodes 20000         # the same code in a minute without a GPU
+    python benchmarks/device.py                                  # all parts but `large`
+    python benchmarks/device.py --device cpu --nodes 20000       # a minute without a GPU
     python benchmarks/device.py --parts gp --observed 300000
-    python benchmarks/device.py --parts large --large 10000000     # 10M nodes: do they fit, and how fast?
+    python benchmarks/device.py --parts large --large 10000000   # 10M nodes: do they fit?
 
-The graph is random, of mean degree 8; that of the Gaussian process is a grid. The part `bits`
+The device is CUDA where it is there. The graph is random, of mean degree 8; that of the Gaussian
+process is a grid. The part `bits`
 compares the device with the compiled loops on three graphs, and `features` some rows of what it has
 timed. Figures are medians and ranges of some runs after a first one; the Gaussian process and the
 large graph run once, after a small case that warms up. A case that fails is printed with its
@@ -53,8 +53,8 @@ STEP_BYTES = 72
 # Walkers of a pool that leave a node along one edge move together: a neighbour's number, and its
 # population, read and written in a sector of its own.
 EDGE_BYTES = 4 + 2 * 32
-# A multiply-add of a compressed power: a number of 8 bytes and an index of 4, and a sum of 8 bytes
-# written.
+# A multiply-add of a compressed power: a number of 8
+# bytes and an index of 4, and a sum of 8 bytes written.
 MULTIPLY_BYTES = 20
 
 Result = TypeVar("Result")
@@ -72,9 +72,7 @@ class Runs(NamedTuple):
 
 
 class Device:
-    """The device, the bandwidth of a copy on it, the figures measured so far, and the cases that
-    failed.
-    """
+    """The device, its copy bandwidth, the figures measured so far, and cases that failed."""
 
     def __init__(self, name: str, file: Path | None, *, silent: bool = False) -> None:
         self.device = torch.empty(0, device=name).device  # with its number
@@ -117,9 +115,7 @@ class Device:
             torch.cuda.synchronize(self.device)
 
     def measure_bandwidth(self) -> None:
-        """Ten copies of 1 GiB (256 MiB on the CPU), bytes read and bytes written added, once clocks
-        have risen.
-        """
+        """Ten copies of 1 GiB (256 MiB on the CPU), bytes read and written, once clocks rose."""
         source = torch.ones(2**28 if self.on_gpu else 2**26, device=self.device)
         target = torch.empty_like(source)
 
@@ -216,7 +212,10 @@ def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Devic
         same += all(
             np.array_equal(one[part], other[part]) for part in (one if walks else ("indices",))
         )
-    what = f"rows of {name} {'with the same bits as' if walks else 'with the same nodes as'} the compiled loops"
+    what = (
+        f"rows of {name} {'with the same bits as' if walks else 'with the same nodes as'} the "
+        "compiled loops"
+    )
     on.keep(
         {"name": what, "value": same, "unit": f"of {nodes.size}"}, f"{same} of {nodes.size} {what}"
     )
@@ -225,9 +224,7 @@ def compared(name: str, made: grf.features.Features, graph: grf.Graph, on: Devic
 
 
 def bits(options: argparse.Namespace, on: Device) -> None:
-    """Records of walks, and scores of pools, beside those of the compiled loops, on
-    three graphs.
-    """
+    """Records of walks, and scores of pools, beside the compiled loops', on three graphs."""
     n_nodes = min(options.nodes, 20_000)
     plain = random_graph(n_nodes, 8)
     graphs = {"random": plain, "weighted": weighted(plain), "with hubs": preferential(n_nodes, 4)}
@@ -375,9 +372,7 @@ class Model(gpytorch.models.ExactGP):
 
 
 def process(options: argparse.Namespace, on: Device) -> None:
-    """Sample, train, and draw the posterior at all nodes; only the observations come
-    from the host.
-    """
+    """Sample, train, and draw the posterior at all nodes; only observations are the host's."""
     # as many observed as bring conjugate gradients and their preconditioner into use
     _process(grid(80), 8, 2_500, 2, Device(str(on.device), None, silent=True))
     graph = grid(round(options.nodes**0.5))
@@ -391,9 +386,7 @@ def process(options: argparse.Namespace, on: Device) -> None:
 def _process(
     graph: grf.Graph, n_walks: int, n_observed: int, steps: int, on: Device
 ) -> tuple[float, float]:
-    """The root mean square error of the mean, and the fraction of nodes within two standard
-    deviations of it.
-    """
+    """Root mean square error of the mean, and the fraction of nodes within two deviations."""
     rng = np.random.default_rng(0)
     truth = grf.apply_root(graph, grf.Diffusion(4.0), rng.standard_normal(graph.n_nodes), tol=1e-6)
     truth /= truth.std()
@@ -425,15 +418,16 @@ def _process(
         float(np.sqrt(np.mean(difference**2))),
         float(np.mean(np.abs(difference) < 2 * std)),
     )
-    name = f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; training step"
+    name = (
+        f"{size}: error {error:.3f} of 1, {inside:.3f} of all nodes within 2 standard deviations; "
+        "training step"
+    )
     on.duration(name, together(trained[1:]), each)
     return error, inside
 
 
 def _fixed_lengths(graph: grf.Graph, n_walks: int, on: Device) -> grf.features.Features:
-    """Features of walks of 16 steps; on the CPU as tensors too, so that the same code runs as on a
-    GPU.
-    """
+    """Features of walks of 16 steps; as tensors on the CPU too, to run a GPU's code."""
     sampler = grf.RandomWalks(n_walks, grf.sampling.Truncated(16))
     sampled = grf.sample_features(graph, sampler, seed=0, engine="torch", device=on.device)
     if on.on_gpu:
@@ -490,9 +484,7 @@ def _counted(said: list[warnings.WarningMessage]) -> dict[str, int]:
 
 @contextmanager
 def _bytes_of_products() -> Iterator[list[float]]:
-    """One number, the bytes that products with F and F^T move at least meanwhile; gradients are not
-    counted.
-    """
+    """One number: bytes that products with F and F^T move at least; gradients not counted."""
     total = [0.0]
     plain = TorchFeatureFactor.apply, TorchFeatureFactor.apply_t
 

@@ -1,6 +1,6 @@
 """Which sampler gives the least error for its cost, and when does exact algebra win?
 
-    python benchmarks/efficiency.py --out out/efficiency            # the ten graphs below, in about half an hour
+    python benchmarks/efficiency.py --out out/efficiency    # ten graphs, in about half an hour
     python benchmarks/efficiency.py --graphs cora mesh-idler-riser
 
 For every graph and kernel, the error of explicit feature rows Phi (relative Frobenius error of Phi
@@ -54,15 +54,15 @@ KERNELS: dict[str, grf.kernels.Kernel] = {
     "diffusion, lengthscale 8": grf.Diffusion(8.0),
 }
 SERIES = "series (each product)"
-# What the errors of road and mesh graphs, and of the others, are to be at most, as a share of
-# sigma's.
+# What the errors of road and mesh graphs, and of the
+# others, are to be at most, as a share of sigma's.
 TARGETS = {"road and mesh": 0.23, "social and citation": 0.6}
 SIGMA = "sigma, p 0.1 (the paper)"
 WITHIN = ", within sigma's cost"
 ROWS = 300
 TOLERANCE = 1e-3
-# Records larger than 3 GiB, and exact rows of more multiply-adds than a few minutes allow, are not
-# tried.
+# Records larger than 3 GiB, and exact rows of more
+# multiply-adds than a few minutes allow, are not tried.
 MEMORY = 3 * 2**30
 WORK = 1e10
 
@@ -164,9 +164,7 @@ class Case:
         )
 
     def series(self) -> Row:
-        """One product with K, and the error of a truncation that is as loose as that of
-        the walks.
-        """
+        """One product with K, and the error of a truncation as loose as that of the walks."""
         factor = SeriesFactor(self.graph, max_length=self.length)
         products = 2 * factor.n_products(self.kernel.modulation(self.length + 1))
         vector = np.random.default_rng(0).standard_normal(self.graph.n_nodes)
@@ -179,9 +177,7 @@ class Case:
         return self._row(SERIES, f"{products} powers", [error], [seconds], operations, 0)
 
     def within(self, budget: Row, sampler: Callable[[int], Any], n_factors: int, most: int) -> int:
-        """The largest setting whose operations and non-zeros stay within those of `budget`, by
-        bisection.
-        """
+        """The largest setting with operations and non-zeros within `budget`, by bisection."""
         nodes = self.rows
         low, high = 0, most
         while low < high:
@@ -202,8 +198,7 @@ def paper(n_walks: int, lengths: grf.sampling.LengthLaw) -> grf.RandomWalks:
 
 
 def measured(case: Case, repeats: int, sizes: tuple[int, ...]) -> Iterator[Row | None]:
-    """The rows of a case: every sampler at several sizes, the exact rivals, and what fits sigma's
-    cost.
+    """The rows of a case: every sampler at several sizes, exact rivals, what fits the cost.
 
     The setting is the number of walks, or the budget of powers, of each factor.
     """
@@ -287,9 +282,7 @@ def front(rows: list[Row], axis: str) -> list[Row]:
 
 
 def within_table(rows: list[Row]) -> str:
-    """For each case, the error within sigma's cost as a share of sigma's error, for
-    each sampler.
-    """
+    """For each case, each sampler's error within sigma's cost as a share of sigma's error."""
     methods = [
         method for method in dict.fromkeys(row.method for row in rows) if method.endswith(WITHIN)
     ]
@@ -311,9 +304,7 @@ def within_table(rows: list[Row]) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """The Pareto fronts in operations and in non-zeros, one column for each graph, one row for each
-    kernel.
-    """
+    """The Pareto fronts in operations and non-zeros, a column a graph, a row a kernel."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter

@@ -35,11 +35,10 @@ def drawn(
         )
         mean = rate if likelihood == "poisson" else rate / (1 + rate)
         level = np.repeat(np.arange(N_LEVELS), N_ROWS)
-        y = (
-            rng.poisson(np.minimum(mean[level], 1e6))
-            if likelihood == "poisson"
-            else rng.binomial(1, mean[level])
-        )
+        if likelihood == "poisson":
+            y = rng.poisson(np.minimum(mean[level], 1e6))
+        else:
+            y = rng.binomial(1, mean[level])
         events = np.bincount(level, y, N_LEVELS)
         full = (
             np.bincount(level, 1 - y, N_LEVELS) if likelihood == "bernoulli" else np.ones(N_LEVELS)

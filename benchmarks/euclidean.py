@@ -1,7 +1,6 @@
-"""What do features of points cost, against scikit-learn's RBFSampler, and from which dimension do
-HD products pay?
+"""What do features of points cost, and from which dimension do HD products pay?
 
-    python benchmarks/euclidean.py                # 100,000 points of 64 columns, 4,096 features: 7 GiB of memory
+    python benchmarks/euclidean.py                # 100,000 points of 64 columns: 7 GiB of memory
     python benchmarks/euclidean.py --points 20000
 
 The first table has the time of `transform` and the error of the kernel that the features give (root
@@ -65,8 +64,8 @@ def transforms(n_points: int, dimension: int, columns: int, repeats: int) -> Non
             "FourierFeatures, simplex-hd": FourierFeatures(
                 columns // 2, directions="simplex-hd", lengthscale=lengthscale
             ),
-            # At half the size of the points, where positive features have a variance worth the
-            # name.
+            # At half the size of the points, where positive
+            # features have a variance worth the name.
             "LaplaceFeatures": LaplaceFeatures(columns, lengthscale=2 * lengthscale),
         }
         for features in maps.values():
@@ -77,8 +76,8 @@ def transforms(n_points: int, dimension: int, columns: int, repeats: int) -> Non
             scale = 2 * lengthscale if name == "LaplaceFeatures" else lengthscale
             exact = stationary_kernel("gaussian").gram(sample, lengthscale=scale)
             error = np.sqrt(np.mean((phi @ phi.T - exact) ** 2))
-            # In turn with the rival alone: a round of all maps would spread the two over half a
-            # minute.
+            # In turn with the rival alone: a round of all
+            # maps would spread the two over half a minute.
             pair = {each: lambda f=maps[each], x=x: f.transform(x) for each in ("RBFSampler", name)}
             seconds = rounds(pair, repeats)
             faster = ratio(seconds["RBFSampler"], seconds[name])

@@ -1,5 +1,4 @@
-"""Are class probabilities from few labels calibrated with all defaults, and as good as simple
-methods'?
+"""Are class probabilities from few labels calibrated by default, and as good as simple methods'?
 
     GRAPHRF_DATA_DIR=... python benchmarks/few_labels.py     # some minutes
     python benchmarks/few_labels.py --labels 20 --draws 20
@@ -72,8 +71,11 @@ def main() -> None:
                     )
                 scales.append(gp.output_scale_)
                 own = np.searchsorted(gp.classes_, labels[rest])
-                fits = [gp.predict_proba(), spreading(graph, nodes, labels[nodes]),
-                        logistic(graph, nodes, labels[nodes])]  # fmt: skip
+                fits = [
+                    gp.predict_proba(),
+                    spreading(graph, nodes, labels[nodes]),
+                    logistic(graph, nodes, labels[nodes]),
+                ]
                 for method, probabilities in zip(answers, fits, strict=True):
                     method.append((own, probabilities[rest]))
             low, middle, high = np.quantile(scales, [0.25, 0.5, 0.75])
@@ -147,7 +149,8 @@ def summary(answers: list[tuple[np.ndarray, np.ndarray]]) -> str:
     right = np.concatenate([p.argmax(axis=1) == own for own, p in answers])
     place = np.minimum((10 * best).astype(int), 9)
     error = sum(abs((right - best)[place == k].sum()) for k in range(10)) / best.size
-    return f"{-np.log(np.maximum(chances, 1e-12)).mean():.3f} {error:.3f} {right.mean():.3f} {best.mean():.3f}"
+    surprise = -np.log(np.maximum(chances, 1e-12)).mean()
+    return f"{surprise:.3f} {error:.3f} {right.mean():.3f} {best.mean():.3f}"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""How well are few observations on a large grid used, with all defaults and with
-method="precision"?
+"""How well are few observations on a large grid used, by default and by the precision?
 
     python benchmarks/few_observations.py                       # a million nodes; some minutes
     python benchmarks/few_observations.py --side 500 --observed 400

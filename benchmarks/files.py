@@ -1,5 +1,4 @@
-"""What do readers cost that trust nothing, and writers that leave the old file or the new one,
-beside plain ones?
+"""What do readers that trust nothing cost, and writers that lose nothing, beside plain ones?
 
 python benchmarks/files.py [--entries 2000000]
 """

@@ -1,5 +1,4 @@
-"""How long do fit and prediction of a Gaussian process take on 10,000 to a million nodes, and how
-good are they?
+"""How long do fit and prediction take on 10,000 to a million nodes, and how good are they?
 
     python benchmarks/gp.py [--case grid10k|few|million|field|growth|dense]
 
@@ -321,9 +320,8 @@ def dense() -> None:
         graph, rng = grid(side), np.random.default_rng(0)
         n = side * side
         nodes = rng.choice(n, 6 * n // 10, replace=False)
-        y = grf.apply_root(graph, kernel, rng.standard_normal(n))[
-            nodes
-        ] + NOISE * rng.standard_normal(nodes.size)
+        signal = grf.apply_root(graph, kernel, rng.standard_normal(n))
+        y = signal[nodes] + NOISE * rng.standard_normal(nodes.size)
         known = {"kernel": kernel, "optimize": False, "output_scale": 0.4, "noise": 0.01}
         series = grf.GraphGPRegressor(graph, method="series", seed=0, **known)
         exact = exact_gp(graph, lengthscale=kernel.lengthscale, output_scale=0.4, noise=0.01)

@@ -1,5 +1,4 @@
-"""How `GraphTimeGPRegressor` grows with times, sensors and nodes; and a road network of 100,000
-nodes.
+"""How `GraphTimeGPRegressor` grows with times, sensors and nodes; and with 100,000 nodes.
 
     python benchmarks/graph_time_growth.py                  # growth, then the road network
     python benchmarks/graph_time_growth.py --side 60 --sensors 50 --times 500 --elsewhere 100

@@ -40,8 +40,7 @@ NOISE = 0.1
 
 
 def made(kind: str, n_nodes: int) -> grf.Graph:
-    """The largest component of a grid without a tenth of its edges, or a graph with four edges per
-    node.
+    """The largest component of a grid less a tenth of its edges, or four edges per node.
 
     The nodes that this grid leaves alone have by far the largest variance where the lengthscale is
     long.
@@ -50,11 +49,9 @@ def made(kind: str, n_nodes: int) -> grf.Graph:
         return grid(math.isqrt(n_nodes))
     if kind == "road-like":
         return grid(math.isqrt(n_nodes), missing=0.1).largest_component()
-    return (
-        random_graph(n_nodes, 8, np.random.default_rng(0))
-        if kind == "random"
-        else preferential(n_nodes, 4)
-    )
+    if kind == "random":
+        return random_graph(n_nodes, 8, np.random.default_rng(0))
+    return preferential(n_nodes, 4)
 
 
 def run(kind: str, n_nodes: int, given: float, method: str) -> dict[str, float]:

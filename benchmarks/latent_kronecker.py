@@ -1,5 +1,4 @@
-"""How do error, coverage and time of `GraphTimeGPRegressor` compare with those of BoTorch's latent
-Kronecker GP?
+"""How does `GraphTimeGPRegressor` compare with BoTorch's latent Kronecker GP?
 
     OMP_NUM_THREADS=1 python benchmarks/latent_kronecker.py [--rows random30 random70 hours]
     [--sensors 60]
@@ -51,9 +50,7 @@ FORMS = ("places", "graph", "two-of-time", "free")
 
 
 class OfTheGraph(Kernel):
-    """A Matern kernel of the normalised Laplacian with mean variance 1, and a multiple of the
-    identity.
-    """
+    """A Matern kernel of the normalised Laplacian, mean variance 1, and a multiple of I."""
 
     def __init__(self, graph: grf.Graph) -> None:
         super().__init__()
@@ -83,9 +80,7 @@ class Free(IndexKernel):
 
 
 def places(graph: grf.Graph, n_coordinates: int = 3) -> np.ndarray:
-    """Classical scaling of the lengths of shortest paths, an edge of weight exp(-d^2) having length
-    d.
-    """
+    """Classical scaling of shortest paths' lengths, weight exp(-d^2) having length d."""
     lengths = graph.adjacency.copy()
     lengths.data = np.sqrt(np.maximum(-np.log(np.minimum(lengths.data, 1.0)), 1e-6))
     distances = shortest_path(lengths, directed=False)
@@ -99,19 +94,16 @@ def places(graph: grf.Graph, n_coordinates: int = 3) -> np.ndarray:
 def latent_kronecker(
     graph: grf.Graph, y: np.ndarray, form: str
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Means and standard deviations of new readings, CPU seconds of the fit and of the
-    predictions.
-    """
+    """Means and deviations of new readings, CPU seconds of the fit and predictions."""
     n_times, n = y.shape
     torch.manual_seed(0)
     x = torch.tensor(places(graph) if form == "places" else np.arange(n, dtype=float)[:, None])
     t = torch.linspace(0, 1, n_times, dtype=torch.float64)[:, None]
     of_sensors = {"places": None, "free": Free(n, rank=10)}.get(form, OfTheGraph(graph))
-    of_time = (
-        ScaleKernel(MaternKernel(0.5)) + ScaleKernel(MaternKernel(2.5))
-        if form == "two-of-time"
-        else None
-    )
+    if form == "two-of-time":
+        of_time = ScaleKernel(MaternKernel(0.5)) + ScaleKernel(MaternKernel(2.5))
+    else:
+        of_time = None
     start = time.process_time()
     model = LatentKroneckerGP(
         x, t, torch.tensor(y.T), covar_module_X=of_sensors, covar_module_T=of_time
@@ -127,8 +119,8 @@ def latent_kronecker(
             draws = torch.cat([posterior.rsample(torch.Size([8])) for _ in range(8)])
     centre, scale = (getattr(model.outcome_transform, name).item() for name in ("means", "stdvs"))
     std = torch.sqrt(draws.var(dim=0) + scale**2 * model.likelihood.noise.item())
-    # `posterior.mean` is that of standardised readings, while its draws are in the units of the
-    # readings.
+    # `posterior.mean` is that of standardised readings,
+    # while its draws are in the units of the readings.
     return (
         (centre + scale * mean).numpy().T,
         std.numpy().T,

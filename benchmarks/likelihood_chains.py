@@ -64,9 +64,7 @@ CASES = {
 
 
 class Target:
-    """The posterior of the latent values at observed nodes, in the coordinates of a normal
-    approximation.
-    """
+    """The posterior of latent values at observed nodes, in normal coordinates."""
 
     def __init__(
         self, likelihood: Any, y: np.ndarray, offset: np.ndarray, prior: np.ndarray, law: Any
@@ -97,9 +95,7 @@ class Target:
 
 
 def hamiltonian(target: Target, size: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Draws of z, shape (draws, size, chains), by Hamiltonian Monte Carlo, and the
-    share accepted.
-    """
+    """Draws of z, shape (draws, size, chains), by Hamiltonian Monte Carlo, and acceptance."""
     z = 1.5 * rng.standard_normal((size, CHAINS))
     value, slope = target(z)
     step, kept, accepted = 0.3, np.empty((DRAWS, size, CHAINS)), []
@@ -130,9 +126,7 @@ def hamiltonian(target: Target, size: int, rng: np.random.Generator) -> tuple[np
 
 
 def diagnostics(draws: np.ndarray) -> tuple[float, float]:
-    """The largest split R-hat and the smallest effective sample size of draws of shape (draws,
-    size, chains).
-    """
+    """The largest split R-hat and smallest effective sample size of (draws, size, chains)."""
     half = draws.shape[0] // 2
     split = np.concatenate([draws[:half], draws[half : 2 * half]], axis=2)
     n, _, chains = split.shape

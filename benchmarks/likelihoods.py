@@ -47,8 +47,8 @@ from scipy.special import expit
 import graphrf as grf
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 
-# Adam's rate, and when the bound has settled: so little a rise in so many steps, for each
-# observation.
+# Adam's rate, and when the bound has settled: so
+# little a rise in so many steps, for each observation.
 _RATE, _WINDOW, _SETTLED = 0.05, 40, 5e-4
 
 
@@ -195,9 +195,7 @@ def districts(seed: int) -> grf.Graph:
 
 
 def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
-    """The share of f in 95 % and 50 % intervals where all hyperparameters are drawn from their
-    stated priors.
-    """
+    """The share of f in 95 % and 50 % intervals for hyperparameters drawn from priors."""
     prior = grf.gp.HyperparameterPrior()
     print(
         "likelihood          95 %, 50 % at observed nodes   at the others   seconds of processor "
@@ -217,11 +215,10 @@ def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
             scale = prior.output_scale[0] * prior.output_scale[1] ** rng.standard_normal()
             root = np.linalg.cholesky(covariance + 1e-10 * np.eye(100))
             f = np.sqrt(scale) * root @ rng.standard_normal(100) + 3 * rng.standard_normal()
-            exposure = (
-                np.exp(rng.standard_normal(100))
-                if "poisson" in name or "negative" in name
-                else None
-            )
+            if "poisson" in name or "negative" in name:
+                exposure = np.exp(rng.standard_normal(100))
+            else:
+                exposure = None
             likelihood = kind()
             known = {
                 own: min(
@@ -231,11 +228,10 @@ def coverage(n_draws: int, n: int, hyperparameters: str) -> None:
                 for own in likelihood.unknown
             }
             rates = f if exposure is None else f + np.log(exposure)
-            y = (
-                rng.binomial(10, expit(f))
-                if name == "binomial"
-                else likelihood.replace(**known).sample(rates, rng)
-            )
+            if name == "binomial":
+                y = rng.binomial(10, expit(f))
+            else:
+                y = likelihood.replace(**known).sample(rates, rng)
             nodes = rng.permutation(100)[:n]
             extra = {} if exposure is None else {"exposure": exposure[nodes]}
             extra |= {"trials": 10} if name == "binomial" else {}

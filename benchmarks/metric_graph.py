@@ -57,9 +57,8 @@ SPLITS = 10
 
 def main() -> None:
     print(header("scipy"))
-    warnings.simplefilter(
-        "ignore"
-    )  # hyperparameters at the ends of the search are part of the comparison
+    # Hyperparameters at the ends of the search are part of the comparison.
+    warnings.simplefilter("ignore")
     san_jose()
     for lengthscale in (2.0, 10.0):
         california(lengthscale)
@@ -98,8 +97,7 @@ def san_jose() -> None:
 
 
 def california(lengthscale: float) -> None:
-    """Draws along the roads of California, seen at 3,000 places anywhere on them and predicted at
-    3,000 others.
+    """Draws along the roads of California, seen at 3,000 places and predicted at as many.
 
     The kernels on nodes have the nearest junction for each place, or the places for nodes: weights
     are one over the length of the pieces, up to a factor.
@@ -151,9 +149,7 @@ def california(lengthscale: float) -> None:
 
 
 def _scored(model: Any, seen: Any, y: np.ndarray, left: Any, truth: np.ndarray) -> list[float]:
-    """Of new observations: root mean squared error, NLPD, share within 95 % intervals;
-    CPU seconds.
-    """
+    """Of new observations: RMSE, NLPD, share within 95 % intervals; CPU seconds."""
     started = time.process_time()
     mean, std = model.fit(seen, y).predict(left, return_std="observation")
     seconds = time.process_time() - started

@@ -1,7 +1,7 @@
 """PageRank: how good are pooled walks, what does one global vector cost, and what a local query?
 
     python benchmarks/pagerank.py equal     # errors at equal walks, on graphs of all kinds
-    python benchmarks/pagerank.py global    # one vector of 1M nodes and 4M edges to an L1 error of 1 %
+    python benchmarks/pagerank.py global    # a vector of 1M nodes and 4M edges to an error of 1 %
     python benchmarks/pagerank.py local     # the ten best of one seed node on the same graphs
 
 p_halt is .15 throughout, errors are L1 distances to power iteration at 1e-12. Rivals take part

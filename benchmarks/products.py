@@ -1,5 +1,4 @@
-"""What does a product with sampled features cost, against copying memory, scipy's products and
-torch's (MKL)?
+"""What does a product with sampled features cost, against memory, scipy and torch (MKL)?
 
 Each round measures all of them in turn; shares and ratios are taken within a round: the median, and
 the smallest and largest in brackets. Bytes are counted in two ways. Compulsory: the matrix (a

@@ -1,5 +1,4 @@
-"""Forecasts and gaps on real traffic: error and coverage beside a per-sensor state-space model, a
-mean profile and persistence.
+"""Forecasts and gaps on real traffic: error and coverage beside simple models.
 
     python benchmarks/space_time.py [--rows random30 random70 days hours sensors forecast san-jose]
     [--sensors 207]
@@ -41,9 +40,7 @@ DAY = 288  # steps of five minutes
 
 
 def hidden(kind: str, shape: tuple[int, int]) -> np.ndarray:
-    """True where a value is hidden, (times, sensors); the masks of the literature's rival, by
-    numpy's seed 1.
-    """
+    """True where a value is hidden, (times, sensors); the rival's masks, numpy's seed 1."""
     n_times, n = shape
     rng = np.random.default_rng(2 if kind == "sensors" else 1)
     if kind in ("random30", "random70"):
@@ -71,9 +68,7 @@ def report(
 
 
 def regressors(graph: grf.Graph, alone: bool) -> dict[str, grf.gp.GraphTimeGPRegressor]:
-    """All defaults, and `alone` the same on a graph without edges, where sensors know nothing of
-    each other.
-    """
+    """All defaults, and `alone`: a graph without edges, where sensors are independent."""
     result = {"graph and time": grf.gp.GraphTimeGPRegressor(graph, seed=0)}
     if alone:
         empty = grf.Graph(sp.csr_array(graph.adjacency.shape, dtype=float))
@@ -82,16 +77,13 @@ def regressors(graph: grf.Graph, alone: bool) -> dict[str, grf.gp.GraphTimeGPReg
 
 
 def profile(y: np.ndarray, period: int) -> np.ndarray:
-    """The mean of each sensor at the time of day; its own mean, or that of all, where
-    it has none.
-    """
+    """The mean of each sensor at the time of day, or its own, or that of all."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        days = (
-            np.nanmean(y.reshape(-1, period, y.shape[1]), axis=0)
-            if y.shape[0] % period == 0
-            else np.nan
-        )
+        if y.shape[0] % period == 0:
+            days = np.nanmean(y.reshape(-1, period, y.shape[1]), axis=0)
+        else:
+            days = np.nan
         usual = np.nanmean(y, axis=0)
     usual = np.where(np.isnan(usual), np.nanmean(y), usual)
     repeated = (
@@ -133,8 +125,8 @@ def gaps(
         report("last value", speeds[mask], last_value(y)[mask], None, 0.0)
 
 
-# The hours of the seventh day at which forecasts start, and their steps ahead: 15, 30 and 60
-# minutes.
+# The hours of the seventh day at which forecasts
+# start, and their steps ahead: 15, 30 and 60 minutes.
 FIRST = 6 * DAY
 STARTS = FIRST + np.arange(2, 24, 2) * 12
 AHEAD = np.array([3, 6, 12])
@@ -143,8 +135,7 @@ AHEAD = np.array([3, 6, 12])
 def rolling(
     gp: grf.gp.GraphTimeGPRegressor, speeds: np.ndarray, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Means and deviations of new observations, (starts, steps ahead, sensors), and CPU seconds of
-    each start.
+    """Means and deviations of new observations, (starts, steps, sensors), CPU seconds.
 
     The first six days are fitted, and what has come since is added by `update` before each start.
     """

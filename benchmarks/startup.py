@@ -1,5 +1,4 @@
-"""How long do `import graphrf`, its parts, its commands (`graphrf predict`), and the first
-`sample_features` take?
+"""How long do `import graphrf`, its parts, its commands and first samples take?
 
 python benchmarks/startup.py
 
@@ -49,7 +48,8 @@ faces = rng.permutation(2 * m * n).reshape(m, n, 2)
 lower, upper = faces[..., 0], faces[..., 1]
 ends = [upper, np.roll(upper, 1, axis=0), np.roll(upper, 1, axis=1)]
 graph = grf.from_edges(np.tile(lower.ravel(), 3), np.concatenate([end.ravel() for end in ends]))
-signal = grf.apply_root(graph, grf.Matern(lengthscale=3.0, nu=1.0), rng.standard_normal((graph.n_nodes, 1)))[:, 0]
+white = rng.standard_normal((graph.n_nodes, 1))
+signal = grf.apply_root(graph, grf.Matern(lengthscale=3.0, nu=1.0), white)[:, 0]
 observed = rng.choice(graph.n_nodes, int(sys.argv[2]), replace=False)
 y = signal[observed] / signal.std() + 0.1 * rng.standard_normal(observed.size)
 gp = grf.GraphGPRegressor(graph, seed=0).fit(observed, y)
@@ -77,7 +77,10 @@ def run(cache: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 def part(cache: str, statement: str) -> float | None:
     """Seconds that an import takes, or None where its extra is missing."""
-    code = f"import time\nstarted = time.perf_counter()\n{statement}\nprint(time.perf_counter() - started)"
+    code = (
+        f"import time\nstarted = time.perf_counter()\n{statement}\n"
+        "print(time.perf_counter() - started)"
+    )
     run(cache, "-c", code)  # files are in memory, and compiled to bytes
     answers = [run(cache, "-c", code) for _ in range(REPEATS)]
     if any(answer.returncode for answer in answers):

@@ -1,5 +1,4 @@
-"""Do 95 % intervals of latent Gaussian models hold, where hyperparameters and fields are draws from
-their priors?
+"""Do 95 % intervals of latent Gaussian models hold for draws from their priors?
 
     python benchmarks/terms_calibration.py                       # 100 replicates of each model
     python benchmarks/terms_calibration.py --replicates 20 --models areas-years
@@ -111,9 +110,7 @@ def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
 
 
 def prior_of_draw(joint: Joint, rng: np.random.Generator) -> JointPrecision:
-    """The prior for hyperparameters that are drawn, of those for which it is not singular to
-    rounding.
-    """
+    """The prior of drawn hyperparameters, of those for which it is not singular."""
     while True:
         vector = np.array([drawn(own, rng) for own in joint.parameters])
         try:
@@ -138,11 +135,10 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
     eta = a @ z
     trials = rng.integers(1, 12, len(frame))
     likelihood = NormalNoise(0.3) if kind == "gaussian" else LIKELIHOODS[kind]()
-    y = (
-        rng.binomial(trials, 1 / (1 + np.exp(-eta)))
-        if kind == "binomial"
-        else likelihood.sample(eta, rng)
-    )
+    if kind == "binomial":
+        y = rng.binomial(trials, 1 / (1 + np.exp(-eta)))
+    else:
+        y = likelihood.sample(eta, rng)
     seen = frame["year"] <= frame["year"].max() - ahead
     data = frame.assign(y=np.minimum(y, 1e9), trials=trials)
     model = LatentGaussianModel(
@@ -169,8 +165,8 @@ def replicate(name: str, seed: int) -> dict[str, tuple[int, int]]:
             eta[~seen],
         )
     table, first = model.coefficients_, 1 if ahead else 0
-    # with years ahead a random walk of the truth sums to zero over other years, so that levels
-    # differ
+    # with years ahead a random walk of the truth sums
+    # to zero over other years, so that levels differ
     count(
         "coefficients",
         table["0.025"].to_numpy()[first:],

@@ -1,5 +1,4 @@
-"""The longest waits of users with default settings, each beside a unit of work of its own in the
-same run.
+"""The longest waits of users with default settings, each beside a unit of work.
 
     python benchmarks/waits.py [--rows year traffic road random hubs series]
 

@@ -1,10 +1,10 @@
 """How many steps a second go into merged, step-resolved features, and what do a million nodes take?
 
-    python benchmarks/walks.py                     # speed, with fast-graph-gp beside it if it is installed
-    python benchmarks/walks.py --against FOLDER    # another checkout of graphrf in turn with this one
-    python benchmarks/walks.py --choices           # one thread: how many sources should advance together?
-    python benchmarks/walks.py --threads           # 1M nodes with one thread and with all, and the machine's limit
-    python benchmarks/walks.py --memory            # peak memory of 1M nodes x 32 walks, in a fresh process
+    python benchmarks/walks.py                     # speed, beside fast-graph-gp if installed
+    python benchmarks/walks.py --against FOLDER    # another checkout of graphrf in turn with this
+    python benchmarks/walks.py --choices           # how many sources should advance together?
+    python benchmarks/walks.py --threads           # 1M nodes with one thread and with all
+    python benchmarks/walks.py --memory            # peak memory of 1M nodes x 32 walks
 
 The features that are timed are complete: visits merged by (source, node, step), joined and ready
 for any kernel. Steps are edges walked. The rival makes features of walks with at most 10 deposits.
@@ -61,9 +61,7 @@ def graphs() -> dict[str, grf.Graph]:
 
 
 def some_nodes(graph: grf.Graph) -> np.ndarray:
-    """A tenth of the sources of a large graph: the same reads all over it in a tenth of
-    the time.
-    """
+    """A tenth of the sources of a large graph: the same reads in a tenth of the time."""
     return np.random.default_rng(1).permutation(graph.n_nodes)[: min(graph.n_nodes, 100_000)]
 
 
@@ -99,9 +97,7 @@ def speed() -> None:
 
 
 def serve() -> None:
-    """Answer every case that comes on standard input by its seconds, steps and a sum over the
-    record.
-    """
+    """Answer every case of standard input by seconds, steps and a sum over the record."""
     made = graphs()
     for line in sys.stdin:
         name, n_walks, directions = json.loads(line)
@@ -164,9 +160,7 @@ def three(values: list[float], digits: int) -> str:
 
 
 def choices() -> None:
-    """Nanoseconds a step of the loops alone, on one thread, by the number of sources that advance
-    together.
-    """
+    """Nanoseconds a step of the loops, on one thread, by sources that advance together."""
     import graphrf.sampling.walks.random_walks as module
 
     together = (1, 4, 16, 64, 256)
@@ -192,9 +186,7 @@ def choices() -> None:
 
 
 def threads() -> None:
-    """All of 1M nodes x 32 walks with one thread and with all cores, in turn; and what single reads
-    take.
-    """
+    """All of 1M nodes x 32 walks with one thread and all cores; what single reads take."""
     graph = random_graph(1_000_000, 8)
     n_cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -220,8 +212,10 @@ def threads() -> None:
     places = np.random.default_rng(0).integers(0, table.size, 2_000_000)
     read(table, places[:10])
     each = [seconds / places.size * 1e9 for seconds in timed(lambda: read(table, places))]
-    print(f"\nindependent reads at random of the {table.nbytes / 1e6:.0f} MB of neighbours, one thread: "
-          f"{each[0]:.1f} ns [{each[1]:.1f}, {each[2]:.1f}]")  # fmt: skip
+    print(
+        f"\nindependent reads at random of the {table.nbytes / 1e6:.0f} MB of neighbours, "
+        f"one thread: {each[0]:.1f} ns [{each[1]:.1f}, {each[2]:.1f}]"
+    )
 
 
 @njit
@@ -233,9 +227,7 @@ def read(table, places):  # type: ignore[no-untyped-def]
 
 
 def rival() -> None:
-    """fast-graph-gp's GRFSampler on a 10k-node grid: 16 walks, p_halt 0.1, at most 10 deposits, all
-    cores.
-    """
+    """fast-graph-gp's GRFSampler on a 10k-node grid: 16 walks, p_halt 0.1, all cores."""
     if importlib.util.find_spec("grf_gp") is None:
         print("\nfast-graph-gp is not installed: pip install -r benchmarks/requirements.txt")
         return
@@ -293,8 +285,10 @@ def memory() -> None:
         f"{features.n_steps / seconds / 1e6:.1f}M steps/s"
     )
     size = features.nbytes / 2**30
-    print(f"peak memory {peak_gib():.2f} GiB, of which {before:.2f} were there before and the features take "
-          f"{size:.2f}: {(peak_gib() - before) / size:.2f} times the features")  # fmt: skip
+    print(
+        f"peak memory {peak_gib():.2f} GiB, of which {before:.2f} were there before and the "
+        f"features take {size:.2f}: {(peak_gib() - before) / size:.2f} times the features"
+    )
 
 
 def resident_gib() -> float:

@@ -26,8 +26,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from playwright.sync_api import Browser, Page, sync_playwright
 
 DESK, TELEPHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-# What Chromium asks of its maker at every start would be refused, and told, on a machine without a
-# network.
+# What Chromium asks of its maker at every start would
+# be refused, and told, on a machine without a network.
 QUIET = [
     "--no-first-run",
     "--disable-background-networking",
@@ -39,7 +39,8 @@ _FACTS = """() => ({
     links: [...document.querySelectorAll('a[href]')].map(a => a.href),
     anchors: [...document.querySelectorAll('[id]')].map(e => e.id),
     // Pictures that wait until they are scrolled to are fetched now.
-    broken: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.currentSrc || i.src),
+    broken: [...document.images].filter(i => i.complete && !i.naturalWidth)
+        .map(i => i.currentSrc || i.src),
     unreadable: [...document.querySelectorAll('[data-mjx-error]')].map(e => e.dataset.mjxError),
     nameless: [...document.images].filter(i => !i.alt).map(i => i.src),
     overflow: document.documentElement.scrollWidth - window.innerWidth,
@@ -117,9 +118,7 @@ def _is_elsewhere(url: str, home: str) -> bool:
 
 
 def problems(browser: Browser, home: str, starts: list[str]) -> list[str]:
-    """What is wrong with the pages `starts` under the address `home`, and with all pages that they
-    lead to.
-    """
+    """Problems of the pages `starts` under the address `home`, and of all they lead to."""
     found: list[str] = []
     page = browser.new_page(viewport=DESK)
     _watch(page, home, found)

@@ -1,5 +1,4 @@
-"""Compiles the loops, so that tests need not: some settings of checks/digests.py that call most of
-them.
+"""Compiles the loops, so that tests need not, by some settings of checks/digests.py.
 
 python checks/compile_loops.py
 

@@ -1,9 +1,10 @@
-"""Does a change of the code move a result? Digests of what graphrf computes, to be compared with
-those of before.
+"""Does a change of the code move a result? Digests of what graphrf computes, to be compared.
 
-python checks/digests.py                        # a line for each setting: its name, and what its results hash to
+python checks/digests.py                        # a line for each setting: its name and hash
 python checks/digests.py --write before.json    # keeps them
-python checks/digests.py --compare before.json  # prints the settings that differ; exits with 1 if there are any
+python checks/digests.py --compare before.json  # prints the settings that differ
+
+The last exits with 1 if there are any.
 
 Only public names are used, so that the same file runs before and after files have been moved.
 Results hash with their bytes, dtypes and shapes; the few whose last digits depend on the threads of
@@ -42,9 +43,7 @@ SETTINGS: dict[str, Callable[[], Any]] = {}
 def setting(
     name: str, cases: Mapping[str, Any] | Iterable[str] = ()
 ) -> Callable[[Callable[..., Any]], None]:
-    """Enters a function that returns results: as one setting, or as one for each case, which it is
-    given.
-    """
+    """Enters a function of results: as one setting, or as one for each case it is given."""
 
     def enter(function: Callable[..., Any]) -> None:
         named = cases if isinstance(cases, Mapping) else {case: case for case in cases}
@@ -58,9 +57,7 @@ def setting(
 
 
 def pieces(part: Any) -> Iterator[bytes]:
-    """The bytes of a result: an array, matrix, tensor or graph, a word or number, or several of
-    these.
-    """
+    """The bytes of a result: an array, matrix, tensor, graph, word, number, or several."""
     if isinstance(part, np.ndarray | np.generic):
         yield f"{part.dtype.str}{part.shape}".encode()
         yield np.ascontiguousarray(part).tobytes()
@@ -72,11 +69,10 @@ def pieces(part: Any) -> Iterator[bytes]:
         yield from pieces([part.directed, list(part.nodes), part.adjacency])
     elif hasattr(part, "detach"):
         sparse = str(part.layout) == "torch.sparse_csr"
-        parts = (
-            [part.crow_indices(), part.col_indices(), part.values()]
-            if sparse
-            else part.detach().numpy()
-        )
+        if sparse:
+            parts = [part.crow_indices(), part.col_indices(), part.values()]
+        else:
+            parts = part.detach().numpy()
         yield from pieces(parts)
     elif isinstance(part, Mapping):
         yield from pieces(sorted(part.items()))
@@ -235,9 +231,8 @@ def chains_of_features(sampler: Any) -> Any:
         one.apply_t(KERNEL, x),
         of(one, "seed nnz n_steps shape"),
     )
-    return exact, rounded(
-        one.gram(KERNEL, rows=[1, 0]), one.gram(KERNEL, other=two)
-    )  # dense products by BLAS
+    # These are dense products by BLAS.
+    return exact, rounded(one.gram(KERNEL, rows=[1, 0]), one.gram(KERNEL, other=two))
 
 
 # -- kernels and series ----------------------------------------------------------------------------
@@ -363,7 +358,10 @@ def pagerank_of_sources(options: dict[str, Any]) -> Any:
     results = [
         grf.pagerank.local_pagerank(graph, [0, 7, 0], **options) for graph in (DIRECTED, HUBS)
     ]
-    names = "scores stderr sources residual pushes walks steps touched delta epsilon failure max_residual seed"
+    names = (
+        "scores stderr sources residual pushes walks steps touched "
+        "delta epsilon failure max_residual seed"
+    )
     return [[of(result, names), result.top(3), result.best(4)] for result in results]
 
 
@@ -549,9 +547,8 @@ def device_draws(make: Callable[[], Any]) -> Any:
     draws = grf.gp.pathwise_draws(
         make().double(), x, torch.cos(x.double()), 0.1, n_samples=3, seed=2
     )
-    return rounded(
-        draws.coefficients, draws.at(torch.arange(9))
-    )  # a solve by torch, on its threads
+    # torch solves on its own threads.
+    return rounded(draws.coefficients, draws.at(torch.arange(9)))
 
 
 @setting("tensor of", BOTH)
@@ -615,11 +612,10 @@ def fourier_features(directions: str) -> Any:
     "other features", {"Laplace": ("LaplaceFeatures", 24), "quadrature": ("QuadratureFeatures", 5)}
 )
 def other_features(case: tuple[str, int]) -> Any:
-    options = (
-        {"directions": "simplex", "antithetic": False}
-        if case[0][0] == "L"
-        else {"rule": "gauss-legendre"}
-    )
+    if case[0][0] == "L":
+        options = {"directions": "simplex", "antithetic": False}
+    else:
+        options = {"rule": "gauss-legendre"}
     return [mapped(getattr(grf.euclidean, case[0])(case[1], **each)) for each in ({}, options)]
 
 
@@ -749,9 +745,8 @@ def outcome(compute: Callable[[], Any]) -> str:
     try:
         return digest(compute())
     except Exception as error:
-        own = (getattr(error, "name", None) or "").startswith(
-            "graphrf"
-        )  # a module of graphrf is no extra
+        # A module of graphrf is no extra.
+        own = (getattr(error, "name", None) or "").startswith("graphrf")
         lacking = isinstance(error, ImportError | ConnectionError) and not own
         return (
             f"{'skipped' if lacking else 'failed'}: {type(error).__name__}: {error}".splitlines()[0]

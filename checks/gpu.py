@@ -1,9 +1,10 @@
 """Does the GPU path work, and how fast is it? Started by checks/gpu.sh, which has the commands.
 
-machine       the card, its driver, and the versions of what graphrf uses; missing packages are named
+machine       the card, its driver, and versions of what graphrf uses; missing packages are named
 tests         the tests with the mark `cuda`
 bits          walks and pools beside the compiled loops, on three graphs
-walks to gp   the parts of benchmarks/device.py on a million nodes, the Gaussian process with 100,000 observations
+walks to gp   the parts of benchmarks/device.py on a million nodes, the Gaussian process with
+              100,000 observations
 large         walks and features of ten million nodes
 
 Every part is a process of its own, which is stopped at its time limit; the limits add up to less
@@ -90,8 +91,8 @@ def commands(device: str, out: Path) -> dict[str, list[str]]:
         for file in sorted((ROOT / "tests").rglob("test_*.py"))
         if "mark.cuda" in file.read_text()
     ]
-    # uncaptured, so that a failure is printed at once (tests/support/gpu.py); a test that hangs
-    # prints where
+    # uncaptured, so that a failure is printed at once
+    # (tests/support/gpu.py); a test that hangs prints where
     pytest = ["-m", "pytest", "-v", "-s", "-m", "cuda", "-p", "no:cacheprovider", "-W", "default"]
     pytest += ["-o", "faulthandler_timeout=30", *marked]
     benchmark = [python, "benchmarks/device.py", "--device", device, *SIZES[device]]
@@ -105,16 +106,13 @@ def commands(device: str, out: Path) -> dict[str, list[str]]:
 
 
 def run(part: str, command: Sequence[str], seconds: float, out: Path, device: str) -> Outcome:
-    """Run a part and all processes that it starts, for so many seconds at most; its output goes to
-    the log.
-    """
+    """Run a part and all processes that it starts, within so many seconds; log its output."""
     figures = out / f"gpu-{part}.json"
     figures.unlink(missing_ok=True)
     output = out / f"gpu-{part}.log"
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "GRAPHRF_TEST_DEVICE": device}
-    if (
-        device == "cpu"
-    ):  # threads that wait for each other on a busy machine take a hundred times as long
+    # Threads that wait for each other on a busy machine take a hundred times as long.
+    if device == "cpu":
         environment["OMP_NUM_THREADS"] = "1"
     started = time.perf_counter()
     with output.open("w", encoding="utf-8") as file:
@@ -132,13 +130,11 @@ def run(part: str, command: Sequence[str], seconds: float, out: Path, device: st
             ended = "passed" if code == 0 else f"failed ({code})"
         except subprocess.TimeoutExpired:
             ended = f"stopped after {seconds:g} s"
-        with contextlib.suppress(
-            ProcessLookupError
-        ):  # also what a part that has ended has left running
+        # A part that has ended may have left processes running.
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(
-            subprocess.TimeoutExpired
-        ):  # a process that waits for a driver may not end
+        # A process that waits for a driver may not end.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)
     taken = time.perf_counter() - started
     text = output.read_text(encoding="utf-8", errors="replace")
@@ -149,9 +145,8 @@ def run(part: str, command: Sequence[str], seconds: float, out: Path, device: st
         log.write(f"== {part}: {ended}, {taken:.1f} s\n{text}\n")
     output.unlink()
     outcome = Outcome(part, ended, round(taken, 1), lines[-1] if lines else "")
-    with contextlib.suppress(
-        OSError, json.JSONDecodeError
-    ):  # none, or stopped while it was written
+    # There is none, or its writer was stopped.
+    with contextlib.suppress(OSError, json.JSONDecodeError):
         outcome.figures = json.loads(figures.read_text(encoding="utf-8"))
     figures.unlink(missing_ok=True)
     return outcome
@@ -212,9 +207,7 @@ def card_of(device: str) -> str:
 
 
 def machine(device: str) -> None:
-    """Print what nvidia-smi says and the versions; fail where a package is missing, or torch sees
-    no GPU.
-    """
+    """Print nvidia-smi and versions; fail where a package is missing or torch has no GPU."""
     if device == "cuda":
         with contextlib.suppress(FileNotFoundError):
             subprocess.run(["nvidia-smi"], check=False)
@@ -267,9 +260,8 @@ def main() -> None:
     card = card_of(options.device)
     for part, command in commands(options.device, out).items():
         if part in options.parts:
-            seconds = SECONDS[part] * (
-                1 if options.device == "cuda" else 10
-            )  # a rehearsal is not timed
+            # A rehearsal is not timed.
+            seconds = SECONDS[part] * (1 if options.device == "cuda" else 10)
             outcomes[part] = run(part, command, seconds, out, options.device)
             print(f"{part}: {outcomes[part].ended}, {outcomes[part].seconds:.0f} s", flush=True)
             written(out / "gpu.md", table(list(outcomes.values()), card))

@@ -1,5 +1,4 @@
-"""Can the package be released? Builds it, and installs what was built into clean environments, as
-users would.
+"""Can the package be released? Builds it, and installs it into clean environments.
 
 python checks/package.py                          # all parts; about half an hour
 python checks/package.py --only build,core        # some parts
@@ -10,10 +9,11 @@ python checks/package.py --only suite -- -n 4     # options for pytest after --
 build   sdist from the tracked files, wheel from the unpacked sdist; their contents and metadata
 core    the wheel alone: import, command line, README, tests; what is missing names its extra
 lowest  the oldest versions that pyproject.toml allows for the core: the tests of the core
-oldest  the oldest versions of the extras too, but for torch, all in one environment: every part works
-newest  Python 3.13, where it is on PATH, and the newest versions of all that the core needs: the tests of the core
+oldest  the oldest versions of the extras too, but for torch, in one environment: every part works
+newest  Python 3.13, where it is on PATH, and the newest versions of all that the core needs: the
+        tests of the core
 extras  each extra alone: its parts work, the others name their extra
-suite   the wheel with all extras: the tests, doctests and documentation, run against what was installed
+suite   the wheel with all extras: the tests, doctests and documentation of what was installed
 types   pyright --verifytypes, where pyright is on PATH
 
 Environments are made one after another in a temporary folder, with the versions of constraints.txt,
@@ -175,9 +175,7 @@ class Workplace:
         self.sdist, self.wheel = self._built()
 
     def _built(self) -> tuple[Path, Path]:
-        """As `python -m build` does, in two steps: the wheel shows that the sdist holds what a
-        build needs.
-        """
+        """As `python -m build` does, in two steps: the wheel shows what the sdist holds."""
         source, unpacked, dist = (self.folder / name for name in ("source", "unpacked", "dist"))
         copy(tracked(), source)
         build = [sys.executable, "-m", "build", "--outdir", dist]
@@ -319,7 +317,8 @@ def check_build(work: Workplace) -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.strip() in (parsed.description or ""), "the description is not README.md"
     sizes = " and ".join(f"{path.stat().st_size / 1e6:.1f} MB" for path in (work.sdist, work.wheel))
-    return f"{work.sdist.name} ({len(packed_source)} files) and {work.wheel.name} ({len(packed)} files), {sizes}"
+    source = f"{work.sdist.name} ({len(packed_source)} files)"
+    return f"{source} and {work.wheel.name} ({len(packed)} files), {sizes}"
 
 
 def check_parts(work: Workplace, python: Path, brought: set[str]) -> str:
@@ -350,9 +349,7 @@ def readme_blocks() -> list[str]:
 
 
 def check_readme(work: Workplace, python: Path) -> int:
-    """How many blocks of the README run in an environment; the others must lack an extra that they
-    name.
-    """
+    """How many blocks of the README run; the others must lack an extra that they name."""
     blocks = [
         [[example.source, example.want] for example in doctest.DocTestParser().get_examples(block)]
         for block in readme_blocks()
@@ -376,9 +373,8 @@ print(passed)
 """
     examples = work.folder / "readme.json"
     examples.write_text(json.dumps(blocks), encoding="utf-8")
-    return int(
-        run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1]
-    )  # notices may come before
+    # Notices may come before the number.
+    return int(run([python, "-c", code, examples], cwd=work.empty).splitlines()[-1])
 
 
 def check_core(work: Workplace) -> str:
@@ -405,9 +401,7 @@ def check_core(work: Workplace) -> str:
 
 
 def lower_bounds(requirements: Iterable[str]) -> dict[str, str]:
-    """The oldest version that each requirement allows, as pip takes it; the project's own extras
-    are left out.
-    """
+    """The oldest version that each requirement allows; not the project's own extras."""
     pins = {}
     for text in requirements:
         requirement = Requirement(text)
@@ -430,9 +424,7 @@ def check_lowest(work: Workplace) -> str:
 
 
 def check_oldest(work: Workplace) -> str:
-    """The lower bounds of all extras; torch as in constraints.txt, since older builds bring
-    gigabytes of CUDA.
-    """
+    """The lower bounds of all extras; torch as in constraints.txt, for its size."""
     texts = [text for name in BROUGHT for text in PROJECT["optional-dependencies"][name]]
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     (torch,) = (line.split("==")[1] for line in lines if Requirement(line).name == "torch")
@@ -443,9 +435,7 @@ def check_oldest(work: Workplace) -> str:
 
 
 def interpreters() -> dict[str, str | None]:
-    """The versions of Python that pyproject.toml names, oldest first -> an interpreter on PATH, or
-    None.
-    """
+    """Versions of Python of pyproject.toml, oldest first -> an interpreter, or None."""
     named = [
         found[1]
         for line in PROJECT["classifiers"]

@@ -1,7 +1,8 @@
-"""Each part of graphrf used once: it gives the right value, or says which extra brings what it
-lacks.
+"""Each part of graphrf used once: it gives the right value, or names its missing extra.
 
-python package_parts.py           # in an environment that graphrf was installed into, by checks/package.py
+python package_parts.py
+
+It runs in an environment that graphrf was installed into, by checks/package.py.
 
 One line of JSON a part: its name, and null where it works, else the text of the ImportError. A part
 turns to graphrf before it imports what an extra brings, so that graphrf is what says that it is

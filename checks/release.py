@@ -1,5 +1,4 @@
-"""Makes what is uploaded: sdist and wheel, checked in clean environments, and the notes, in
-out/release.
+"""Makes what is uploaded: sdist and wheel, checked, and the notes, in out/release.
 
 python checks/release.py                    # with every Python of pyproject.toml that is on PATH
 python checks/release.py --pythons 3.11
@@ -23,9 +22,7 @@ OUT = ROOT / "out" / "release"
 
 
 def newest_section(changelog: str) -> tuple[str, str]:
-    """The title of the first section, such as "0.2.0" or "Unreleased", and the section without its
-    heading.
-    """
+    """The title of the first section, such as "0.2.0", and the section without heading."""
     found = re.search(r"^## \[(.+?)\].*\n((?:(?!## ).*\n)*)", changelog, re.M)
     assert found is not None, "CHANGELOG.md has no section"
     return found[1], found[2].strip() + "\n"

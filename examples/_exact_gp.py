@@ -1,8 +1,7 @@
-"""The exact Gaussian process on a small graph, by all eigenpairs of its Laplacian: the reference of
-the papers.
+"""The exact Gaussian process on a small graph, by all eigenpairs: the papers' reference.
 
-    y = c + f(node) + noise, with f ~ N(0, sigma^2 K / k_bar), K = U g(Lambda) U^T, k_bar = trace(K)
-    / N
+    y = c + f(node) + noise, with f ~ N(0, sigma^2 K / k_bar), K = U g(Lambda) U^T,
+    k_bar = trace(K) / N
 
 With A = sigma^2 K / k_bar + s I over all nodes and M = A^-1, values at the unobserved nodes u given
 those at the observed ones have the covariance M_uu^-1. So nothing larger than M_uu is factored, and
@@ -35,8 +34,7 @@ _STARTS = {
 
 
 class ExactGP:
-    """Regression with a dense kernel matrix, each node observed once; `known` hyperparameters are
-    not trained.
+    """Regression with a dense kernel matrix; `known` hyperparameters are not trained.
 
     The others (of lengthscale, output_scale, noise) have the largest marginal likelihood: the best
     of a grid, then the simplex method. Several outputs share all but their mean, which is 0 or the

@@ -1,6 +1,4 @@
-"""How the figures of the examples on points in R^d look: one width, one colour and mark for each
-coupling.
-"""
+"""The look of figures of the examples on R^d: a width, a colour and mark a coupling."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def figure(path: str, height: float, width: float = WIDTH) -> Iterator[Figure]:
 
 
 def _reduce(path: str) -> None:
-    """256 colours, a third of the bytes: 64 of each colour map are among them, so that colour bars
-    are smooth.
-    """
+    """256 colours, a third of the bytes: 64 of each colour map keep colour bars smooth."""
     import numpy as np
     from matplotlib import colormaps
     from PIL import Image

@@ -1,6 +1,4 @@
-"""What the Gaussian-process experiments share: the task, the samplers compared, their scores and
-the figure.
-"""
+"""What the Gaussian-process experiments share: task, samplers, scores and figure."""
 
 from __future__ import annotations
 
@@ -25,21 +23,19 @@ if TYPE_CHECKING:
 
 # Permutations as for the paper's Gaussian processes (App. F.2).
 ORDER = 50
-# Share of sum |f_k| beyond the last step: of rows that stand for exact ones, and of truncated
-# walks.
+# Share of sum |f_k| beyond the last step: of rows
+# that stand for exact ones, and of truncated walks.
 EXACT_TAIL, WALK_TAIL = 1e-6, 1e-3
 # A Gram matrix of rows with more non-zeros than this is made by dense products.
 _DENSE_ROW = 150
 _MOST_TRAINED = 2_000
-# Non-zeros of our rows, against those of sigma-coupled walks with the most walks and the smallest
-# p_halt.
+# Non-zeros of our rows, against those of sigma-coupled
+# walks with the most walks and the smallest p_halt.
 SHARE = 1.4
 
 
 class Task(NamedTuple):
-    """Observed and test nodes of a graph, frozen hyperparameters, and the exact posterior that
-    belongs to them.
-    """
+    """Observed and test nodes of a graph, frozen hyperparameters, the exact posterior."""
 
     graph: grf.Graph
     train: np.ndarray
@@ -56,9 +52,7 @@ class Task(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How a sampler did, in one draw. KL is that of the approximate posterior to the exact one, of
-    f.
-    """
+    """How a sampler did, in one draw. KL is of the approximate posterior to the exact one."""
 
     gram: float
     rmse: float
@@ -85,9 +79,8 @@ def matern_field(
 ) -> grf.GraphGPRegressor:
     """The likelier of the Markov random fields of Matern's nu = 1 and 2, by maximum likelihood."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of noise at its smallest, where maximum likelihood may end
+        # Maximum likelihood may end at the smallest noise.
+        warnings.simplefilter("ignore")
         fields = [
             grf.GraphGPRegressor(
                 graph,
@@ -127,9 +120,7 @@ def task_from(
     model: Model,
     known: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Task:
-    """The task with its exact posterior: `known`, or else by Cholesky of the exact
-    kernel matrix.
-    """
+    """The task with its exact posterior: `known`, or by Cholesky of the kernel matrix."""
     dense = kernel_block(graph, model.kernel, tol=1e-13)
     dense = 0.5 * (dense + dense.T)
     empty = np.zeros(0)
@@ -146,8 +137,7 @@ def model_of(gp: ExactGP) -> Model:
 def train_on_walks(
     graph: grf.Graph, train: np.ndarray, y: np.ndarray, mean: str, p_halt: float, seed: int
 ) -> Model:
-    """The paper's training (App. F.2): the most likely hyperparameters for 8 independent walks,
-    then frozen.
+    """The paper's training (App. F.2): the mode for 8 independent walks, then frozen.
 
     The likelihood is that of at most 2,000 observed nodes, drawn at random.
     """
@@ -158,9 +148,7 @@ def train_on_walks(
     sides = np.stack([np.ones(chosen.size), y[chosen]], axis=1)
 
     def profile(point: np.ndarray) -> tuple[float, Model]:
-        """Minus the likelihood at the best scale and mean; point: log lengthscale, log (noise /
-        mean variance).
-        """
+        """Minus the likelihood at the best scale and mean; point: log lengthscale, log ratio."""
         kernel = grf.Diffusion(float(np.exp(point[0])))
         with quiet():
             phi = features.matrix(kernel)
@@ -188,9 +176,7 @@ def train_on_walks(
 
 
 def coupled_walks(n_walks: int, p_halt: float) -> dict[str, grf.RandomWalks]:
-    """The paper's samplers: independent directions; lengths independent, antithetic and
-    sigma-coupled.
-    """
+    """The paper's samplers: independent directions; three couplings of lengths."""
     laws = {
         "iid": grf.sampling.IID(p_halt),
         "antithetic": grf.sampling.Antithetic(p_halt),
@@ -229,16 +215,13 @@ def rivals(task: Task, n_walks: int, nonzeros: float) -> dict[str, Any]:
 
 
 def largest_budget(task: Task, sampler: Callable[[int], Any], nonzeros: float) -> Any:
-    """The sampler with the largest budget whose rows have at most so many non-zeros, by
-    bisection.
-    """
+    """The largest budget whose rows have at most so many non-zeros, by bisection."""
     some = np.random.default_rng(0).permutation(task.graph.n_nodes)[:2_000]
 
     def fits(budget: int) -> bool:
         features = grf.sample_features(task.graph, sampler(budget), nodes=some, seed=0)
-        return (
-            features.matrix(task.kernel).nnz <= 0.995 * nonzeros * some.size
-        )  # other nodes, other seeds
+        # Other nodes and other seeds may have a few more.
+        return features.matrix(task.kernel).nnz <= 0.995 * nonzeros * some.size
 
     low, high = 1, 2
     while high <= task.graph.n_nodes and fits(high):
@@ -269,9 +252,7 @@ def sampled(task: Task, sampler: Any, seed: int) -> Any:
 
 
 def score(task: Task, sampler: Any, seed: int) -> Score:
-    """One draw of the features, and the posterior that they give; `seconds` are those of the
-    features.
-    """
+    """One draw of the features, and the posterior they give; `seconds` of features."""
     start = time.perf_counter()
     phi = sampled(task, sampler, seed)
     seconds = time.perf_counter() - start
@@ -337,9 +318,7 @@ def warm_up(samplers: Iterable[Any]) -> None:
 def compare(
     task: Task, walks: tuple[int, ...], p_halts: tuple[float, ...], repeats: int, seed: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Scores of every sampler, printed as they come, and our samplers; seconds are of all nodes'
-    features.
-    """
+    """Scores of every sampler, printed as they come; seconds of all nodes' features."""
     paper = {
         name: sampler
         for p_halt in p_halts
@@ -364,9 +343,7 @@ def compare(
 def print_targets(
     results: dict[str, np.ndarray], exact: float, n_walks: int, p_halt: float
 ) -> None:
-    """Compressed and cut rows against sigma-coupled walks of like size, and against the
-    exact GP.
-    """
+    """Compressed and cut rows against sigma-coupled walks of like size, and exact GPs."""
     reference = f"sigma, p {p_halt:g}, {n_walks}"
     sigma = results[reference]
     for name in ("compressed, auto", "cut rows"):
@@ -430,9 +407,7 @@ def draw(results: dict[str, tuple[dict[str, np.ndarray], float]], held_out: str,
 
 
 def draw_panel(ax: Axes, results: dict[str, np.ndarray], row: int) -> None:
-    """One measure of every sampler: lines join numbers of walks, open marks are those of the
-    largest p_halt.
-    """
+    """One measure of every sampler: lines join numbers of walks, open marks p_halt's."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     lines: dict[str, list[np.ndarray]] = {}

@@ -1,5 +1,4 @@
-"""Regression sets of the UCI repository as App. B.1 of Reid et al. 2024 takes them: splits and
-exact GPs.
+"""Regression sets of the UCI repository as App. B.1 of Reid et al. 2024 takes them.
 
 Twenty random splits; at most 256 training and 256 test points, drawn without replacement; inputs
 and targets standardised by the training points. The paper does not say how a set is divided: here
@@ -29,15 +28,14 @@ SETS = {
 }
 LARGEST = 256
 NOTES = """\
-abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estimate of the target, are not features
-(d = 6). boston: its 120 missing cells (13 features, 506 rows) take the median of the training points."""
+abalone: sex is left out (d = 7). cpu: vendor, model and ERP, a published estimate of the target,
+are not features (d = 6). boston: its 120 missing cells (13 features, 506 rows) take the median of
+the training points."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Standardised points of one random split; `scale` is the standard deviation of the training
-    targets.
-    """
+    """Standardised points of a random split; `scale` is the training targets' deviation."""
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -48,9 +46,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and the standard deviation of the
-    noise.
-    """
+    """Kernel output_scale^2 exp(-|x - y|^2 / (2 lengthscale^2)), and noise deviation."""
 
     lengthscale: float
     output_scale: float
@@ -91,9 +87,7 @@ def load(name: str, first: int | None = None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(features: np.ndarray, targets: np.ndarray, seed: int) -> Split:
-    """One random split; what the test points hold has no part in how anything is scaled or filled
-    in.
-    """
+    """One random split; test points have no part in how anything is scaled or filled."""
     n = len(targets)
     size = min(LARGEST, n // 2)
     order = np.random.default_rng(seed).permutation(n)
@@ -142,8 +136,8 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
     O(n^3) per step: less than a second for 256 points.
     """
     squared_distances = cdist(x, x, "sqeuclidean")
-    # The typical distance of standardised points; from shorter ones the search can end at noise
-    # alone.
+    # The typical distance of standardised points; from
+    # shorter ones the search can end at noise alone.
     length = float(np.sqrt(x.shape[1])) if lengthscale is None else lengthscale
     bounds = [
         (1e-2, 1e3) if lengthscale is None else (lengthscale, lengthscale),
@@ -166,8 +160,6 @@ def fit(x: np.ndarray, y: np.ndarray, lengthscale: float | None = None) -> Hyper
 
 
 def fit_for(kind: str, part: Split) -> Hyperparameters:
-    """As the paper chooses them: by marginal likelihood, but the lengthscale of "laplace" by Eq.
-    36.
-    """
+    """As in the paper: by marginal likelihood, but "laplace" lengthscales by Eq. 36."""
     lengthscale = None if kind == "fourier" else summed_norm_lengthscale(part.x_train)
     return fit(part.x_train, part.y_train, lengthscale)

@@ -1,5 +1,4 @@
-"""Sudden infant deaths in the counties of North Carolina in two periods, and as predicted for a
-third.
+"""Sudden infant deaths in North Carolina in two periods, and as predicted for a third.
 
 The counts of 1974 to 1978 and of 1979 to 1984 are in libpysal (its built-in example `sids2`).
 Expected deaths are births times the rate of the whole state in the same period. The models are sums

@@ -1,5 +1,4 @@
-"""Variance and covariance of attention scores, and the error of attention: figure 7 of the
-norm-coupling paper.
+"""Variances of attention scores, and the error of attention: figure 7 of the paper.
 
 As there (Reid et al. 2024, App. B.3): 16 normal keys of dimension 16, here with a query drawn like
 them. Scores exp(q . k_j) are estimated by positive random features; attention is a score over the
@@ -44,8 +43,8 @@ LOOKS = {
     "simplex": look("simplex"),
     "simplex + PM": look("simplex", is_open=True) | {"linestyle": "--"},
 }
-# What figure 7 shows of each, against orthogonal frequencies: variance, covariance, and error of
-# attention.
+# What figure 7 shows of each, against orthogonal
+# frequencies: variance, covariance, and error of attention.
 PUBLISHED = {
     "orthogonal": ("1", "1", "1"),
     "orthogonal + PNC": ("less", "less", "the same"),
@@ -57,9 +56,7 @@ BATCH = 250
 
 
 def frequency_sets(m: int, n_sets: int, scheme: dict[str, str], seed: int) -> np.ndarray:
-    """Independent sets of m frequencies, shape (n_sets, m, d): whole blocks of d, the
-    last one cut.
-    """
+    """Independent sets of m frequencies, (n_sets, m, d): blocks of d, the last cut."""
     rows = -(-m // DIMENSION) * DIMENSION
     w = draw_frequencies(rows * n_sets, DIMENSION, seed=seed, **scheme).matrix
     return w.reshape(n_sets, rows, DIMENSION)[:, :m]
@@ -98,9 +95,7 @@ def quantities(query: np.ndarray, keys: np.ndarray, w: np.ndarray) -> np.ndarray
 def measure(
     spread: float, frequencies: tuple[int, ...], n_data: int, n_sets: int, seed: int
 ) -> dict[tuple[int, str], np.ndarray]:
-    """Quantities for every number of frequencies and scheme, shape (n_data * n_sets, 4), rows
-    paired.
-    """
+    """Quantities by number of frequencies and scheme, (n_data * n_sets, 4), paired."""
     results = {}
     for m in frequencies:
         for name, scheme in SCHEMES.items():
@@ -111,8 +106,8 @@ def measure(
                     * spread
                 )
                 for start in range(0, n_sets, BATCH):
-                    # The same seed for all schemes: they share rotations, and norms where the
-                    # coupling does.
+                    # The same seed for all schemes: they share
+                    # rotations, and norms where the coupling does.
                     draw_seed = seed + 1_000_000 * data + start
                     w = frequency_sets(m, min(BATCH, n_sets - start), scheme, draw_seed)
                     found.append(quantities(x[0], x[1:], w))
@@ -132,7 +127,8 @@ def print_table(results: dict[tuple[int, str], np.ndarray], columns: tuple[str, 
     print(
         f"{'m':>4} {'frequencies':<17}"
         + "".join(f" {name:>15}" for name in columns)
-        + f" {'error itself':>12}  in the paper: {', '.join(c for c in columns if c != 'difference')}"
+        + f" {'error itself':>12}  in the paper: "
+        + ", ".join(name for name in columns if name != "difference")
     )
     for (m, name), values in results.items():
         reference = results[m, "orthogonal"]
@@ -147,9 +143,7 @@ def print_table(results: dict[tuple[int, str], np.ndarray], columns: tuple[str, 
 
 
 def draw(results: dict[tuple[int, str], np.ndarray], path: str) -> None:
-    """The three panels of figure 7, each relative to orthogonal frequencies; bands of two standard
-    errors.
-    """
+    """The three panels of figure 7, relative to orthogonal ones; bands of two errors."""
     counts = sorted({m for m, _ in results})
     titles = ("variance of scores", "covariance of scores", "squared error of attention")
     with figure(path, height=3.5) as sheet:

@@ -1,5 +1,4 @@
-"""Bayesian optimisation on a large graph: batch Thompson sampling over all nodes, one solve per
-round.
+"""Bayesian optimisation on a large graph: batch Thompson sampling, one solve per round.
 
 A smooth function is drawn exactly (`apply_root`) on a grid of 99,856 nodes; its values are observed
 in batches, with noise of known standard deviation. Thompson sampling draws a function for each
@@ -120,9 +119,7 @@ class Surrogate:
         self.add(nodes, values)
 
     def add(self, nodes: np.ndarray, values: np.ndarray) -> None:
-        """Observe all of these instead of what was seen so far, of which they are the
-        continuation.
-        """
+        """Observe all of these in place of what was seen so far, which they continue."""
         new = self.products(nodes[self.columns.shape[1] :])
         self.columns = np.hstack([self.columns, new])
         self.nodes, self.residual = nodes, values - self.gp.mean_
@@ -149,9 +146,7 @@ class Surrogate:
     # What the strategies ask.
 
     def draws(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Posterior draws at all nodes, shape (N, n); the constant mean is left out, which moves no
-        maximum.
-        """
+        """Posterior draws at all nodes, (N, n), without the constant mean: no maximum moves."""
         noise = np.full(self.nodes.size, self.gp.noise_)
         drawn = posterior_draws(
             self, noise, self.residual[:, None], self.solver.solve, n_samples=n, rng=rng
@@ -189,8 +184,7 @@ def greedy(surrogate: Surrogate, n: int, adjacency: sp.csr_array) -> np.ndarray:
 def upper_confidence(
     surrogate: Surrogate, n: int, nodes: np.ndarray, columns: np.ndarray
 ) -> np.ndarray:
-    """The candidates with the highest mean + 2 standard deviations: n, each as if those before were
-    observed.
+    """Candidates with the highest mean + 2 deviations: n, each as if earlier were seen.
 
     Source: Desautels, Krause and Burdick 2014, "Parallelizing Exploration-Exploitation Tradeoffs in
     Gaussian Process Bandit Optimization" (GP-BUCB).
@@ -286,9 +280,7 @@ def draw(
     title: str,
     path: str,
 ) -> None:
-    """Regrets, bands of one standard error each way; of a graph in the plane, where two strategies
-    looked.
-    """
+    """Regrets, bands of one standard error; of a plane graph, where two strategies looked."""
     with figure(path, height=3.4 if places is None else 6.6, width=8.0) as sheet:
         upper = sheet if places is None else sheet.subfigures(2, 1, height_ratios=[3.0, 3.6])
         draw_regrets(
@@ -340,9 +332,7 @@ def draw_regrets(
 
 
 def draw_search(ax: Axes, places: np.ndarray, search: Search, nodes: np.ndarray) -> PathCollection:
-    """The function at every node, and the nodes evaluated on it: the common initial
-    ones in white.
-    """
+    """The function at every node, and the nodes evaluated; common initial ones white."""
     n = search.options.initial
     marks = ax.scatter(
         *places.T,

@@ -1,13 +1,12 @@
-"""The main job on a Dask cluster: features, products, a Gaussian process and PageRank, and what
-workers hold.
+"""The main job on a Dask cluster: features, products, a Gaussian process, PageRank.
 
 The graph is a grid of streets with a few shortcuts, the signal a draw of a diffusion kernel, seen
 with noise at a tenth of the nodes. Rows are sampled on the workers and stay there; what travels is
 counted where it leaves a worker. Predictions are compared with the signal, and the neighbours of a
 few hundred nodes are asked for.
 
-    python examples/cluster.py                                    # two workers on this machine
-    python examples/cluster.py --out cluster.png --path features   # features are kept; a second run reads them
+    python examples/cluster.py                                     # two workers on this machine
+    python examples/cluster.py --out cluster.png --path features   # keeps features, or reads them
     python examples/cluster.py --scheduler tcp://HOST:8786         # a cluster that is there
 """
 
@@ -79,9 +78,7 @@ class Stage(NamedTuple):
 
 
 class Stages:
-    """Prints each part of the job with its time and traffic, and remembers what workers held after
-    it.
-    """
+    """Prints each part with its time and traffic, and remembers what workers held."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -243,9 +240,7 @@ def print_memory(stages: Stages) -> None:
 
 
 def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: str) -> None:
-    """Maps of the signal, its prediction and standard deviation, and the memory of each worker
-    after each part.
-    """
+    """Maps of the signal, prediction and deviation, and memory of workers after parts."""
     corner = slice(min(task.side, WINDOW)), slice(min(task.side, WINDOW))
     at = task.nodes // task.side, task.nodes % task.side
     shown = (at[0] < WINDOW) & (at[1] < WINDOW)
@@ -261,11 +256,10 @@ def draw(task: Task, mean: np.ndarray, std: np.ndarray, stages: Stages, path: st
     with figure(path, height=6.6) as sheet:
         axes = sheet.subplots(2, 2)
         for ax, (title, values) in zip(axes.flat[:3], maps, strict=True):
-            ends = (
-                {"cmap": DEVIATIONS}
-                if values is std
-                else {"cmap": VALUES, "vmin": low, "vmax": high}
-            )
+            if values is std:
+                ends = {"cmap": DEVIATIONS}
+            else:
+                ends = {"cmap": VALUES, "vmin": low, "vmax": high}
             image = ax.imshow(
                 values.reshape(task.side, task.side)[corner], interpolation="nearest", **ends
             )

@@ -42,9 +42,7 @@ READOUTS = {"fourier": "Fourier features", "laplace": "Laplace features"}
 def errors(
     x: np.ndarray, lengthscale: float, readout: str, directions: str, norms: Any, seeds: range
 ) -> np.ndarray:
-    """Root mean squared error of the Gram matrix from d frequencies (and their negatives), for
-    every seed.
-    """
+    """RMSE of the Gram matrix from d frequencies (and their negatives), for every seed."""
     exact = stationary_kernel("gaussian").gram(x, lengthscale=lengthscale)
     options: dict[str, Any] = {
         "directions": directions,
@@ -58,8 +56,8 @@ def errors(
         if readout == "fourier":
             phi = FourierFeatures(d, seed=seed, **options).fit_transform(x)
         else:
-            # Independent frequencies come without negatives; those of the others have the same
-            # norms.
+            # Independent frequencies come without negatives;
+            # those of the others have the same norms.
             antithetic = directions != "iid"
             phi = LaplaceFeatures(2 * d, antithetic=antithetic, seed=seed, **options).fit_transform(
                 x
@@ -69,9 +67,7 @@ def errors(
 
 
 def moving_average(values: np.ndarray, window: float) -> np.ndarray:
-    """Exponential moving average of a time constant of `window` steps, started at the mean of the
-    first ones.
-    """
+    """Exponential moving average over `window` steps, started at the mean of the first."""
     keep = np.exp(-1 / window)
     average = np.empty_like(values)
     current = values[: max(1, int(window) // 4)].mean()
@@ -87,9 +83,7 @@ def draw(
     copulas: Mapping[str, GaussianCopula],
     path: str,
 ) -> None:
-    """A row for each kind of feature: the training curve, the learned correlations, the most
-    opposed pair.
-    """
+    """A row a kind of feature: training curve, learned correlations, most opposed pair."""
     with figure(path, height=5.6) as sheet:
         rows = sheet.subplots(2, 3, width_ratios=[1.6, 1.2, 1])
         for (curve, matrix, pair), (readout, title) in zip(rows, READOUTS.items(), strict=True):
@@ -110,9 +104,7 @@ def draw(
 
 
 def draw_curve(ax: Axes, loss: np.ndarray, levels: Mapping[str, np.ndarray]) -> None:
-    """Losses and their moving average; the coupling schemes as horizontal lines, two standard
-    errors each way.
-    """
+    """Losses and their moving average; coupling schemes as lines, two errors each way."""
     steps = np.arange(1, loss.size + 1)
     ax.plot(steps, loss, color=COLOURS[2], linewidth=0.4, alpha=0.5)
     ax.plot(
@@ -139,9 +131,7 @@ def draw_curve(ax: Axes, loss: np.ndarray, levels: Mapping[str, np.ndarray]) -> 
 
 
 def draw_density(ax: Axes, correlation: float) -> None:
-    """Density of the quantiles of the two norms with this correlation of their scores; PNC puts all
-    on a line.
-    """
+    """Density of the quantiles of two norms by their scores' correlation; PNC is a line."""
     u = (np.arange(40) + 0.5) / 40
     score = ndtri(u)
     first, second = score[:, None], score

@@ -1,5 +1,4 @@
-"""Rates of crashes along the streets of a generated town, from counts on stretches of about 80
-metres.
+"""Rates of crashes along streets of a generated town, from counts on 80-metre stretches.
 
 The town, its traffic and the crashes are simulated: no data come with it, and the truth is known.
 The exposure of a stretch is the distance that vehicles travel on it in ten years. The model is a
@@ -112,8 +111,8 @@ def draw(town: Town, maps: dict[str, Any], path: str) -> None:
     with figure(path, height=3.9) as sheet:
         axes = sheet.subplots(1, len(maps))
         for ax, (title, values) in zip(axes, maps.items(), strict=True):
-            # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is
-            # below.
+            # A logarithm has no colour for 0; the arrow of
+            # the colour bar stands for all that is below.
             shown = LineCollection(
                 lines(town),
                 array=np.maximum(np.asarray(values), 0.01),

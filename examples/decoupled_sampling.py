@@ -1,5 +1,4 @@
-"""Posterior draws in the weights of Fourier features and decoupled ones: figures A.10 and A.11 of
-the chapter.
+"""Posterior draws in weights of Fourier features and decoupled: figures A.10, A.11.
 
 As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.4.2):
 128 points in [0, 1]^D with values from the prior of the Gaussian kernel, noise variance 1e-3,
@@ -91,8 +90,7 @@ class Problem(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What one set of features did on one problem; the measures of `MEASURES` and more, for each
-    approach.
+    """What one set of features did on one problem; `MEASURES` for each approach.
 
     Of these, `mean` is the largest error of the mean, `ratio` the median over points of the
     variance over the exact one, and `latent` whether the divergence of the function itself could be
@@ -118,9 +116,7 @@ def make_problem(
 
 
 def make_features(method: str, columns: int, problem: Problem, seed: int) -> Any:
-    """Features with as many columns; of a quadrature rule the most nodes that fit. None where there
-    are none.
-    """
+    """Features of as many columns; of a quadrature rule the most nodes that fit, or None."""
     if method != "GH":
         directions, norms = COUPLINGS[method]
         features = FourierFeatures(
@@ -194,9 +190,7 @@ def run_panel(
     samples: int,
     seed: int,
 ) -> tuple[list[Cell], list[float]]:
-    """All cells of one problem, and the distance of as many draws from the exact
-    posterior itself.
-    """
+    """All cells of one problem, and the distance of draws of the exact posterior."""
     cells, floor = [], []
     for repeat in range(repeats):
         rng = np.random.default_rng([seed, dimension, round(1 / lengthscale), repeat])
@@ -213,10 +207,8 @@ def run_panel(
                 if fitted is None:
                     continue
                 phi = fitted.transform(together)
-                if (
-                    method,
-                    phi.shape[1],
-                ) in seen:  # few numbers of nodes have a fourth power that fits
+                # Few numbers of nodes have a fourth power that fits.
+                if (method, phi.shape[1]) in seen:
                     continue
                 seen.add((method, phi.shape[1]))
                 measures = {
@@ -288,9 +280,7 @@ def print_table(panels: Panels, columns: int, samples: int) -> None:
 
 
 def rank_correlations(panels: Panels, approach: str, name: str) -> list[float]:
-    """Spearman's correlation of the Gram matrix' error with a distance, over all features of each
-    panel.
-    """
+    """Spearman's correlation of the Gram matrix' error with a distance, by panel."""
     result = []
     for cells in panels.values():
         pairs = [
@@ -317,9 +307,7 @@ def spreads(panels: Panels, approach: str, name: str, columns: int) -> list[floa
 
 
 def starvation(repeats: int, seed: int) -> dict[str, list[float]]:
-    """W2^2 (exact moments) with 32, 128 and 512 observations; D = 2, lengthscale 1/4, 256 columns
-    of RFF.
-    """
+    """W2^2 (exact) of 32, 128 and 512 observations; D = 2, lengthscale 1/4, 256 columns."""
     result: dict[str, list[float]] = {approach: [] for approach in APPROACHES}
     for n in (32, 128, 512):
         found: dict[str, list[float]] = {approach: [] for approach in APPROACHES}
@@ -491,17 +479,15 @@ def draw(panels: Panels, floors: dict[tuple[int, float], list[float]], path: str
                     "in the weights of the features" if approach == "weights" else "decoupled"
                 )
                 block.supxlabel("columns of the features", fontsize=9)
-        # The first panel has all that any has: draws are drawn beside distances, quadrature where D
-        # is small.
+        # The first panel has all that any has: draws are
+        # drawn beside distances, quadrature where D is small.
         legend_below(sheet, drawn[0], columns=4)
 
 
 def draw_panel(
     ax: Axes, cells: Sequence[Cell], approach: str, name: str, floor: list[float]
 ) -> None:
-    """Exact moments: means as lines, 95 % intervals as bands. From draws: crosses; exact draws: the
-    grey line.
-    """
+    """Exact moments: means as lines, 95 % bands. From draws: crosses; exact ones: grey."""
     from matplotlib.ticker import NullFormatter
 
     for method in METHODS:
@@ -536,9 +522,7 @@ def draw_panel(
 
 
 def interval(values: np.ndarray) -> float:
-    """Half the width of a 95 % confidence interval of the mean, by Student's law; 0 for a single
-    value.
-    """
+    """Half the width of a 95 % interval of the mean, by Student's law; 0 of one value."""
     from scipy.stats import t
 
     if values.size < 2:

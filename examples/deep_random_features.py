@@ -1,5 +1,4 @@
-"""Deep random feature expansions against one layer and against a sparse spectrum GP, on two UCI
-sets.
+"""Deep random feature expansions against one layer and a sparse spectrum GP, two sets.
 
 After Cutajar et al. 2017, "Random feature expansions for deep Gaussian processes": every layer is a
 Gaussian process in weight space, random Fourier features of its inputs with a trained lengthscale
@@ -61,9 +60,7 @@ class Scores(NamedTuple):
 
 
 class Model(Protocol):
-    """What is compared: trained on standardised data, it says a mixture of Gaussians for each
-    point.
-    """
+    """What is compared: trained on standardised data, it has a mixture for each point."""
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> Model: ...
 
@@ -73,9 +70,7 @@ class Model(Protocol):
 
 
 class Hidden(nn.Module):
-    """f(x) = sqrt(s) phi(x / l) W, with independent Gaussian posteriors of W's entries and priors
-    N(0, 1).
-    """
+    """f(x) = sqrt(s) phi(x / l) W, with Gaussian posteriors of W and priors N(0, 1)."""
 
     def __init__(self, inputs: int, outputs: int, n_frequencies: int, seed: int) -> None:
         super().__init__()
@@ -221,9 +216,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def draw(results: dict[str, dict[str, np.ndarray]], path: str) -> None:
-    """Both scores of every model, a dot for each split and a bar of one standard error about the
-    mean.
-    """
+    """Both scores of every model, a dot a split and a bar of one standard error."""
     with figure(path, height=2.7 * len(results)) as sheet:
         axes = sheet.subplots(len(results), 2, squeeze=False)
         for row, (name, by_model) in zip(axes, results.items(), strict=True):

@@ -1,5 +1,4 @@
-"""Sudden infant deaths in the counties of North Carolina: relative risks by BYM2, and what a
-covariate explains.
+"""Sudden infant deaths in North Carolina: relative risks by BYM2, and a covariate.
 
 The counts of 1974 to 1978 and the counties' borders are in libpysal (its built-in example `sids2`,
 after Cressie 1991, "Statistics for Spatial Data", pp. 386-389). Counties that share a border are
@@ -90,11 +89,9 @@ def transformed(counties: Counties) -> grf.GraphGPRegressor:
 def draw(
     counties: Counties, plain: LatentGaussianModel, explained: LatentGaussianModel, path: str
 ) -> None:
-    """Four maps: raw ratios, relative risks without and with the covariate, probabilities of a
-    raised risk.
-    """
-    # A logarithm has no colour for 0; the arrow of the colour bar stands for all that is below a
-    # half.
+    """Four maps: raw ratios, risks without and with the covariate, probabilities."""
+    # A logarithm has no colour for 0; the arrow of the
+    # colour bar stands for all that is below a half.
     ratios = np.maximum(counties.frame.deaths / counties.frame.expected, 0.01)
     # Half as many deaths as expected and twice as many are equally far from 1, which is white.
     ticks = (0.5, 0.7, 1.0, 1.4, 2.0)

@@ -1,5 +1,4 @@
-"""Fast simplex features: table 3 of "Simplex random features", and the bias of HD products in low
-dimension.
+"""Fast simplex features: table 3 of the paper, and the bias of HD products.
 
 The product R = H D_1 H D_2 H D_3, of Walsh-Hadamard matrices and random signs, is orthogonal but
 not Haar. Over all directions of x - y (Fourier features) or x + y (positive ones) its bias averages
@@ -137,9 +136,8 @@ def bias(
     """
     rng = np.random.default_rng(seed)
     hadamard = linalg.hadamard(dimension) / dimension**0.5
-    rows = (
-        simplex(dimension) if is_simplex else np.eye(dimension)[:1]
-    ) @ hadamard  # signs make all rows of H alike
+    # Signs make all rows of H alike.
+    rows = (simplex(dimension) if is_simplex else np.eye(dimension)[:1]) @ hadamard
     width = SUPPORTS[support] or dimension
     x = np.zeros(dimension)
     x[:width] = width**-0.5
@@ -228,9 +226,7 @@ def draw(
     results: dict[str, dict[str, np.ndarray]],
     path: str,
 ) -> None:
-    """Biases of Fourier features and of positive features against the dimension;
-    accuracies below.
-    """
+    """Biases of Fourier and positive features against the dimension; accuracies below."""
     with figure(path, height=6.4) as sheet:
         upper, lower = sheet.subfigures(2, 1, height_ratios=[1.1, 1])
         panels = upper.subplots(1, 2)
@@ -248,11 +244,10 @@ def draw(
                     )
             ax.axhline(1, color=GREY, linewidth=1, linestyle=":", zorder=1)
             doublings(ax, dimensions)
-            names = (
-                ("Fourier features", "|x - y|")
-                if kind == "fourier"
-                else ("positive features", "|x + y|")
-            )
+            if kind == "fourier":
+                names = ("Fourier features", "|x - y|")
+            else:
+                names = ("positive features", "|x + y|")
             ax.set_title(f"{names[0]}, {names[1]} = {reach}")
             ax.set_xlabel("dimension")
         panels[0].set_ylabel("mean estimate / kernel")

@@ -11,12 +11,15 @@ left out.
 
 The rows, at equal numbers of columns:
 
-    iid         random Fourier features, paired             hermite     Gauss-Hermite rule     (up to 4 dimensions)
-    phased      the phase-shifted cosine variant            legendre    Gauss-Legendre rule    (up to 4 dimensions)
-    orthogonal  orthogonal directions, independent norms    simpson     compound Simpson rule  (up to 4 dimensions)
-    pnc         orthogonal directions, norms coupled in     sobol       quasi-random; Matern by the Student-t map
-                pairs: not in the chapter                   weighted    Sobol with the chapter's importance weights
-                                                                        (Matern only)
+    iid         random Fourier features, paired
+    phased      the phase-shifted cosine variant
+    orthogonal  orthogonal directions, independent norms
+    pnc         orthogonal directions, norms coupled in pairs: not in the chapter
+    hermite     Gauss-Hermite rule (up to 4 dimensions)
+    legendre    Gauss-Legendre rule (up to 4 dimensions)
+    simpson     compound Simpson rule (up to 4 dimensions)
+    sobol       quasi-random; Matern by the Student-t map
+    weighted    Sobol with the chapter's importance weights (Matern only)
 
 The chapter prints curves and no numbers; what it says of them stands below the tables, beside what
 we find.
@@ -114,9 +117,7 @@ def random_features(
 
 
 def nodes_for(rule: str, n_columns: int, dimension: int) -> int:
-    """The largest number of nodes whose product has at most `n_columns`; 0 if a rule has none of
-    that size.
-    """
+    """The largest number of nodes with at most `n_columns` in the product, or 0."""
     n = int(n_columns ** (1 / dimension) + 1e-9)
     if rule == "simpson":
         n -= 1 - n % 2
@@ -262,9 +263,7 @@ def print_claims(all_results: dict[str, Results], n_columns: int) -> None:
 
 
 def draw(all_results: dict[str, Results], dimensions: dict[str, int], path: str) -> None:
-    """A row for each kernel and lengthscale, a column for each data set; bands of 95 % about the
-    means.
-    """
+    """A row a kernel and lengthscale, a column a data set; bands of 95 % about means."""
     from matplotlib.ticker import NullFormatter
 
     names = list(dimensions)

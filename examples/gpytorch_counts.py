@@ -1,5 +1,4 @@
-"""Counts on a graph with GPyTorch: `GRFKernel` in an approximate Gaussian process, by variational
-inference.
+"""Counts on a graph with GPyTorch: `GRFKernel` in an approximate Gaussian process.
 
 `GRFKernel` is a kernel as any other of GPyTorch's, so that it goes into an ApproximateGP with any
 of its likelihoods, or one of your own: here Poisson counts whose log rate is the latent function.
@@ -43,9 +42,7 @@ class PoissonLikelihood(gpytorch.likelihoods.likelihood._OneDimensionalLikelihoo
 
 
 class Counts(gpytorch.models.ApproximateGP):
-    """A constant mean and a scaled graph kernel; the posterior of f at some nodes is any normal
-    one.
-    """
+    """A constant mean and a scaled graph kernel; any normal posterior of f at nodes."""
 
     def __init__(self, inducing: torch.Tensor, kernel: GRFKernel) -> None:
         law = gpytorch.variational.CholeskyVariationalDistribution(inducing.shape[0])
@@ -70,9 +67,7 @@ def by_gpytorch(
     test: np.ndarray,
     steps: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the log rate at other nodes, by Adam on the evidence's lower
-    bound.
-    """
+    """Mean and deviation of the log rate at other nodes, by Adam on the lower bound."""
     torch.manual_seed(0)
     features = grf.sample_features(graph, grf.CompressedPowers(64, 32), seed=0, dtype="float64")
     kernel = GRFKernel(features, grf.Diffusion(3.0))

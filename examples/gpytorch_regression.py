@@ -1,5 +1,4 @@
-"""Speeds on the highways of San Jose with GPyTorch: a graph kernel trained by Adam, and one of free
-coefficients.
+"""Speeds in San Jose with GPyTorch: a kernel trained by Adam, and free coefficients.
 
 `GRFKernel` is a kernel as any other of GPyTorch's: here ScaleKernel, a constant mean and
 GaussianLikelihood around it, in an ExactGP. "diffusion" trains the lengthscale, "learned" every
@@ -43,9 +42,7 @@ LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 
 
 class Outcome(NamedTuple):
-    """What one fit predicts for the test sensors, in units of the training values, and
-    how it went.
-    """
+    """What one fit predicts for the test sensors, in training units, and how it went."""
 
     mean: np.ndarray
     std: np.ndarray
@@ -100,9 +97,7 @@ def by_regressor(graph: grf.Graph, train: np.ndarray, y: np.ndarray, test: np.nd
 
 
 def spectrum(kernel: grf.kernels.Kernel) -> np.ndarray:
-    """Eigenvalues of the kernel, (sum_k f_k (1 - x)^k)^2 at those x of the Laplacian; 1 at the
-    first.
-    """
+    """Eigenvalues of the kernel, (sum_k f_k (1 - x)^k)^2 at those x of L; 1 at first."""
     modulation = kernel.modulation(kernel.truncation_length(1e-9) + 1)
     root = np.polynomial.polynomial.polyval(1 - FREQUENCIES, modulation / modulation.sum())
     return np.asarray((root / root[0]) ** 2)
@@ -125,9 +120,7 @@ def fits(
 
 
 def draw(coverage: dict[str, np.ndarray], spectra: dict[str, np.ndarray], path: str) -> None:
-    """How many speeds fall within intervals, over all splits, and the kernels of the
-    first split.
-    """
+    """How many speeds fall within intervals, over all splits, and the first kernels."""
     with figure(path, height=4.0) as sheet:
         left, right = sheet.subplots(1, 2)
         plot_reliability(
@@ -162,9 +155,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="of Adam (default 40)")
     add_figure_option(parser)
     options = parser.parse_args()
-    torch.set_num_threads(
-        1
-    )  # many products of a fraction of a millisecond: threads would wait for each other
+    # Many products of a fraction of a millisecond: threads would wait for each other.
+    torch.set_num_threads(1)
     data = grf.datasets.load("san-jose")
     sensors, speeds = np.asarray(data.target_nodes), np.asarray(data.targets, dtype=np.float64)
     scores: dict[str, list[tuple[float, ...]]] = {}
@@ -175,9 +167,8 @@ def main() -> None:
         train, test = order[:N_TRAIN], order[N_TRAIN:]
         centre, spread = speeds[train].mean(), speeds[train].std()
         y = (speeds[train] - centre) / spread
-        for name, outcome in fits(
-            data.graph, sensors[train], y, sensors[test], options.steps
-        ).items():
+        outcomes = fits(data.graph, sensors[train], y, sensors[test], options.steps)
+        for name, outcome in outcomes.items():
             mean, std = centre + spread * outcome.mean, spread * outcome.std
             within = np.array(
                 [metrics.coverage(speeds[test], mean, std, level=level) for level in LEVELS]

@@ -1,5 +1,4 @@
-"""The error of Gram matrices from pairs of coupled walks on ten real graphs: figures 3 and 10 of
-the paper.
+"""The error of Gram matrices from coupled walks on ten graphs: figures 3 and 10.
 
 As there (Reid et al. 2024, Sec. 4.2 and App. F.1): the 2-regularised Laplacian kernel with
 lengthscale 1, two walks from every node with independent directions, halting probabilities .1 to
@@ -82,9 +81,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def ratio_and_error(values: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """Ratio of the means and its standard error (delta method); repeats with equal seeds may be
-    dependent.
-    """
+    """Ratio of the means and its standard error (delta method); repeats may depend."""
     ratio = values.mean() / reference.mean()
     return float(ratio), mean_and_error(values - ratio * reference)[1] / float(reference.mean())
 
@@ -123,9 +120,7 @@ def print_table(name: str, errors: dict[tuple[str, float], np.ndarray]) -> None:
 
 
 def draw(results: dict[str, dict[tuple[str, float], np.ndarray]], path: str) -> None:
-    """Errors of the last graph with the permutations, and every graph's errors relative to
-    independent walks.
-    """
+    """Errors of the last graph with permutations, and all relative to independent walks."""
     from matplotlib.figure import Figure
 
     columns = min(5, len(results))

@@ -1,5 +1,4 @@
-"""Why Matern frequencies are not drawn by importance weights: the variance of the weights is
-infinite.
+"""Why Matern frequencies are not drawn by importance weights: their variance is infinite.
 
 The chapter ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.2)
 draws frequencies w from the Gaussian law q of the squared-exponential kernel and gives each the
@@ -93,9 +92,7 @@ def running_variances(
 def sobol_estimates(
     kernel: StationaryKernel, dimension: int, r: float, n: int, repeats: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates of k(r) from n frequencies: Sobol with weights, Sobol by the Student-t map, and
-    independent.
-    """
+    """Estimates of k(r) from n frequencies: Sobol with weights, Student-t map, random."""
     estimates = np.empty((3, repeats))
     for seed in range(repeats):
         normal = sobol_normal(n, dimension, seed)

@@ -1,5 +1,4 @@
-"""Make the permutations that are shipped with graphrf, for each p_halt of .05, .10, ..., .90 and
-both objectives.
+"""Make the shipped permutations, for p_halt of .05, .10, ..., .90 and both objectives.
 
 As in the paper (Reid et al. 2024, Sec. 4.2 and App. E.3), on an Erdos-Renyi graph of 100 nodes with
 the Hungarian algorithm. "gram": order 30, the 2-regularised Laplacian kernel, Eq. 56 averaged over
@@ -63,9 +62,7 @@ def learn(objective: str, order: int) -> dict[str, Any]:
 
 
 def draw(record: dict[str, dict[str, Any]], path: str) -> None:
-    """Squares at the quantiles of length that are matched; on the dashed line the shortest with the
-    longest.
-    """
+    """Squares at matched quantiles of length; dashed: the shortest with the longest."""
     with figure(path, height=3.6) as sheet:
         axes = sheet.subplots(len(record), len(DRAWN), sharex="row", sharey="row")
         for ax, p_halt in zip(axes[0], DRAWN, strict=True):

@@ -34,9 +34,7 @@ KERNEL = grf.RegularizedLaplacian(1.0, 2)
 
 @dataclass(frozen=True)
 class Row:
-    """What was found at one order: ratios of errors with standard errors, distances, a ratio of
-    objectives.
-    """
+    """Results at one order: ratios of errors with errors, distances, objectives."""
 
     order: int
     linear: tuple[float, float]
@@ -48,9 +46,7 @@ class Row:
 
 
 def cayley_distance(first: np.ndarray, second: np.ndarray) -> int:
-    """The fewest transpositions that turn one into the other: n minus the number of cycles of
-    first^-1 second.
-    """
+    """The fewest transpositions between two: n minus the cycles of first^-1 second."""
     quotient = np.argsort(first)[second]
     left, cycles = set(range(quotient.size)), 0
     while left:
@@ -63,8 +59,7 @@ def cayley_distance(first: np.ndarray, second: np.ndarray) -> int:
 
 
 def tied_distance(first: np.ndarray, second: np.ndarray, p_halt: float) -> int:
-    """The smallest Cayley distance from `first` to any permutation that couples lengths just as
-    `second` does.
+    """The smallest Cayley distance from `first` to any that couples as `second` does.
 
     Both objectives see only which unordered pairs {q, sigma(q)} there are, and tiles only by the
     lengths in them. So a permutation ties with its inverse (indeed with every cycle reversed on its

@@ -1,5 +1,4 @@
-"""Errors of Gram matrices of Matern kernels under couplings of frequencies: figure 12 of the
-couplings paper.
+"""Errors of Gram matrices of Matern kernels under couplings: figure 12 of the paper.
 
 As there (Reid et al. 2024, App. G): 64 points from N(0, I/8) in 8 dimensions, lengthscale 1,
 smoothness 1/2, 3/2 and 5/2, paired Fourier features with frequencies that are independent,
@@ -49,8 +48,7 @@ def errors(x: np.ndarray, kernel: str, scheme: str, m: int, seeds: range) -> np.
 
 
 def exact_errors(x: np.ndarray, kernel: str, scheme: str, counts: list[int]) -> np.ndarray:
-    """The root of the mean over entries of the exact mean squared error, for each number of
-    frequencies.
+    """Root of the mean over entries of the exact squared error, by frequencies.
 
     The counts are multiples of the dimension. The error of one block is splined over 25 distances.
     """

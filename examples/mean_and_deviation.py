@@ -1,5 +1,4 @@
-"""A signal on all of a mesh or road network from what was seen of it: the posterior mean, and how
-sure it is.
+"""A signal on a mesh or road network from part of it: the mean, and how sure it is.
 
 On a mesh the faces are nodes and the z-component of their normals is the signal, seen at a tenth of
 the faces. In San Jose (an evening's speeds on the highways) it is seen by 250 of the 325 sensors.
@@ -48,9 +47,7 @@ def draw(
     view: tuple[float, float],
     path: str,
 ) -> None:
-    """Four views of a mesh; three maps of roads, of which nobody knows the truth between the
-    sensors.
-    """
+    """Four views of a mesh; three maps of roads, whose truth nobody knows."""
     seen = filled(data.graph.n_nodes, nodes, values)
     mesh = data.extra
     with figure(path, height=7.0 if "faces" in mesh else 3.35) as sheet:

@@ -1,5 +1,4 @@
-"""Gaussian processes on six meshes: figure 4 of the paper, with the exact rivals and a Markov
-random field.
+"""Gaussian processes on six meshes: figure 4 of the paper, with exact rivals.
 
 As there (Reid et al. 2024, Sec. 4.2 and App. F.2): the faces of a mesh are nodes, the z-component
 of a face's normal is the signal, 5 % of the faces are held out; diffusion kernel, zero mean,
@@ -113,9 +112,7 @@ def print_model(
 
 
 def print_seconds(task: protocol.Task, samplers: dict[str, Any]) -> None:
-    """Seconds from frozen hyperparameters to means and standard deviations at the held-out nodes,
-    from scratch.
-    """
+    """Seconds from frozen hyperparameters to predictions at held-out nodes, from scratch."""
 
     def regressor(method: str, sampler: Any = None) -> None:
         gp = grf.GraphGPRegressor(

@@ -1,5 +1,4 @@
-"""Topics of papers and types of pages from a few labelled nodes: accuracy, log loss and
-calibration, with rivals.
+"""Topics of papers and types of pages from few labels: accuracy, loss, calibration.
 
 GraphGPClassifier beside one-vs-rest GraphGPRegressor, label spreading (scikit-learn's rule, on the
 graph itself) and logistic regression on a spectral embedding, on random splits. Only the graph is
@@ -57,9 +56,7 @@ def gp_regressor(
 def propagation(
     graph: grf.Graph, nodes: np.ndarray, y: np.ndarray, rest: np.ndarray, seed: int
 ) -> np.ndarray:
-    """Label spreading, F <- a W F + (1 - a) Y with a = .9 (Zhou et al. 2004), rows divided by their
-    sums.
-    """
+    """Label spreading, F <- a W F + (1 - a) Y, a = .9 (Zhou et al. 2004), normalised."""
     start = np.zeros((graph.n_nodes, y.max() + 1))
     start[nodes, y] = 1.0
     walk, scores = graph.walk_matrix("normalized"), start
@@ -158,18 +155,14 @@ def main() -> None:
 
 
 def reliability(truth: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Points of the curve over all splits with binomial errors; bins of fewer than 20 nodes are
-    left out.
-    """
+    """Points of the curve over all splits with binomial errors; bins of 20 nodes or more."""
     curve = metrics.reliability(truth, p, n_bins=10)
     error = np.sqrt(curve.accuracy * (1 - curve.accuracy) / curve.weight)
     return np.stack([curve.confidence, curve.accuracy, error], axis=1)[curve.weight >= 20]
 
 
 def draw(path: str, graph: str, curves: dict[int, dict[str, np.ndarray]]) -> None:
-    """How often the predicted class is right against how probable it was said to be, for each
-    number of labels.
-    """
+    """How often the predicted class is right against its probability, by labels."""
     with figure(path, height=4.9 if len(curves) == 2 else 4.2) as sheet:
         panels = sheet.subplots(1, len(curves), sharey=True, squeeze=False)[0]
         for ax, (n, own) in zip(panels, curves.items(), strict=True):

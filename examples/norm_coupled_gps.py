@@ -1,5 +1,4 @@
-"""Does a better Gram matrix make a better Gaussian process? Tables 3 and 4 of Reid et al. 2024 in a
-reduced form.
+"""Does a better Gram matrix make a better Gaussian process? Tables 3 and 4, reduced.
 
 As there (App. B.2): the sets, splits and hyperparameters of `norm_coupling.py`; a GP whose kernel
 is replaced by random features, m = d or 8 d frequencies (for Laplace features twice as many, with
@@ -36,9 +35,7 @@ METRICS = ("kernel", "reverse", "kl", "rmse", "nll")
 
 @dataclass(frozen=True)
 class Predictive:
-    """A normal distribution of the noisy test targets, with the lower Cholesky root of its
-    covariance.
-    """
+    """A normal distribution of noisy test targets, with its covariance's Cholesky root."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -58,9 +55,7 @@ class Predictive:
         return float(total / n + 0.5 * np.log(2 * np.pi))
 
     def divergence(self, other: Predictive) -> float:
-        """KL(self || other), nats; `graphrf.gp.metrics` has all digits for near-equal ones, at more
-        cost.
-        """
+        """KL(self || other), nats; `graphrf.gp.metrics` has all digits for near-equal ones."""
         between = other.whiten(self.root)
         shift = other.whiten(self.mean - other.mean)
         logs = np.log(between.diagonal()).sum()
@@ -98,9 +93,7 @@ def feature_predictive(
 
 
 def scores(part: _uci.Split, found: Predictive, exact: Predictive) -> list[float]:
-    """KL(features || exact), KL(exact || features) a test point, RMSE and NLL in the units of the
-    targets.
-    """
+    """KL(features || exact) and back a test point, RMSE and NLL in units of targets."""
     return [
         found.divergence(exact),
         exact.divergence(found) / len(part.y_test),
@@ -112,8 +105,7 @@ def scores(part: _uci.Split, found: Predictive, exact: Predictive) -> list[float
 def measure(
     name: str, kind: str, splits: int, repeats: int, seed: int, first: int | None = None
 ) -> dict[str, dict[str, np.ndarray]]:
-    """By number of frequencies and coupling: the `METRICS` of all splits, means over ensembles,
-    (splits, 5).
+    """By frequencies and coupling: `METRICS` of all splits, means over draws, (splits, 5).
 
     The coupling "exact" has 0 for the first three.
     """
@@ -152,9 +144,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
 
 
 def print_rows(kind: str, size: str, name: str, result: dict[str, np.ndarray]) -> None:
-    """Every coupling of one set: ours, the published figure, the difference in combined standard
-    errors.
-    """
+    """Every coupling of one set: ours, the published figure, their difference in errors."""
     published = read()
     place = list(_uci.SETS).index(name)
     reference = result["iid"][:, METRICS.index("rmse")].mean()
@@ -174,9 +164,7 @@ def print_rows(kind: str, size: str, name: str, result: dict[str, np.ndarray]) -
 
 
 def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndarray]]) -> None:
-    """Whether a step from one coupling to the next pays: ratios of means with errors from pairs
-    within splits.
-    """
+    """Whether a step between couplings pays: ratios of means, errors of pairs in splits."""
     names = COUPLINGS[kind]
     print(
         "\n"
@@ -206,9 +194,7 @@ def print_comparison(kind: str, results: dict[tuple[str, str], dict[str, np.ndar
 
 
 def draw(results: dict[str, dict[tuple[str, str], dict[str, np.ndarray]]], path: str) -> None:
-    """Kernel error against the divergence, both relative to independent frequencies; a
-    mark a set.
-    """
+    """Kernel error against the divergence, relative to independent ones; a mark a set."""
     with figure(path, height=4.3) as sheet:
         axes = sheet.subplots(1, 2, sharey=True)
         for ax, (kind, tables) in zip(axes, results.items(), strict=True):

@@ -1,5 +1,4 @@
-"""The error of Gram matrices of coupled random features on six UCI sets: Table 1 of Reid et al.
-2024.
+"""The error of Gram matrices of coupled features on six UCI sets: Table 1 of the paper.
 
 As there (Sec. 3.3 and App. B.1): the Gaussian kernel with hyperparameters of an exact GP; the root
 mean square error of the test Gram matrix, divided by that of independent frequencies. Fourier
@@ -80,7 +79,8 @@ LOOKS = {
     "orthogonal, no opposites": look("orthogonal", line=False, is_open=True) | {"marker": "o"},
 }
 
-#: Table 1 of Reid et al. 2024, "Variance-reducing couplings for random features": ratios and their errors by set.
+#: Table 1 of Reid et al. 2024, "Variance-reducing couplings for random features": ratios and their
+#: errors by set.
 PUBLISHED = {
     "fourier": {
         "iid": (
@@ -122,9 +122,7 @@ PUBLISHED = {
 
 
 def frequencies(coupling: Coupling, m: int, d: int, repeats: int, seed: int) -> np.ndarray:
-    """Independent ensembles of m frequencies, shape (repeats, m, d); m counts the opposite ones
-    too.
-    """
+    """Independent ensembles of m frequencies, (repeats, m, d); m counts opposite ones."""
     n = m if coupling.opposites is None else m // 2
     if coupling.directions == "unscrambled halton":
         # Its first point is 0, an infinite frequency. The others are the same every time but for a
@@ -132,8 +130,8 @@ def frequencies(coupling: Coupling, m: int, d: int, repeats: int, seed: int) -> 
         points = special.ndtri(qmc.Halton(d, scramble=False).random(n + 1)[1:])
         return points @ haar(repeats, d, np.random.default_rng(seed))
     if coupling.norms is None:
-        # A low-discrepancy sequence couples all its points: every ensemble is a sequence of its
-        # own.
+        # A low-discrepancy sequence couples all its
+        # points: every ensemble is a sequence of its own.
         seeds = np.random.default_rng(seed).integers(2**62, size=repeats)
         drawn = [
             draw_frequencies(n, d, directions=coupling.directions, norms=None, seed=int(one))
@@ -156,9 +154,7 @@ def frequencies(coupling: Coupling, m: int, d: int, repeats: int, seed: int) -> 
 
 
 def features(kind: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Features (repeats, n, 2 m or m) of points (n, d), in lengthscales, for ensembles (repeats, m,
-    d).
-    """
+    """Features (repeats, n, 2 m or m) of points (n, d), for ensembles (repeats, m, d)."""
     repeats, m, d = w.shape
     projected = (x @ w.reshape(repeats * m, d).T).reshape(len(x), repeats, m).transpose(1, 0, 2)
     if kind == "fourier":
@@ -196,8 +192,7 @@ def measure(
 
 
 def ratio(values: np.ndarray, reference: np.ndarray) -> tuple[float, float, float]:
-    """Ratio of the means over splits; its standard error as published, and that of the ratio
-    itself.
+    """Ratio of means over splits; its standard error as published, and of the ratio.
 
     The published one is the standard error of the numerator alone, divided by the reference's mean:
     it holds the spread of the error's size from split to split, which ratios within a split do not
@@ -233,9 +228,7 @@ def print_table(kind: str, results: dict[str, dict[str, np.ndarray]]) -> None:
 
 
 def draw(results: dict[str, dict[str, dict[str, np.ndarray]]], path: str) -> None:
-    """One panel a kind of feature: ours with a standard error each way, the published figures as
-    crosses.
-    """
+    """One panel a kind of feature: ours with standard errors, published ones as crosses."""
     with figure(path, height=6.6) as sheet:
         for ax, kind in zip(sheet.subplots(2, 1), ROWS, strict=True):
             draw_panel(ax, kind, results[kind])

@@ -1,5 +1,4 @@
-"""The picture on the first page: speeds at sensors that the model did not see, with 95 % intervals,
-and a map.
+"""The picture on the first page: speeds at held-out sensors with intervals, and a map.
 
 Mean speeds of 26 Monday afternoons at 325 sensors on the highways of San Jose. In ten-fold
 cross-validation each sensor is predicted from nine tenths of the others; the map shows predictions
@@ -27,9 +26,7 @@ FOLDS = 10
 def cross_validated(
     graph: grf.Graph, nodes: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the standard deviation of a measurement at each node, from the other folds
-    alone.
-    """
+    """The mean and deviation of a measurement at each node, from the other folds."""
     mean, std = np.empty(y.size), np.empty(y.size)
     for fold in np.array_split(np.random.default_rng(0).permutation(y.size), FOLDS):
         seen = np.setdiff1d(np.arange(y.size), fold)

@@ -1,5 +1,4 @@
-"""A ranking of machine-learning papers by PageRank of their citations, with what can be said of
-neighbours in it.
+"""A ranking of machine-learning papers by PageRank, and how sure its order is.
 
 The directed Cora graph: an edge leads from the citing paper to the cited one, so a paper passes its
 rank on to the papers that it cites, in equal parts. Papers that cite none of the others pass it on
@@ -53,9 +52,7 @@ class Citations(NamedTuple):
 
 
 def load() -> Citations:
-    """The directed graph with the topics of the undirected one, whose nodes have the same numbers
-    as names.
-    """
+    """The directed graph with the topics of the undirected one, of the same numbers."""
     graph = grf.datasets.load("cora-directed").graph
     labelled = grf.datasets.load("cora")
     topics = np.array(labelled.extra["classes"])[labelled.targets]
@@ -65,9 +62,7 @@ def load() -> Citations:
 def estimate(
     graph: grf.Graph, n_walks: int, p_halt: float, seed: int, start: Any = None
 ) -> PageRankEstimate:
-    """Scores with standard errors, from `n_walks` a node; as many in all where they start from
-    fewer nodes.
-    """
+    """Scores with standard errors, from `n_walks` a node, or as many in all from fewer."""
     if start is not None:
         n_walks = n_walks * graph.n_nodes // np.count_nonzero(start)
     return grf.pagerank.estimate(
@@ -76,9 +71,7 @@ def estimate(
 
 
 def separations(scores: np.ndarray, stderr: np.ndarray) -> np.ndarray:
-    """Differences of each score and the next, in standard errors; errors of neighbours taken as
-    independent.
-    """
+    """Differences of successive scores in standard errors, taken as independent."""
     return -np.diff(scores) / np.hypot(stderr[1:], stderr[:-1])
 
 
@@ -93,9 +86,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(found: PageRankEstimate, exact: np.ndarray, ranked: np.ndarray) -> Agreement:
-    """L1 error and overlaps of the tops; of the papers `ranked` Kendall's tau and coverage by two
-    errors.
-    """
+    """L1 error and overlaps of tops; of `ranked` ones Kendall's tau and coverage."""
     error = np.abs(found.scores - exact)
     own, true = (np.argsort(-scores, kind="stable") for scores in (found.scores, exact))
     assert found.stderr is not None
@@ -108,7 +99,10 @@ def agreement(found: PageRankEstimate, exact: np.ndarray, ranked: np.ndarray) ->
     )
 
 
-HEADER = f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  {'score ± standard error':<22}  {'exact':<7}"
+HEADER = (
+    f"{'paper':<9} {'topic':<24}{'cites':>5} {'cited by':>9}  "
+    f"{'score ± standard error':<22}  {'exact':<7}"
+)
 
 
 def row(citations: Citations, found: PageRankEstimate, exact: np.ndarray, node: int) -> str:
@@ -198,9 +192,7 @@ def draw(
     costs: dict[str, np.ndarray],
     path: str,
 ) -> None:
-    """The highest papers; the estimates of all; and the error against cost, with power
-    iteration's.
-    """
+    """The highest papers; estimates of all; error against cost, with power iteration."""
     colours = dict(zip(sorted(set(citations.topics)), COLOURS, strict=True))
     with figure(path, height=7.4) as sheet:
         grid = sheet.add_gridspec(2, 2, height_ratios=[1.0, 1.0])

@@ -1,12 +1,10 @@
-"""The error of PageRank scores from two coupled walks per node on ten real graphs: figure 9 of the
-paper.
+"""The error of PageRank from two coupled walks per node on ten graphs: figure 9.
 
 As there (Reid et al. 2024, App. E.3): two walks from every node, halting probabilities .1 to .9,
-the error
-||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled lengths; permutations of
-order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside them, and not in the
-paper, scores from the visits of as many walks: independent, antithetic, sigma-coupled (with the
-permutations of Gram matrices), stratified, and pooled.
+the error ||rho^ - rho||_2 of scores from end points with independent, antithetic and sigma-coupled
+lengths; permutations of order 10 learned with Eq. 82 on an Erdos-Renyi graph of 100 nodes. Beside
+them, and not in the paper, scores from the visits of as many walks: independent, antithetic,
+sigma-coupled (with the permutations of Gram matrices), stratified, and pooled.
 
     python examples/pagerank_couplings.py --out pagerank_couplings.png
     python examples/pagerank_couplings.py --graphs karate --repeats 50
@@ -101,8 +99,7 @@ def measure(graph: grf.Graph, n_walks: int, repeats: int, seed: int) -> Errors:
 
 
 def mean_square(cost: np.ndarray, permutation: np.ndarray | None, n_nodes: int) -> float:
-    """E ||rho^ - rho||^2 of end points of two walks per node (None: independent), given
-    `pagerank_cost`.
+    """E ||rho^ - rho||^2 of end points of two walks (None: independent), by its cost.
 
     For graphs without dangling nodes; exact, see there.
     """
@@ -149,9 +146,7 @@ def print_table(name: str, errors: Errors) -> None:
 
 
 def draw(results: dict[str, Errors], path: str) -> None:
-    """Above the paper's figure; below the errors relative to independent end points, with those of
-    visits.
-    """
+    """Above the paper's figure; below errors relative to independent end points."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 

@@ -1,5 +1,4 @@
-"""Paired against phased random Fourier features at equal numbers of columns: the notebook's
-convergence figures.
+"""Paired against phased Fourier features at equal columns: the notebook's figures.
 
 As there: 50 points from -2 to 2, lengthscale .5, independent frequencies, the relative Frobenius
 error of the Gram matrix. Paired features [cos, sin] spend two columns on a frequency, phased ones
@@ -68,8 +67,8 @@ def exact_error(kernel: str, readout: str, n_columns: int) -> float:
     if readout == "paired":
         variance = ((1 + k_double) / 2 - k**2) / (n_columns / 2)
     else:
-        # The terms cos(w.z) and cos(w.(x + y) + 2b) are uncorrelated: the second has variance 1/2
-        # at all x, y.
+        # The terms cos(w.z) and cos(w.(x + y) + 2b) are
+        # uncorrelated: the second has variance 1/2 at all x, y.
         variance = (1 + k_double / 2 - k**2) / n_columns
     return float(np.sqrt(variance.sum() / np.sum(k**2)))
 
@@ -80,9 +79,7 @@ def draw(
     columns: tuple[int, ...],
     path: str,
 ) -> None:
-    """The notebook's convergence figure, then one panel per kernel; bands and bars: one standard
-    deviation.
-    """
+    """The notebook's convergence figure, then a panel per kernel; bars: one deviation."""
     with figure(path, height=5.8) as sheet:
         axes = sheet.subplots(2, 2, sharey=True)
         first, *others = axes.flat

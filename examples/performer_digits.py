@@ -129,9 +129,7 @@ def train(
     batch: int,
     seed: int,
 ) -> tuple[float, float]:
-    """Validation and test accuracy of the epoch that is best on validation data, the first of
-    equals.
-    """
+    """Validation and test accuracy of the best epoch on validation data, the first."""
     order = torch.Generator().manual_seed(seed)
     x, y = data["train"]
     n_steps = epochs * -(-len(x) // batch)
@@ -157,9 +155,7 @@ def train(
 
 
 def attention_matrices(model: Transformer, tokens: Tensor, m: int, seed: int) -> dict[str, Tensor]:
-    """Attention of the first head of the first layer for one image, exact and estimated, (tokens,
-    tokens) each.
-    """
+    """Attention of the first head and layer for one image, exact and estimated."""
     block = model.blocks[0]
     with torch.no_grad():
         hidden = block.normed_in(model.embedding(tokens) + model.position)
@@ -178,9 +174,7 @@ def attention_matrices(model: Transformer, tokens: Tensor, m: int, seed: int) ->
 def draw(
     found: dict[str, np.ndarray], image: np.ndarray, matrices: dict[str, Tensor], path: str
 ) -> None:
-    """Above, an image and attention to it, exact and estimated; below, test accuracies, a dot a
-    seed.
-    """
+    """Above, an image and its attention; below, test accuracies, a dot a seed."""
     with figure(path, height=4.9) as sheet:
         upper, lower = sheet.subfigures(2, 1, height_ratios=[1, 1.15])
         first, *others = upper.subplots(1, 1 + len(matrices))

@@ -1,5 +1,4 @@
-"""Functions from a Gaussian process posterior, drawn in the weights of features and decoupled:
-figure A.9.
+"""Functions from a posterior, drawn in weights of features and decoupled: figure A.9.
 
 As in the chapter ("Numerical methods for improved decoupled sampling of Gaussian processes", Sec.
 A.4.2): the Gaussian kernel with lengthscale 1/16, observations at uniform points of [0, 1] with

@@ -1,5 +1,4 @@
-"""Transforms for PyTorch Geometric in small trained models, with rivals: topics of papers, and
-kinds of rings.
+"""Transforms for PyTorch Geometric in small trained models, with rivals.
 
 Cora with 20 labelled papers a topic, 500 for validation and 1,000 for the test, drawn anew for
 every seed. The data have no words: where a model needs inputs that no transform makes, every paper
@@ -44,8 +43,8 @@ from graphrf.pyg import (
 )
 
 WALK_LENGTH = 16
-# The settings that are tried. A learned vector starts with entries of a standard deviation in
-# SCALES.
+# The settings that are tried. A learned vector starts
+# with entries of a standard deviation in SCALES.
 SCALES = (0.1, 1.0)
 TIMES = (2.0, 5.0, 10.0)
 HALTS = (0.3, 0.15, 0.05)
@@ -105,9 +104,7 @@ class Convolutions(nn.Module):
 
 
 class Averages(nn.Module):
-    """PPRGo: every node's own guess, then one weighted mean of guesses; here over
-    learned vectors.
-    """
+    """PPRGo: every node's own guess, then one weighted mean; here over learned vectors."""
 
     def __init__(self, data: Data, scale: float) -> None:
         super().__init__()
@@ -142,9 +139,7 @@ class Perceptron(nn.Module):
 def accuracies(
     make: Callable[[], nn.Module], y: Tensor, seed: int, epochs: int
 ) -> tuple[float, float]:
-    """Shares of right topics in validation and in the test, at the best in validation of every
-    fifth epoch.
-    """
+    """Shares of right topics, at the best in validation of every fifth epoch."""
     torch.manual_seed(seed)
     train, check, test = split(y, seed)
     model = make()
@@ -169,18 +164,14 @@ def accuracies(
 def chosen_accuracy(
     settings: dict[str, Callable[[], nn.Module]], y: Tensor, seed: int, epochs: int
 ) -> tuple[str, float]:
-    """The setting whose best epoch is best in validation, and its share of right topics in the
-    test.
-    """
+    """The setting whose best epoch is best in validation, and its share in the test."""
     found = {name: accuracies(make, y, seed, epochs) for name, make in settings.items()}
     name = max(found, key=lambda name: found[name][0])
     return name, found[name][1]
 
 
 def row_means(data: Data) -> Data:
-    """The plain edges and loops, with weights that sum to 1 at every node: one step of a walk that
-    may stay.
-    """
+    """Plain edges and loops with weights of sum 1 at nodes: a step that may stay."""
     data = pyg.AddSelfLoops()(data)
     degrees = torch.bincount(data.edge_index[1], minlength=data.num_nodes)
     data.edge_weight = 1.0 / degrees[data.edge_index[1]]
@@ -195,12 +186,9 @@ def as_weight(data: Data) -> Data:
 
 
 def projected_edges(data: Data, hops: int, width: int) -> Data:
-    """The rows of the adjacency matrix with loops, to the power `hops`, projected to `width` random
-    signs.
-    """
-    x = torch.from_numpy(
-        np.random.default_rng(0).choice([-1.0, 1.0], (data.num_nodes, width))
-    ).float()
+    """Rows of the adjacency with loops, to the power `hops`, on `width` random signs."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (data.num_nodes, width))
+    x = torch.from_numpy(signs).float()
     for _ in range(hops):
         x = x.index_add(0, data.edge_index[1], x[data.edge_index[0]])
     data.x = x
@@ -208,17 +196,13 @@ def projected_edges(data: Data, hops: int, width: int) -> Data:
 
 
 def unit_rows(data: Data) -> Data:
-    """Inputs of mean square 1 at every node: where a node lies counts, not how well it
-    is linked.
-    """
+    """Inputs of mean square 1 at nodes: where a node lies counts, not how linked."""
     data.x = functional.normalize(data.x.float()) * data.x.shape[1] ** 0.5
     return data
 
 
 def with_returns(data: Data) -> Data:
-    """Return probabilities, every column with mean 0 and mean square 1, beside the inputs if there
-    are any.
-    """
+    """Return probabilities, columns with mean 0 and mean square 1, beside any inputs."""
     columns = data.returns
     columns = (columns - columns.mean(dim=0)) / columns.std(dim=0).clamp(min=1e-12)
     data.x = columns if data.x is None else torch.cat([data.x, columns], dim=1)
@@ -336,9 +320,7 @@ SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 
 
 def skip_graph(skip: int, rng: np.random.Generator) -> Data:
-    """A ring of 41 nodes, each linked to the `skip`-th next one, too; numbered at random. Degrees
-    are 4.
-    """
+    """A ring of 41 nodes, each linked to the `skip`-th next, too; numbered at random."""
     names = rng.permutation(41)
     ring = np.arange(41)
     ends = np.concatenate([np.stack([ring, (ring + step) % 41]) for step in (1, skip)], axis=1)
@@ -373,10 +355,8 @@ def skip_accuracy(transform: Callable[[Data], Data], seed: int, epochs: int) -> 
         Batch.from_data_list([transform(skip_graph(skip, rng)) for skip in SKIPS for _ in range(n)])
         for n in (10, 5)
     )
-    mean, deviation = (
-        train.x.mean(dim=0),
-        train.x.std(dim=0).clamp(min=1e-4),
-    )  # what is constant stays so
+    # Constant features stay constant.
+    mean, deviation = train.x.mean(dim=0), train.x.std(dim=0).clamp(min=1e-4)
     train.x, test.x = (train.x - mean) / deviation, (test.x - mean) / deviation
     model = Isomorphism(train.x.shape[1])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -1,5 +1,4 @@
-"""What quadrature rules do to a kernel with a short lengthscale: figures A.5 and A.6 of the
-chapter.
+"""What quadrature rules do to a kernel with a short lengthscale: figures A.5 and A.6.
 
 As there ("Numerical methods for improved decoupled sampling of Gaussian processes", Secs. A.3.3 and
 A.3.3.4): the squared-exponential kernel with lengthscale 1/5 on [-3, 3] and on [-150, 150], by
@@ -34,9 +33,7 @@ RULES = ("Gauss-Hermite", "Gauss-Legendre", "Gauss-Legendre, in 1/x", "Simpson",
 
 
 def legendre_in_units_of_x(n_nodes: int, lengthscale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The chapter's map: nodes tan(pi u / 2) are frequencies of x itself, so l times them at
-    lengthscale 1.
-    """
+    """The chapter's map: nodes tan(pi u / 2) are frequencies of x, so l times them."""
     nodes, weights = gauss_legendre(n_nodes)
     return lengthscale * nodes, lengthscale * weights
 
@@ -64,9 +61,7 @@ def first_beyond(t: np.ndarray, error: np.ndarray, bound: float) -> float:
 
 
 def draw(nodes: list[int], path: str) -> None:
-    """The kernel near the origin for every number of nodes, and far from it, rule by rule, for the
-    largest.
-    """
+    """The kernel near the origin for every number of nodes, and far from it by rule."""
     exact = stationary_kernel("gaussian")
     looks = dict(zip(RULES, zip(COLOURS, ("-", "-", ":", "--", "-."), strict=False), strict=True))
     t = np.linspace(-NEAR, NEAR, 1201)

@@ -1,5 +1,4 @@
-"""Classification with positive features on eight tables: figure 8 and table 2 of "Simplex random
-features".
+"""Classification with positive features on eight tables: figure 8 and table 2.
 
 As there (Reid et al. 2023, Sec. 5.3 and App. B.1): kernel regression with the Gaussian kernel,
 lengthscale 1/sigma approximated by m positive features with independent norms; m is d, the number
@@ -72,15 +71,12 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
             columns += [values == code for code in range(len(categories[column]))]
         else:
             columns.append(values)
-    return np.column_stack(columns).astype(np.float64), np.unique(
-        table.targets, return_inverse=True
-    )[1]
+    classes = np.unique(table.targets, return_inverse=True)[1]
+    return np.column_stack(columns).astype(np.float64), classes
 
 
 def standardise(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Split:
-    """Rows with mean 0 and standard deviation 1 on the training rows; constant columns stay 0
-    there.
-    """
+    """Rows of mean 0 and deviation 1 on the training rows; constant columns are 0."""
     mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
     z = (x - mean) / np.where(deviation > 0, deviation, 1)
     return Split(z[train], y[train], z[test], y[test])
@@ -174,9 +170,7 @@ def cell(values: np.ndarray) -> str:
 def draw(
     results: dict[str, dict[tuple[str, int], np.ndarray]], exact: dict[str, np.ndarray], path: str
 ) -> None:
-    """Accuracy against the number of features, a panel for each table; bars of a standard error
-    each way.
-    """
+    """Accuracy against the number of features, a panel a table; bars of one error."""
     columns = min(4, len(results))
     rows = -(-len(results) // columns)
     with figure(path, height=2.1 * rows + 0.7) as sheet:
@@ -207,9 +201,7 @@ def print_rows(
     sigma: float,
     v: float,
 ) -> None:
-    """One table's rows, with the paired gain of simplex over orthogonal directions; below, what is
-    published.
-    """
+    """One table's rows, with the paired gain of simplex directions, and published ones."""
     for k in sorted({k for _, k in found}):
         print(
             f"{name:<9} {d:>3} {sigma:>6.3f} {v:>4.1f} {k:>3} {found['iid', k].size:>7}  "

@@ -1,5 +1,4 @@
-"""Why simplex features win: conformity, densities and exact errors, figures 4 to 6 of the simplex
-paper.
+"""Why simplex features win: conformity, densities, exact errors, figures 4 to 6.
 
 As there (Reid et al. 2023, Secs. 3.2, 4 and 5.1), all for positive features of the Gaussian kernel:
 
@@ -67,9 +66,7 @@ def optimise_directions(norms: np.ndarray, start: np.ndarray, v: float) -> np.nd
 def conformities(
     dimension: int, v: float, n_couplings: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Conformity of one draw of norms under every coupling of directions; one value each,
-    `n_couplings` of iid.
-    """
+    """Conformity of one draw of norms under every coupling; `n_couplings` of iid."""
     norms = draw_norms(dimension, rng)
     rows = simplex(dimension)
     plus = simplex_plus(norms, rows)
@@ -87,9 +84,7 @@ def conformities(
 
 
 def error_ratios(dimension: int, v: np.ndarray) -> dict[str, np.ndarray]:
-    """Errors of d positive features relative to independent ones; they depend on x and y through v
-    alone.
-    """
+    """Errors of d positive features relative to independent ones, through v alone."""
     x = np.zeros((v.size, dimension))
     x[:, 0] = v / 2
     errors = {
@@ -100,9 +95,7 @@ def error_ratios(dimension: int, v: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def leading_coefficient(dimension: int) -> float:
-    """c in MSE = c v^2 / m + O(v^4) of simplex features, from the exact error at a small v; others
-    have 1.
-    """
+    """c in MSE = c v^2 / m + O(v^4) of simplex features, from a small v; others have 1."""
     x = np.zeros(dimension)
     x[0] = 5e-4
     mse = laplace_mse(x, x, dimension, directions="simplex", norms="iid", antithetic=False)

@@ -1,5 +1,4 @@
-"""Ten million nodes and forty million edges on two cores: features, a Gaussian process and PageRank
-of a part.
+"""Ten million nodes and forty million edges on two cores: features, a GP, PageRank.
 
 A random graph is saved to disk, and opened without reading it. Then
 
@@ -50,9 +49,7 @@ def neighbourhood(graph: grf.Graph, centre: int, size: int) -> np.ndarray:
 
 @contextmanager
 def told(what: str) -> Iterator[None]:
-    """Print the seconds that something took, and the most memory that the process has
-    had so far.
-    """
+    """Print the seconds that something took, and the process's most memory so far."""
     started = time.perf_counter()
     yield
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -71,9 +68,7 @@ def main() -> None:
 
 
 def run(n_nodes: int, folder: Path) -> None:
-    """All steps on a graph of so many nodes, four times as many edges, that is written
-    to `folder`.
-    """
+    """All steps on a graph of so many nodes and four times the edges, in `folder`."""
     n_edges = 4 * n_nodes
     with told(f"make and save {n_nodes:,} nodes and about {n_edges:,} edges"):
         random_graph(n_nodes, n_edges).save(folder)

@@ -1,5 +1,4 @@
-"""Traffic speeds between sensors: figure 11 of the paper (San Jose), and Los Angeles through two
-days.
+"""Traffic speeds between sensors: figure 11 of the paper, and Los Angeles.
 
 San Jose (Reid et al. 2024, App. F.3): 1,016 nodes of a road graph, 325 of them with sensors, one
 evening's speeds; 250 sensors observed, 75 held out; diffusion kernel, constant mean,
@@ -48,9 +47,7 @@ FOLDS = 4
 def san_jose(
     walks: tuple[int, ...], repeats: int, splits: int, training: str, seed: int
 ) -> tuple[dict[str, np.ndarray], float]:
-    """Print the models over several splits and the samplers of the first; their scores, and the
-    exact error.
-    """
+    """Print the models over splits and the samplers of the first; scores, exact error."""
     data = grf.datasets.load("san-jose")
     graph, sensors, speeds = data.graph, data.target_nodes, data.targets
     print(
@@ -148,9 +145,7 @@ def print_quality(name: str, rows: np.ndarray) -> None:
 
 
 class Week(NamedTuple):
-    """Residuals at the test times in units of each sensor's standard deviation, and what makes
-    speeds of them.
-    """
+    """Residuals at test times in units of sensors' deviations, and what turns them back."""
 
     graph: grf.Graph
     residuals: np.ndarray  # (sensors, times)
@@ -175,9 +170,7 @@ def los_angeles_week(every: int = EVERY) -> Week:
 def neighbour_mean(
     graph: grf.Graph, seen: np.ndarray, y: np.ndarray, nodes: np.ndarray
 ) -> np.ndarray:
-    """The weighted mean of a node's observed neighbours, itself excluded; of all where
-    it has none.
-    """
+    """The weighted mean of a node's observed neighbours; of all where it has none."""
     weights = graph.adjacency[nodes][:, seen].toarray()
     weights[nodes[:, None] == seen] = 0.0
     total = weights.sum(axis=1, keepdims=True)
@@ -241,7 +234,8 @@ def los_angeles(folds: int, every: int, seed: int) -> None:
         "Matern field": field,
     }
     print(
-        f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}{'coverage .95':<14}{'seconds':>8}"
+        f"{'model of the residuals':<28}{'RMSE, mph':<18}{'NLPD':<18}"
+        f"{'coverage .95':<14}{'seconds':>8}"
     )
     for name, predict in models.items():
         rows = []

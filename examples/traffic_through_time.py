@@ -1,5 +1,4 @@
-"""Traffic through time: gaps, places without a sensor and a forecast, with intervals, on a week of
-METR-LA.
+"""Traffic through time: gaps, new places and a forecast, on a week of METR-LA.
 
 207 sensors in Los Angeles, every fifteen minutes. Hidden are 40 sensors for the whole week, all
 sensors for six hours of a Sunday morning, and the last three hours. `GraphTimeGPRegressor` learns

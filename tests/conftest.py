@@ -37,9 +37,7 @@ progress.silence()
 
 @pytest.fixture(scope="session")
 def weighted_graph() -> grf.Graph:
-    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; unequal
-    weights.
-    """
+    """Eight nodes: a triangle with a tail and a self-loop, a path, an isolated node; weighted."""
     return two_components(weighted=True)
 
 

@@ -1,6 +1,4 @@
-"""What the published benchmarks share: data that may be missing, resources, coverage, and rows of
-Markdown.
-"""
+"""What the published benchmarks share: data, resources, coverage, and rows of Markdown."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ def loaded(name: str) -> grf.datasets.Dataset:
 
 
 def areal_file(name: str, sha256: str) -> Path:
-    """A file that is in no registry, in the folder `areal` of GRAPHRF_DATA_DIR, checked
-    by its sum.
-    """
+    """A file in no registry, in the folder `areal` of GRAPHRF_DATA_DIR, checked by its sum."""
     path = Path(os.environ.get("GRAPHRF_DATA_DIR", "data"), "areal", name)
     if not path.is_file():
         raise skip(f"set GRAPHRF_DATA_DIR to a folder that holds areal/{name}")
@@ -74,9 +70,7 @@ def covered(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> Shares:
 
 
 def covered_counts(loo: Any) -> Shares:
-    """The same of counts by leave-one-out transforms: uniform on [P(Y < y), P(Y <= y)], averaged,
-    not drawn.
-    """
+    """The same of counts by leave-one-out transforms, averaged over [P(Y < y), P(Y <= y)]."""
     mass = np.exp(loo.log_density)
     low = loo.pit - 0.5 * mass
     return tuple(within(low, low + mass, level) for level in LEVELS)
@@ -89,9 +83,7 @@ def within(low: np.ndarray, high: np.ndarray, level: float) -> float:
 
 
 def crps(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
-    """The mean continuous ranked probability score of normal predictions (Gneiting and Raftery
-    2007, Eq. 21).
-    """
+    """The mean CRPS of normal predictions (Gneiting and Raftery 2007, Eq. 21)."""
     z = (y - mean) / std
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))

@@ -1,5 +1,4 @@
-"""Does graphrf have the posterior of R-INLA and Stan for lip cancer in Scotland, and do its
-intervals hold?
+"""Does graphrf have R-INLA's and Stan's posterior for lip cancer, and do its intervals hold?
 
     python benchmarks/published/lip_cancer.py [--folds 8]
 

@@ -1,5 +1,4 @@
-"""Figure 4: do intervals from sigma-coupled walks hold the normals of faces, beside exact
-posteriors and defaults?
+"""Figure 4: do intervals from sigma-coupled walks hold the normals of faces?
 
     python benchmarks/published/mesh_normals.py [--meshes teapot fuze ...] [--splits 5]
 
@@ -39,9 +38,7 @@ class Split(NamedTuple):
 
 
 def both(split: Split) -> dict[str, list[float]]:
-    """Scores of the exact posterior and of that from walks, with the same frozen
-    hyperparameters.
-    """
+    """Scores of the exact posterior and of that of walks, at the same hyperparameters."""
     graph, signal, train, test, seed = split
     model = protocol.train_on_walks(graph, train, signal[train], "zero", P_HALT, seed)
     task = protocol.task_from(graph, train, test, signal[train], signal[test], model)

@@ -1,5 +1,4 @@
-"""METR-LA: how far are places without sensors, gaps and forecasts from published errors, and do
-intervals hold?
+"""METR-LA: how far are new places, gaps and forecasts from published errors?
 
     python benchmarks/published/metr_la.py [--tasks kriging forecast gaps]
 

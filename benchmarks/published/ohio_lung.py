@@ -1,5 +1,4 @@
-"""Does graphrf find sdmTMB's maximum of the likelihood for lung cancer in Ohio, and do its
-intervals hold?
+"""Does graphrf find sdmTMB's likelihood maximum for Ohio, and do its intervals hold?
 
     GRAPHRF_DATA_DIR=... python benchmarks/published/ohio_lung.py
 

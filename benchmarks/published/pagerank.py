@@ -1,5 +1,4 @@
-"""Are sigma-coupled walks as good as published for PageRank on ten graphs, and do standard errors
-hold the scores?
+"""Are sigma-coupled walks as good as published for PageRank on ten graphs?
 
     python benchmarks/published/pagerank.py [--repeats 100]
 
@@ -30,9 +29,7 @@ BATCHES, SEEDS, USUAL = 16, 10, 0.15
 
 
 def compared(graph: grf.Graph, p_halt: float, repeats: int) -> list[tuple[float, float]]:
-    """Errors of sigma-coupled end points relative to independent and to antithetic ones, with
-    standard errors.
-    """
+    """Errors of sigma-coupled end points relative to independent and antithetic ones."""
     exact = pagerank(graph, p_halt=p_halt).scores
     errors = {
         coupling: errors_of(graph, exact, ("endpoints", coupling), p_halt, 2, range(repeats))

@@ -1,5 +1,4 @@
-"""San Jose: are graphrf's fields those of MetricGraph, and do the intervals of speeds at sensors
-hold?
+"""San Jose: are graphrf's fields those of MetricGraph, and do its intervals hold?
 
     python benchmarks/published/traffic_san_jose.py
 
@@ -36,9 +35,7 @@ PUBLISHED = {
 
 
 def models(graph: grf.Graph, roads: MetricGraph) -> dict[str, Any]:
-    """The models of the vignette but the isotropic one, with their parameters by maximum
-    likelihood.
-    """
+    """The vignette's models but the isotropic one, parameters by maximum likelihood."""
     return {
         f"alpha = {alpha}{name}": MetricGraphGPRegressor(roads, alpha=alpha, ends=ends, **LIKELIEST)
         for alpha in (1, 2)
@@ -66,9 +63,7 @@ def prior(model: Any, roads: MetricGraph, sensors: np.ndarray) -> np.ndarray:
 
 
 def left_out(covariance: np.ndarray, y: np.ndarray, mean: float) -> tuple[np.ndarray, np.ndarray]:
-    """Each observation from the others: mean and deviation (Rasmussen and Williams 2006, Eqs 5.10
-    to 5.12).
-    """
+    """Each observation from the others: mean and deviation (GPML, Eqs 5.10 to 5.12)."""
     inverse = np.linalg.inv(covariance)
     variance = 1 / np.diag(inverse)
     return y - variance * (inverse @ (y - mean)), np.sqrt(variance)

@@ -1,5 +1,4 @@
-"""BoTorch's acquisition functions on GraphGPModel, beside BoTorch's own GP with the same kernel
-matrix.
+"""BoTorch's acquisition functions on GraphGPModel, beside BoTorch's GP of the same kernel.
 
 Needs the extra `bo`.
 
@@ -66,7 +65,9 @@ EXPECTED = {
 NOT_COMPARED = {
     "PathwiseThompsonSampling": "draws of its own",
     "MatheronPathModel": "draws of its own",
-    "qJointEntropySearch": "GPyTorch 1.15 has the mean wrong after conditioning with another noise; see tests",
+    "qJointEntropySearch": (
+        "GPyTorch 1.15 has the mean wrong after conditioning with another noise; see tests"
+    ),
 }
 # Largest difference of values that agree, as a share of the largest value.
 TOLERANCE = 1e-3
@@ -92,9 +93,9 @@ class TableKernel(gpytorch.kernels.Kernel):
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         rows, cols = x1[..., 0].long(), x2[..., 0].long()
-        return (
-            self.table[rows, cols] if diag else self.table[rows[..., :, None], cols[..., None, :]]
-        )
+        if diag:
+            return self.table[rows, cols]
+        return self.table[rows[..., :, None], cols[..., None, :]]
 
 
 def regressor(y: np.ndarray) -> grf.GraphGPRegressor:

@@ -1,5 +1,4 @@
-"""The checks of GeometricKernels' own tests on `MaternSeriesKernel`, and graphrf's comparison with
-its kernels.
+"""The checks of GeometricKernels' tests on `MaternSeriesKernel`, and a comparison.
 
     python checks/neighbours/geometric.py
 

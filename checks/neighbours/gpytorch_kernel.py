@@ -86,9 +86,7 @@ CASES: dict[type[unittest.TestCase], dict[str, str]] = {
 
 
 def report(cases: dict[type[unittest.TestCase], dict[str, str]]) -> int:
-    """Run the cases, each with the tests that are expected to fail; 1 where others do, or these
-    pass.
-    """
+    """Run the cases with tests expected to fail; 1 where others do, or these pass."""
     wrong = 0
     print("| suite | passed | failed | why |\n|---|---|---|---|")
     for case, expected in cases.items():

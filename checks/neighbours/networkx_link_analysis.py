@@ -23,9 +23,8 @@ TESTS = ["--pyargs", "networkx.algorithms.link_analysis"]
 def counts(environment: Mapping[str, str]) -> dict[str, int]:
     """Tests by outcome, in pytest's words."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Path(
-            folder, "pytest.ini"
-        )  # an empty one: without any, pytest takes that of this repository
+        # The file is empty: without one, pytest takes that of this repository.
+        settings = Path(folder, "pytest.ini")
         settings.touch()
         done = subprocess.run(
             [

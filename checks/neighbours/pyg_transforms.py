@@ -33,9 +33,8 @@ from graphrf.pyg import (
 )
 
 with warnings.catch_warnings():
-    warnings.simplefilter(
-        "ignore"
-    )  # torch_geometric 2.8 on torch 2.13: torch.jit.script is deprecated
+    # torch_geometric 2.8 on torch 2.13: torch.jit.script is deprecated.
+    warnings.simplefilter("ignore")
     import torch_geometric.transforms as T
     from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
     from torch_geometric.loader import DataLoader
@@ -139,9 +138,8 @@ def works_as_transform_of_a_dataset(transform: Any, name: str) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         later, before = Rings(one, transform=transform), Rings(two, pre_transform=transform)
         assert all(same(later[i], before[i]) for i in range(2))
-        again = Rings(
-            two, pre_transform=transform
-        )  # reads what was saved, and compares the transform's repr
+        # This reads what was saved, and compares the transform's repr.
+        again = Rings(two, pre_transform=transform)
         assert same(again[1], before[1])
 
 

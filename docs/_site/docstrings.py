@@ -1,6 +1,4 @@
-"""Docstrings as the site shows them: their formulas between dollars, and names of
-graphrf as links.
-"""
+"""Docstrings as the site shows them: formulas between dollars, names of graphrf as links."""
 
 import re
 import runpy
@@ -56,18 +54,14 @@ def _link(match, own):
 
 
 def _as_written(parse):
-    """Types of several words as they are, which the parser would take for code: "shape (n,)" for
-    "shape(n)".
-    """
+    """Types of several words unchanged, which the parser takes for code: "shape (n,)"."""
     return lambda annotation, *rest, **options: (
         annotation if re.search(r"[\s,]", annotation) else parse(annotation, *rest, **options)
     )
 
 
 def _as_in_the_signature(read):
-    """Each parameter with its own default and annotation, not those of the first of its line,
-    unless stated.
-    """
+    """Each parameter with its own default and annotation, not the first's, unless stated."""
 
     def read_again(lines, docstring, **options):
         section, offset = read(lines, docstring, **options)

@@ -24,9 +24,7 @@ def targets_in(folder):
 
 
 def on_post_page(output, page, **_):
-    """A link to a name that the reference lacks stays in brackets on the page, and mkdocs does not
-    report it.
-    """
+    """A link to a name that the reference lacks stays in brackets, and mkdocs is silent."""
     if dead := re.search(r"\]\[graphrf\.[\w.]+\]", output):
         raise PluginError(f"{page.file.src_uri}: {dead[0][1:]} is not in the reference")
     return output

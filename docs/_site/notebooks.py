@@ -1,6 +1,4 @@
-"""Notebooks to download, and a page for every picture of the gallery: made of the pages and scripts
-themselves.
-"""
+"""Notebooks to download, and a page for every picture of the gallery, made of scripts."""
 
 import ast
 import json
@@ -68,9 +66,7 @@ def of_page(text):
 
 
 def of_script(path, arguments):
-    """The notebook of a script: its helpers, its parts, and a call with these arguments of the
-    shell.
-    """
+    """The notebook of a script: its helpers, its parts, and a call with these arguments."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     cells = [_words(ast.get_docstring(tree) or path.name), _code("# %pip install 'graphrf[all]'")]
@@ -96,9 +92,7 @@ def of_script(path, arguments):
 
 
 def _helpers(path, tree):
-    """The scripts beside `path` that it imports, and those that they import, each before it is
-    needed.
-    """
+    """The scripts beside `path` that it imports, and theirs, each before it is needed."""
     found = []
     for node in ast.walk(tree):
         for name in [node.module] if isinstance(node, ast.ImportFrom) else []:

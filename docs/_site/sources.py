@@ -76,9 +76,7 @@ def _link(name, page, config):
 
 
 def _place(name):
-    """The file, below the repository's root, and line of what has this dotted name; None without a
-    source.
-    """
+    """The file (from the repository's root) and line of this dotted name, or None."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
@@ -88,11 +86,10 @@ def _place(name):
             continue
     try:
         for part in parts[count:]:
-            found = (
-                inspect.getattr_static(found, part)
-                if inspect.isclass(found)
-                else getattr(found, part)
-            )
+            if inspect.isclass(found):
+                found = inspect.getattr_static(found, part)
+            else:
+                found = getattr(found, part)
         found = (
             getattr(found, "fget", None)
             or getattr(found, "func", None)

@@ -37,9 +37,7 @@ def _set_threads(library: Any, number: int) -> None:
 
 
 class _BlasLimits:
-    """Thread limits requested by the contexts of `blas_threads`, and those in force before the
-    first one.
-    """
+    """Thread limits that contexts of `blas_threads` asked for, and those before the first one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -72,9 +70,7 @@ class _BlasLimits:
                 self._apply()
 
     def forked(self) -> None:
-        """Reset the lock in a forked child, and drop the requests of threads that the child does
-        not have.
-        """
+        """Reset the lock in a forked child, and drop requests of threads that it does not have."""
         self._lock = threading.Lock()
         asked = [ticket for ticket in self._asked if ticket[0] == threading.get_ident()]
         if len(asked) < len(self._asked):

@@ -1,5 +1,4 @@
-"""Checks of arguments, used once at every public entry; messages name the argument and what was
-passed.
+"""Checks of arguments, used once at every public entry; messages name the argument and its value.
 
 A wrong type raises `TypeError`, a wrong value `ValueError`; `error.argument` is the argument's
 name.
@@ -23,17 +22,15 @@ import numpy as np
 _Error = TypeVar("_Error", bound=Exception)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Integers that are written out in messages; Python refuses to write those of more than 4,300
-# digits.
+# Integers that are written out in messages; Python
+# refuses to write those of more than 4,300 digits.
 _MOST_BITS = 256
 # Part of the default representation of Python objects.
 _ADDRESS = re.compile(r"<.* at 0x[0-9a-fA-F]+>+", re.DOTALL)
 
 
 def value_error(name: str, problem: str) -> ValueError:
-    """A ValueError of the argument `name`: its message begins with the name, which it also holds as
-    `argument`.
-    """
+    """A ValueError of the argument `name`, which begins its message and is its `argument`."""
     return _of_argument(ValueError(f"`{name}` {problem}"), name)
 
 
@@ -45,19 +42,16 @@ def type_error(name: str, problem: str) -> TypeError:
 def without(
     argument: str, problem: str | Callable[[str, Any], str]
 ) -> Callable[[_Function], _Function]:
-    """A decorator of functions that lack an argument which other libraries have: its TypeError has
-    the `problem`.
-    """
+    """For functions that lack an argument of other libraries: its TypeError has the `problem`."""
 
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
             if argument in options:
-                text = (
-                    problem
-                    if isinstance(problem, str)
-                    else problem(function.__name__, options[argument])
-                )
+                if isinstance(problem, str):
+                    text = problem
+                else:
+                    text = problem(function.__name__, options[argument])
                 raise type_error(argument, text)
             return function(*args, **options)
 
@@ -72,9 +66,7 @@ def _of_argument(error: _Error, name: str) -> _Error:
 
 
 def integer(name: str, value: Any, *, low: int | None = None, high: int | None = None) -> int:
-    """`value` as an int within [low, high]; integral floats are refused, numpy integers
-    accepted.
-    """
+    """`value` as an int within [low, high]; integral floats are refused, numpy integers taken."""
     if isinstance(value, bool | np.bool_):
         raise type_error(name, f"must be an integer, got the boolean {value}")
     try:
@@ -115,9 +107,7 @@ def number(
 
 
 def flag(name: str, value: Any) -> bool:
-    """`value` if it is True or False: strings and numbers are refused, whose truth is seldom what
-    was meant.
-    """
+    """`value` if it is True or False, not strings or numbers, whose truth is seldom meant."""
     if not isinstance(value, bool | np.bool_):
         raise type_error(name, f"must be True or False, got {describe(value)}")
     return bool(value)
@@ -182,9 +172,7 @@ def finite(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def to_array_like(name: str, value: Any) -> Any:
-    """`value` as numpy can take it: tensors of torch on the host; masked entries, which numpy would
-    forget, refused.
-    """
+    """`value` as numpy can take it: tensors of torch on the host; masked entries are refused."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     hidden = int(np.ma.count_masked(value)) if isinstance(value, np.ma.MaskedArray) else 0
@@ -214,9 +202,7 @@ def columns(name: str, value: Any, n: int) -> np.ndarray:
 
 
 def describe(value: Any) -> str:
-    """A short account of a value for an error message: shape and dtype of arrays, never their
-    entries.
-    """
+    """A short account of a value for an error message: shape and dtype of arrays, no entries."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):

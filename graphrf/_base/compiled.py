@@ -1,6 +1,4 @@
-"""Loops compiled by numba and cached on disk; without a usable cache, each process compiles them
-again.
-"""
+"""Loops compiled by numba and cached on disk; without a usable cache, once in each process."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from graphrf._base.warn import warn
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit` whose functions run even if they cannot be cached, as in containers or on a full
-    disk.
-    """
+    """`numba.njit` for functions that run even where they cannot be cached, as on a full disk."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)

@@ -37,9 +37,7 @@ def engine_device(
 
 
 def torch_device(device: str | torch.device, purpose: str) -> torch.device:
-    """An available torch device that supports float64, with its number; ImportError or ValueError
-    if there is none.
-    """
+    """A torch device that is there and has float64, with its number; else an error."""
     torch = lazy.need("torch", purpose)
     try:
         if not isinstance(device, (str, torch.device)):
@@ -62,4 +60,7 @@ def _at_hand(torch: Any, device: Any) -> str:
     names = "'cpu' or 'cuda'" if n_cuda else "'cpu'"
     if not str(device).startswith("cuda"):
         return names
-    return f"{names} (this torch, {torch.__version__}, sees {n_cuda or 'no'} CUDA device{'s' * (n_cuda != 1)})"
+    return (
+        f"{names} (this torch, {torch.__version__}, sees {n_cuda or 'no'} CUDA "
+        f"device{'s' * (n_cuda != 1)})"
+    )

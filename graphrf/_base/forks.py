@@ -9,8 +9,7 @@ from typing import Any
 
 
 class _ForkGuard(threading.local):
-    """Holds numba's lock, one for all compilations, while a process is forked: a child would wait
-    for it for ever.
+    """Holds numba's lock while a process is forked: a child would wait for a held one for ever.
 
     There is no hold on the interpreter's lock of a module that another thread imports at that
     moment.

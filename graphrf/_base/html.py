@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# Inline, since notebooks drop style sheets; in the colours of the page, readable on white and on
-# black.
+# Inline, since notebooks drop style sheets; in the
+# colours of the page, readable on white and on black.
 _TABLE = "border-collapse:collapse;margin:0.3em 0"
 # Above the table and no caption, which would be broken to the table's width.
 _TITLE = "font-weight:bold;padding:0.2em 0"
@@ -22,9 +22,7 @@ _LONGEST, _LONGEST_NAME = 600, 60
 
 
 def table(title: str, rows: Iterable[Sequence[Any]], header: Sequence[str] = ()) -> str:
-    """A titled table, escaped: facts (label, value), without those whose value is None; or columns
-    with a header.
-    """
+    """A titled table, escaped: facts (label, value) but those of None, or columns with a header."""
     if header:
         first, kept = "td", [tuple(row) for row in rows]
     else:

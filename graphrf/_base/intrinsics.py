@@ -1,5 +1,4 @@
-"""Instructions of the processor for compiled loops, in LLVM's language: vector registers, and
-prefetching.
+"""Processor instructions for compiled loops, in LLVM's language: vector registers and prefetching.
 
 numba keeps a few sums side by side in scalar registers, up to three times slower; and on graphs
 larger than the caches, loops over scattered nodes wait for one line of memory after another. These
@@ -75,8 +74,7 @@ def unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> list
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Request the cache line of `array[index]`, without waiting for it; `array` is C-contiguous, of
-    one dimension.
+    """Request the cache line of `array[index]` without waiting; `array` is a C-contiguous vector.
 
     Results never depend on it, and an index out of bounds is harmless.
     """

@@ -1,6 +1,4 @@
-"""Names of a package that are loaded when they are first used, and libraries that an
-extra brings.
-"""
+"""Names of a package that are loaded at their first use, and libraries that an extra brings."""
 
 from __future__ import annotations
 
@@ -42,8 +40,7 @@ EXTRAS = {
 def attach(
     package: str, homes: Mapping[str, str], extra: str | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported when they are
-    first used.
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names are imported at first use.
 
     `homes` maps modules below the package to the names that they define, with spaces between; a
     module without names is public itself. `extra` is the one to name where several bring a missing

@@ -13,12 +13,15 @@ R = TypeVar("R")
 
 _MEMINFO, _MAPPED = Path("/proc/meminfo"), Path("/proc/self/statm")
 # Remedy where a file is too large; the command line has no such arguments and another remedy.
-MORE_MEMORY = "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a scipy.sparse matrix"
+MORE_MEMORY = (
+    "pass a larger `memory_limit` if the file is to be trusted, or give the graph as a "
+    "scipy.sparse matrix"
+)
 # Bytes below which the available memory is not checked.
 _SMALL = 2**24
-# Control groups, in which containers and batch jobs run: where their folders are, which group this
-# process is in; for each version the files of limit and use, and what in its statistics are pages
-# of files.
+# Control groups, in which containers and batch jobs run: where their
+# folders are, which group this process is in; for each version the
+# files of limit and use, and what in its statistics are pages of files.
 _CGROUP_FOLDER, _OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CGROUP_FILES = {
     "": ("memory.max", "memory.current", ("inactive_file", "active_file")),
@@ -34,17 +37,13 @@ class NoRoomError(MemoryError):
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take of the machine, its control groups and its limits;
-    None if unknown.
-    """
+    """Bytes that this process can still take, by its control groups and limits; None if unknown."""
     known = [size for size in (_machine(), address_space(), *_control_groups()) if size is not None]
     return min(known) if known else None
 
 
 def require_memory(needed: float, what: str, way_out: str) -> None:
-    """Raise NoRoomError where `needed` bytes are not there; `what` is the subject of
-    the message.
-    """
+    """Raise NoRoomError where `needed` bytes are not there; `what` is its message's subject."""
     if needed < _SMALL:
         return
     left = available_memory()
@@ -54,9 +53,7 @@ def require_memory(needed: float, what: str, way_out: str) -> None:
 
 
 def needs_memory(way_out: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a method so that an allocation that fails within it ends in a `NoRoomError` with the
-    way out.
-    """
+    """Decorate a method: allocations that fail in it end in a `NoRoomError` with the way out."""
 
     def decorated(method: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(method)
@@ -79,9 +76,7 @@ def needs_memory(way_out: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def limit_words(memory_limit: int | None, limit: int) -> str:
-    """Phrase for an error message: the value of `memory_limit` if it was given, else the `limit`
-    that is left.
-    """
+    """Phrase for an error message: the value of `memory_limit` if given, else the `limit` left."""
     size = f"{limit / 2**30:.3g} GiB"
     return f"{size} are left" if memory_limit is None else f"`memory_limit` is {size}"
 
@@ -123,9 +118,7 @@ def address_space() -> int | None:
 
 
 def _control_groups() -> Iterator[int | None]:
-    """Bytes left to each control group of this process, its ancestors included, in any order; None:
-    no limit.
-    """
+    """Bytes left to the control groups of this process, ancestors included; None: no limit."""
     try:
         lines = _OWN_CGROUPS.read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):
@@ -135,16 +128,14 @@ def _control_groups() -> Iterator[int | None]:
         own |= dict.fromkeys({*controllers.split(",")} & {*own}, path)
     for controller, path in own.items():
         group = PurePosixPath(path.lstrip("/"))
-        # A container with a separate tree still sees the path outside of it: missing files set no
-        # limit.
+        # A container with a separate tree still sees the
+        # path outside of it: missing files set no limit.
         for place in {group, *group.parents, PurePosixPath()}:
             yield _left(_CGROUP_FOLDER / controller / place, *_CGROUP_FILES[controller])
 
 
 def _left(folder: Path, limit: str, used: str, cached: tuple[str, ...]) -> int | None:
-    """Bytes left to a control group, its page cache included; None if it has no limit ("max") or
-    cannot be read.
-    """
+    """Bytes left to a control group, with its page cache; None without a limit or if unreadable."""
     try:
         left = int((folder / limit).read_text()) - int((folder / used).read_text())
     except (OSError, ValueError):

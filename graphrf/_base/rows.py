@@ -1,6 +1,4 @@
-"""Rows of arrays and sparse matrices: numbers within groups, memory on cache lines, shares of
-threads.
-"""
+"""Rows of arrays and sparse matrices: numbers in groups, memory on cache lines, shares."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ def begins_line(array: np.ndarray) -> bool:
 
 
 def aligned_zeros(n: int, width: int, dtype: Any = np.float64) -> np.ndarray:
-    """Zeros, shape (n, width), that begin with a line of the cache: narrow rows then take one line,
-    not two.
-    """
+    """Zeros, shape (n, width), beginning with a line of the cache: narrow rows take one line."""
     size = np.dtype(dtype).itemsize
     memory: Any = np.zeros(n * width + LINE // size, dtype=dtype)
     skipped = -memory.ctypes.data % LINE // size
@@ -32,9 +28,7 @@ def aligned_zeros(n: int, width: int, dtype: Any = np.float64) -> np.ndarray:
 def row_shares(
     indptr: np.ndarray, n_shares: int, rows: tuple[int, int] | None = None
 ) -> list[tuple[int, int]]:
-    """Runs of rows with about as many entries each, in order; together the rows from ..
-    to, or all.
-    """
+    """Runs of rows with about as many entries each, in order; together rows from .. to, or all."""
     first, last = (0, indptr.size - 1) if rows is None else rows
     low, high = int(indptr[first]), int(indptr[last])
     wanted = [low + (high - low) * share // n_shares for share in range(1, n_shares)]

@@ -28,9 +28,7 @@ def thread_count(n_threads: int | None) -> int:
 
 
 def startable(n_threads: int) -> int:
-    """Number of threads whose stacks and heaps have room: Python waits for ever for one that fails
-    to start.
-    """
+    """Number of threads whose stacks and heaps have room: Python would wait for the others."""
     left = address_space()
     return n_threads if left is None else max(1, min(n_threads, left // _OWN_BYTES))
 

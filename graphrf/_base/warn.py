@@ -8,9 +8,7 @@ from types import FrameType
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn where graphrf was called: at the first frame outside the package, however deep this call
-    stands.
-    """
+    """Warn where graphrf was called: at the first frame outside the package, however deep."""
     frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and _module(frame).partition(".")[0] == "graphrf":

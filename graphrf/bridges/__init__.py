@@ -1,5 +1,4 @@
-"""Kernels and priors on graphs for the models of other libraries: GeometricKernels, PyMC, Bambi and
-NumPyro.
+"""Kernels and priors on graphs for other libraries: GeometricKernels, PyMC, Bambi and NumPyro.
 
 `SparseField` needs none of them; the modules `geometric`, `pymc` and `numpyro` need the extras of
 these names.

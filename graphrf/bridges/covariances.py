@@ -58,9 +58,7 @@ class PowerCovariance:
         return -self._power * (da * own + db * rest), self._power * float(quadratic)
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Independent columns, shape (N, n): q / 2 solves, the last of which is half of one for an
-        odd q.
-        """
+        """Independent columns, (N, n): q / 2 solves, of which the last is half one for odd q."""
         columns = rng.standard_normal((self._pencil.diagonal.size, n))
         if self._power % 2:
             columns = self._factor.root(columns)

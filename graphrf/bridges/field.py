@@ -72,6 +72,7 @@ class SparseField:
         self.graph, self.kernel = require_graph(graph), require_served(kernel)
         graph.require_undirected("a field on its nodes")
         kernel.check_graph(graph)
+
         known = trainable(kernel)
         for name in known if free is None else free:
             if name not in known:
@@ -83,6 +84,7 @@ class SparseField:
         self._shared = (Mixtures if isinstance(kernel, BYM2) else Powers)(graph, kernel)
         self._last: tuple[Kernel, FieldCovariance] | None = None
         self._warned = False
+
         seconds = 2 * self._shared.pencil.elimination.seconds
         if seconds > _SLOW:
             warn(
@@ -108,9 +110,7 @@ class SparseField:
         return -math.inf if result is None else result[0]
 
     def gradients(self, x: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """log p(x) and its gradients in x and values, shapes (N,) and (len(names),), 0 where p is
-        0.
-        """
+        """log p(x) and its gradients in x and values, (N,) and (len(names),); 0 where p is 0."""
         result = self._at(x, values)
         if result is None:
             return -math.inf, np.zeros(self.n_nodes), np.zeros(len(self.names))
@@ -135,6 +135,7 @@ class SparseField:
         if x.shape != (self.n_nodes,) or values.shape != (len(self.names),):
             shapes = f"({self.n_nodes},) and ({len(self.names)},), got {x.shape} and {values.shape}"
             raise ValueError(f"a field and its values must have shapes {shapes}")
+
         sd = float(values[-1])
         try:
             checks.number("sd", sd, low=1e-150, high=1e150)  # its square must be a number
@@ -147,11 +148,13 @@ class SparseField:
                 )
                 warn(f"the density of the field is 0 at {shown}: {error}")
             return None
+
         with np.errstate(over="ignore", invalid="ignore"):
             solved = covariance.solve(x)
             quadratic = float(x @ solved) / sd**2
         if not math.isfinite(quadratic):  # x is far off, or not finite
             return None
+
         log_determinant = covariance.log_determinant + self.n_nodes * math.log(2 * math.pi * sd**2)
         return -0.5 * (log_determinant + quadratic), covariance, solved
 
@@ -191,9 +194,7 @@ def require_served(kernel: Kernel) -> Kernel:
 def split_values(
     kernel: Any, given: Mapping[str, Any], is_number: Callable[[Any], bool]
 ) -> tuple[Kernel, dict[str, Any]]:
-    """The kernel with the numbers among hyperparameters given by name, and the others: variables of
-    a model.
-    """
+    """The kernel with the hyperparameters that are numbers, and the others: model variables."""
     known = require_kernel(kernel).hyperparameters
     for name in given:
         if name not in known:

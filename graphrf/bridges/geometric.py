@@ -1,6 +1,4 @@
-"""Matérn and heat kernels for the GeometricKernels library, on graphs of any size and without
-eigenvectors.
-"""
+"""Matérn and heat kernels for GeometricKernels, on graphs of any size and without eigenvectors."""
 
 from __future__ import annotations
 
@@ -25,9 +23,8 @@ try:
     from geometric_kernels.kernels.base import BaseGeometricKernel
     from geometric_kernels.spaces.base import Space
     from lab import Int
-except (
-    ImportError
-) as _error:  # raised when a kernel is made: this file can be read without the library
+except ImportError as _error:
+    # Raised when a kernel is made: this file can be read without the library.
     _missing = _error
     BaseGeometricKernel = FeatureMap = Space = object
     Int = int
@@ -69,8 +66,7 @@ class NodeSpace(Space):
 
 
 class MaternSeriesKernel(BaseGeometricKernel):
-    r"""The kernel that GeometricKernels makes of a graph and all its eigenpairs, by exact sparse
-    products.
+    r"""The kernel that GeometricKernels makes of a graph with all eigenpairs, by sparse products.
 
     .. math:: K = g(L) / \bar g, \quad \bar g = \tfrac1N \mathrm{trace} \, g(L), \quad
               g(\lambda) = (2 \nu / \ell^2 + \lambda)^{-\nu}, \text{ or } e^{-\ell^2 \lambda / 2}
@@ -176,9 +172,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         normalize: bool,
         order: int = 1,
     ) -> Any:
-        r"""`entries` of g^(1/order), over g_bar^(1/order); with its derivatives where torch needs
-        gradients.
-        """
+        r"""`entries` of g^(1/order) over g_bar^(1/order), with derivatives for torch gradients."""
         kernel, given = self._kernel(params)
         names = [
             name for name in kernel.hyperparameters if getattr(given[name], "requires_grad", False)
@@ -186,6 +180,7 @@ class MaternSeriesKernel(BaseGeometricKernel):
         divisor, shrinking = (
             self._mean(kernel, names) if normalize else (1 / self.graph.n_nodes, {})
         )
+
         scale = divisor ** (-1 / order)
         value = scale * entries(
             partial(kernel_block, self.graph, kernel.root(order), tol=_TOLERANCE)
@@ -195,23 +190,19 @@ class MaternSeriesKernel(BaseGeometricKernel):
             - value * (shrinking.get(name, 0.0) / (order * divisor))
             for name in names
         }
+
         like = given["lengthscale"]
         if not _is_torch(like):
             return value.astype(np.result_type(like.dtype, np.float32), copy=False)
         result = like.new_tensor(value)
-        for (
-            name,
-            slope,
-        ) in slopes.items():  # value + slope (theta - theta): its value, and its derivative
-            result = result + like.new_tensor(slope) * (given[name] - given[name].detach()).reshape(
-                ()
-            ).to(like)
+        # value + slope (theta - theta) has the value, and the derivative.
+        for name, slope in slopes.items():
+            zero = (given[name] - given[name].detach()).reshape(()).to(like)
+            result = result + like.new_tensor(slope) * zero
         return result
 
     def _slope(self, kernel: Kernel, name: str, order: int) -> SpectralFilter:
-        """The derivative of g^(1/order) in a hyperparameter, a function of L: g^(1/order) (log g)'
-        / order.
-        """
+        """The derivative of g^(1/order) in a hyperparameter: g^(1/order) (log g)' / order."""
         root, scale = kernel.root(order), self.graph.laplacian_scale(self.laplacian)
 
         def function(eigenvalues: np.ndarray) -> np.ndarray:
@@ -239,10 +230,12 @@ class MaternSeriesKernel(BaseGeometricKernel):
                     f"`params[{name!r}]` must have shape (1,), got {tuple(value.shape)}"
                 )
             values[name] = value
+
         if _is_torch(values["nu"]) != _is_torch(values["lengthscale"]):
             raise checks.type_error(
                 "params", "must hold two NumPy arrays or two torch tensors, got one of each"
             )
+
         nu, lengthscale = (
             float(x.detach() if _is_torch(x) else x.reshape(())) for x in values.values()
         )

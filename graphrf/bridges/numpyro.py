@@ -1,6 +1,4 @@
-"""Fields on graphs in NumPyro models: a distribution with the density and gradients of sparse
-factors.
-"""
+"""Fields on graphs in NumPyro models: a distribution, with gradients by sparse factors."""
 
 from __future__ import annotations
 
@@ -29,8 +27,7 @@ __all__ = ["GraphField"]
 
 
 class GraphField(Distribution):
-    r"""A field on the nodes of a graph as a distribution of NumPyro
-    ([guide](../bridges.md#numpyro)).
+    r"""A field on the nodes of a graph as a NumPyro distribution ([guide](../bridges.md#numpyro)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
 

@@ -38,18 +38,14 @@ class Pencil:
         self._entries = np.asarray(matrix[order[rows], order[columns]])
 
     def factor(self, a: float, b: float) -> SparseCholesky:
-        """The Cholesky factor of a diag(m) + b M; LinAlgError if that is not positive definite to
-        rounding.
-        """
+        """The Cholesky factor of a diag(m) + b M; LinAlgError if that is not positive definite."""
         values = b * self._entries
         values[self._first] += a * self._own
         lower = sp.csc_array((values, self._indices, self._indptr), shape=self.matrix.shape)
         return SparseCholesky.of_lower(lower, self.elimination)
 
     def traces(self, factor: SparseCholesky) -> tuple[float, float]:
-        """trace(F^-1 diag(m)) and trace(F^-1 M) of one of these matrices F, by its selected
-        inverse.
-        """
+        """trace(F^-1 diag(m)) and trace(F^-1 M) of one such matrix F, by its selected inverse."""
         inverse = factor.selected_inverse()
         own = inverse[self._first]
         return float(own @ self._own), float(

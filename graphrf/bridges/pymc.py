@@ -1,6 +1,4 @@
-"""Fields on graphs in PyMC models: a distribution with the density and gradients of
-sparse factors.
-"""
+"""Fields on graphs in PyMC models: a distribution with density and gradients by sparse factors."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ class _Density(_OfField):
 
 
 class _Gradients(_OfField):
-    """The gradients of the log density in x and in the values; their own derivatives
-    are not there.
-    """
+    """The gradients of the log density in x and the values; their own derivatives are missing."""
 
     def make_node(self, x: Any, values: Any) -> Apply:
         return Apply(
@@ -128,8 +124,7 @@ def _zero(op: _GraphFieldVariable, rv: Any, *_: Any) -> Any:
 
 
 class GraphField(Continuous):
-    r"""A field on the nodes of a graph as a random variable of a PyMC model
-    ([guide](../bridges.md#pymc)).
+    r"""A field on the nodes of a graph as a PyMC random variable ([guide](../bridges.md#pymc)).
 
     .. math:: f \sim N(0, \sigma^2 K_\theta)
 
@@ -216,9 +211,7 @@ def _check_shape(shape: Any, n_nodes: int) -> None:
 
 
 def _give_names(model: Any, dim: str, graph: Graph) -> None:
-    """The nodes' names as a coordinate, where there is none; refuse one of other length or in
-    another order.
-    """
+    """The nodes' names as a coordinate if there is none; refuse another length or order."""
     names = [name if isinstance(name, str | int) else str(name) for name in graph.nodes]
     if dim not in model.coords:
         model.add_coord(dim, names)

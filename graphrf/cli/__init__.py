@@ -62,9 +62,8 @@ add_command(app, pagerank.pagerank, pagerank.EXAMPLES)
 
 def main() -> None:
     """Entry point of the `graphrf` command."""
-    gc.set_threshold(
-        50_000
-    )  # imports make objects that stay: collecting garbage among them takes 5 % of the time
+    # Imports make objects that stay: collecting garbage among them takes 5 % of the time.
+    gc.set_threshold(50_000)
     open_streams()
     try:
         app()

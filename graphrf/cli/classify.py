@@ -56,12 +56,14 @@ def classify(
         seed=seed,
         n_threads=threads,
     ).fit(found.positions, np.array(labels))
+
     probabilities = gp.predict_proba(chosen)
     best = {"node": names.of(chosen), "class": gp.classes_[probabilities.argmax(axis=1)].tolist()}
     by_class = {
         f"p({name})": column
         for name, column in zip(gp.classes_.tolist(), probabilities.T, strict=True)
     }
+
     facts: dict[str, Any] = {
         "graph": loaded.facts,
         "observations": observations,
@@ -73,6 +75,7 @@ def classify(
         "classes": gp.classes_.tolist(),
     }
     columns = [*best.items(), *by_class.items()]
+
     deliver(
         Result("classify", columns, facts, {**best, "probabilities": probabilities}),
         output,

@@ -39,12 +39,14 @@ def features(
     if folder is None:
         check_output(output, [graph], [".npz"])
     limit = None if memory_limit is None else _size(memory_limit)
+
     loaded = load(graph, reading, talking)
     chosen = sampling.chosen(loaded.graph, choice.made(), choice.laplacian or "normalized")
     if sampling.error is not None and folder is not None:
         raise ValueError(
             "`-o` must be an .npz file with `--error`: a folder is written with one sampler"
         )
+
     names = NodeNames.of_graph(loaded.graph)
     positions = None if nodes is None else names.chosen(nodes, "--nodes")
     # An existing folder records its seed.
@@ -62,11 +64,13 @@ def features(
         memory_limit=limit,
         progress=talking.progress,
     )
+
     if folder is None:
         made.save(output)
     talking.remark(f"{made!r} in {output}")
     if made.choice is not None:
         talking.remark(f"{made.sampler!r}, with a measured error of {made.choice.measured:.3g}")
+
     if talking.json:
         facts = {
             "graph": loaded.facts,

@@ -1,6 +1,4 @@
-"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of
-some nodes.
-"""
+"""`graphrf pagerank`: scores by power iteration, by walks, or from the neighbourhood of nodes."""
 
 from __future__ import annotations
 
@@ -53,6 +51,7 @@ def pagerank(
             "`--alpha` is not an option of graphrf pagerank; networkx's alpha is 1 minus "
             f"`--p-halt`: pass --p-halt {1 - alpha:.12g}"
         )
+
     require_known("--method", method, tuple(_TAKES))
     given = {
         "--tol": tol,
@@ -68,6 +67,7 @@ def pagerank(
             "`--sources` is needed with `--method local`: the nodes that scores are computed from"
         )
     _check_top(top, output)
+
     loaded = load(graph, reading, talking)
     names = NodeNames.of_graph(loaded.graph)
     start = None if sources is None else names.chosen(sources, "--sources")
@@ -77,6 +77,7 @@ def pagerank(
     if method != "power":
         facts["seed"] = seed = talking.settled(seed)
     options: dict[str, Any] = {"p_halt": p_halt, "n_threads": threads}
+
     if method == "local":
         columns, more = _local(loaded.graph, start, names, talking, k=top, seed=seed, **options)
     else:
@@ -89,6 +90,7 @@ def pagerank(
             )
         columns = {"node": names.of()} | columns
     facts |= more
+
     shown = top or (_SHOWN if output is None else None)
     summary = None if shown is None else lambda: _best(columns, shown)
     deliver(Result("pagerank", list(columns.items()), facts, summary=summary), output, talking)

@@ -1,6 +1,4 @@
-"""`graphrf fit` and `graphrf predict`: Gaussian-process regression of a signal on a graph, also
-through time.
-"""
+"""`graphrf fit` and `graphrf predict`: regression of a signal on a graph, also through time."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ FIT_EXAMPLES = (
     "graphrf fit roads.csv observed.csv -o model.npz --seed 0",
     "graphrf fit roads.csv observed.csv --kernel matern --laplacian combinatorial -o m.npz",
     (
-        "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure expected -o "
-        "risk.npz"
+        "graphrf fit districts.csv cases.csv --kernel bym2 --likelihood poisson --exposure "
+        "expected -o risk.npz"
     ),
     "graphrf fit generated-grid heat.csv --target-column celsius --covariates height -o m.npz",
     "graphrf fit roads.csv speeds.csv --time date -o traffic.npz --seed 0",
@@ -61,9 +59,7 @@ def fit(
     seed: int | None = None,
     threads: int | None = None,
 ) -> None:
-    """Fit a Gaussian process to values observed at some nodes, once or through time,
-    and save it.
-    """
+    """Fit a Gaussian process to values observed at nodes, once or through time, and save it."""
     check_output(output, [graph, observations], [".npz"])
     if time is not None:
         single = {
@@ -91,6 +87,7 @@ def fit(
             threads,
         )
         return
+
     require_known("--likelihood", likelihood, LIKELIHOOD_NAMES)
     if choice.kernel is None and choice.laplacian is not None:
         raise ValueError(
@@ -100,6 +97,7 @@ def fit(
         raise ValueError(
             "`--no-optimize` needs `--kernel`: without a kernel, several are trained and compared"
         )
+
     kernel = choice.made() or "auto"
     loaded = load(graph, reading, talking)
     found = observed.read(observations, NodeNames.of_graph(loaded.graph))
@@ -130,6 +128,7 @@ def fit(
     # Progress bars and threads are not the next run's.
     gp.set_params(progress=False, numerics__n_threads=None).save(output)
     talking.remark(f"written to {output}")
+
     facts = {"graph": loaded.facts, "observations": observations, "seed": seed, "output": output}
     facts["candidates"] = [
         {"kernel": repr(kernel), "log_evidence": evidence, "probability": probability}
@@ -148,6 +147,7 @@ def _fitted(gp: GraphGPRegressor) -> dict[str, Any]:
         for name, value in zip(gp._coefficients.names, gp._coefficients.mean, strict=True)
         if name != "constant"
     }
+
     return {
         "kernel": repr(gp.kernel_),
         "output_scale": float(gp.output_scale_),
@@ -208,9 +208,7 @@ def predict(
     threads: int | None = None,
     output: str | None = None,
 ) -> None:
-    """Predict means and standard deviations at the nodes of a fitted model's graph, and at any
-    times.
-    """
+    """Predict means and standard deviations at nodes of a fitted model's graph, at any times."""
     check_output(output, [model])
     _check_samples(samples, seed)
     from graphrf._base.files.arrays import record_format
@@ -221,6 +219,7 @@ def predict(
             model, talking, nodes, times, observation, samples, seed, threads, output
         )
         return
+
     if times is not None and os.path.isfile(model):
         raise ValueError(
             f"`--times` cannot be used with {model}, which is not a model through time (`fit "
@@ -238,6 +237,7 @@ def predict(
     chosen, x = _chosen(gp, names, nodes, covariates)
     mean, std = gp.predict(chosen, return_std="observation" if observation else True, x=x)
     columns: dict[str, Any] = {"node": names.of(chosen), "mean": mean, "std": std}
+
     facts: dict[str, Any] = {
         "model": model,
         "kernel": repr(gp.kernel_),
@@ -250,4 +250,5 @@ def predict(
         facts["seed"] = seed = talking.settled(seed)
         draws = gp.sample(chosen, n_samples=samples, seed=seed, x=x)
         columns |= {f"sample_{number}": draw for number, draw in enumerate(draws, start=1)}
+
     deliver(Result("predict", list(columns.items()), facts), output, talking)

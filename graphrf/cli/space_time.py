@@ -1,6 +1,4 @@
-"""`graphrf fill`, and the parts of `graphrf fit` and `graphrf predict` for a signal
-through time.
-"""
+"""`graphrf fill`, and parts of `graphrf fit` and `graphrf predict` for signals through time."""
 
 from __future__ import annotations
 
@@ -47,12 +45,14 @@ def fill(
     check_output(output, [graph, observations], [".csv"])
     if output is None and talking.json:
         raise ValueError("`--json` cannot be used with tables: `-o` is a .csv file")
+
     if std is None:
         refuse_without({"--observation": observation or None}, "`--std`")
     else:
         check_output(std, [graph, observations], [".csv"], "--std")
         if std in (output, "-"):
             raise ValueError("`--std` and `-o` must be different files")
+
     gp, readings, facts = _trained(
         graph, observations, time, observed, reading, choice, talking, max_train, seed, threads
     )
@@ -62,6 +62,7 @@ def fill(
     )
     n_gaps = int(means.size)
     facts |= {"filled": n_gaps, "std_of": std_of}
+
     tables = Talking(quiet=talking.quiet)
     if std is not None:
         deliver(Result("fill", readings.filled(deviations, 0.0), facts), std, tables)
@@ -138,6 +139,7 @@ def fit_through_time(
     )
     gp.set_params(n_threads=None).save(output)  # threads are not the next run's
     talking.remark(f"written to {output}")
+
     fitted: dict[str, Any] = {
         "kernel": repr(gp.kernel_),
         "noise": float(gp.noise_),
@@ -194,6 +196,7 @@ def predict_through_time(
         raise ValueError(
             f"`--times` must be {wanted}, as in the table of {model}, got {texts[0]!r}"
         )
+
     std_of = "observation" if observation else "function"
     mean, std = gp.predict(chosen, stamps, return_std="observation" if observation else True)
     labels = names.of(chosen)
@@ -204,6 +207,7 @@ def predict_through_time(
         "std": std.ravel(),
     }
     facts: dict[str, Any] = {"model": model, "kernel": repr(gp.kernel_), "std_of": std_of}
+
     if samples is not None:
         facts["seed"] = seed = talking.settled(seed)
         draws = gp.sample(chosen, stamps, n_samples=samples, seed=seed)

@@ -50,8 +50,7 @@ def learn_coupling(
     projections: int | None = None,
     seed: int | None = None,
 ) -> Coupling:
-    r"""Permutations that couple the lengths of walks so that estimates from them have the least
-    variance.
+    r"""Permutations that couple the lengths of walks so that estimates have the least variance.
 
     Tile q of one walker's uniform is matched to tile sigma(q) of the other's. The
     direction-averaged features psi^(q) of every tile are computed exactly (Eq. 54 of the paper),
@@ -142,12 +141,14 @@ def learn_coupling(
     projections = None if projections is None else checks.integer("projections", projections, low=1)
     seed = 0 if seed is None else checks.integer("seed", seed, low=0)
     _check_together(order, solver, objective, n_walkers, kernel, pairs, projections)
+
     survival = p_halt if isinstance(p_halt, Survival) else Survival.geometric(p_halt)
     rng = np.random.default_rng(seed)
     if graph is None:
         graph, graph_name = erdos_renyi(100, 0.1), "Erdos-Renyi, 100 nodes, edge probability 0.1"
     else:
         graph_name = repr(graph)
+
     if objective == "pagerank":
         found = _match_linear(pagerank_cost(graph, survival, order, rng=rng))
     else:
@@ -168,6 +169,7 @@ def learn_coupling(
                 coefficients, graph.walk_matrix(kernel.laplacian), ends[0], ends[1]
             )
             found = _match_pairs(products, coefficients, solver, rng)
+
     return Coupling(
         permutations=found.permutations,
         p_halt=None if isinstance(p_halt, Survival) else float(p_halt),
@@ -271,6 +273,7 @@ def _check_together(
             raise checks.value_error(
                 "kernel", f"must be None for the objective 'pagerank', got {kernel!r}"
             )
+
     if n_walkers > 2:
         if solver != "linear":
             raise checks.value_error(
@@ -280,6 +283,7 @@ def _check_together(
             raise checks.value_error(
                 "objective", f"must be 'gram' for more than two walkers, got {objective!r}"
             )
+
     if pairs is not None and (
         objective != "gram" or n_walkers > 2 or solver == "projection" or projections
     ):
@@ -292,6 +296,7 @@ def _check_together(
         raise checks.value_error(
             "projections", f"must be None unless the solver is 'quadratic', got {projections}"
         )
+
     most = {"linear": 1_000, "exhaustive": LARGEST_ORDER}.get(solver, _LARGEST_QUADRATIC)
     if order > most:
         raise checks.value_error(

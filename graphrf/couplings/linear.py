@@ -16,8 +16,8 @@ def spectral_cost(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> n
     since
     ||(h_a + h_b)(W)^2||_F^2 is the sum of fourth powers of eigenvalues.
     """
-    # The binomial expansion: five matrix products, and no array of order^2 times the number of
-    # points.
+    # The binomial expansion: five matrix products, and
+    # no array of order^2 times the number of points.
     cost = np.zeros((left.shape[0], right.shape[0]))
     for power in range(5):
         cost += math.comb(4, power) * ((weights * left**power) @ (right ** (4 - power)).T)
@@ -25,9 +25,7 @@ def spectral_cost(left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> n
 
 
 def pair_cost(products: np.ndarray) -> np.ndarray:
-    """Eq. 56 for node pairs, averaged over them, from products psi^(a)_i . psi^(b)_j of shape
-    (pairs, n, n).
-    """
+    """Eq. 56 averaged over node pairs, from psi^(a)_i . psi^(b)_j of shape (pairs, n, n)."""
     own = np.diagonal(products, axis1=1, axis2=2)
     sums = own[:, :, None] + products + products.transpose(0, 2, 1) + own[:, None, :]
     return np.asarray((sums**2).mean(axis=0))
@@ -44,9 +42,7 @@ def linear_cost(cost: np.ndarray, permutation: np.ndarray) -> float:
 
 
 def independent_cost(spectra: np.ndarray, weights: np.ndarray, n_walkers: int) -> float:
-    """Eq. 56 for walkers with independent tiles: `order` times the mean fourth power of
-    their sum.
-    """
+    """Eq. 56 for walkers with independent tiles: `order` times the mean fourth power of the sum."""
     one = [(spectra**power).mean(axis=0) for power in range(5)]
     total = one
     for _ in range(n_walkers - 1):  # raw moments of a sum of independent parts

@@ -1,5 +1,4 @@
-"""Couplings of more than two walkers, which the paper leaves open: block-coordinate assignment on
-the full cost.
+"""Couplings of more than two walkers, which the paper leaves open: block-coordinate assignment.
 
 `docs/theory/couplings.md` has the cost, which is linear in one permutation while the others are
 held, and its lower bound. What it is worth (`docs/benchmarks.md`; m = 4, 8 and 16, p_halt 0.1
@@ -38,8 +37,7 @@ def solve_multiway(
     rng: np.random.Generator,
     restarts: int = 4,
 ) -> np.ndarray:
-    """Permutations of tiles for walkers 2 .. m that make the full cost small, shape (n_walkers - 1,
-    order).
+    """Permutations of tiles for walkers 2 .. m with a small cost, shape (n_walkers - 1, order).
 
     Each walker is matched to the sum of those before it, then to that of all others in repeated
     sweeps until the cost stops decreasing. The same is done from `restarts` random permutations,
@@ -82,9 +80,7 @@ def _greedy(spectra: np.ndarray, weights: np.ndarray, n_walkers: int) -> np.ndar
 
 
 def _descend(tiles: np.ndarray, spectra: np.ndarray, weights: np.ndarray) -> float:
-    """Match every walker in turn to the sum of the others, in place, until a sweep gains nothing;
-    the cost.
-    """
+    """Match each walker in turn to the sum of the others, in place, until a sweep gains nothing."""
     sums = spectra[tiles].sum(axis=0)
     cost = _cost(sums, weights)
     improved = True

@@ -1,6 +1,4 @@
-r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of powers of the transition
-matrix.
-"""
+r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of powers of P."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _BLOCK_FLOATS = 2**24
 def pagerank_cost(
     graph: Graph, survival: Survival, order: int, *, rng: np.random.Generator
 ) -> np.ndarray:
-    r"""C[a, b]: how often two walks from one node, of tiles a and b, end at the same node, summed
-    over the nodes.
+    r"""C[a, b]: how often two walks from a node, of tiles a and b, end at the same node, summed.
 
     .. math:: C_{ab} = \langle P_a, P_b \rangle_F, \qquad
               P_a = \sum_k P(\text{length} = k \mid \text{tile } a)\, P^k, \qquad P = D^{-1} A.
@@ -54,9 +51,8 @@ def pagerank_cost(
     # Divided, not multiplied by inverses, which overflow for the smallest degrees.
     shares = adjacency.data / np.repeat(graph.degrees, np.diff(adjacency.indptr))
     # Columns of (P^T)^k are rows of P^k.
-    step = sp.csr_array(
-        (shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape
-    ).T.tocsr()
+    step = sp.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+    step = step.T.tocsr()
     if n_nodes <= _ALL_SOURCES:
         sources = np.arange(n_nodes)
     else:

@@ -26,8 +26,8 @@ def projected_form(
 
     The paper's Gaussian matrix has N^2 columns; in its factored form a row is the product of two
     independent Gaussian vectors, (g . v)(h . v), which is as unbiased. The estimate of cost(sigma)
-    has the relative variance (2 + 6 tr B^4 / (tr B^2)^2) / projections, B = sum_q (h_q +
-    h_sigma(q))(W)^2, between 2 and 8 over the number of projections.
+    has the relative variance (2 + 6 tr B^4 / (tr B^2)^2) / projections, B = sum_q
+    (h_q + h_sigma(q))(W)^2, between 2 and 8 over the number of projections.
     """
     basis = tile_basis(spectra)
     squares = np.sqrt(weights) * symmetric_vector(basis.T @ spectra)
@@ -42,8 +42,7 @@ def projected_form(
 def projection_candidates(
     spectra: np.ndarray, weights: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Permutations that minimise sum_q u_{q sigma(q)} . g for `count` random g, shape (count,
-    order).
+    """Permutations that minimise sum_q u_{q sigma(q)} . g for random g, shape (count, order).
 
     After Lemma C.2 of the paper. As printed it does not hold: a matching of least weight minimises
     the signed sum and not its size, and all these sums are nearly parallel, so that the separation

@@ -19,9 +19,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class QuadraticCost:
-    """Eq. 55 as a function of the permutation: terms T of shape (n, n, R), signs s of
-    shape (R,).
-    """
+    """Eq. 55 as a function of the permutation: terms T, (n, n, R), and signs s, (R,)."""
 
     terms: np.ndarray
     signs: np.ndarray
@@ -45,8 +43,7 @@ class QuadraticCost:
 
 
 def spectral_form(spectra: np.ndarray, weights: np.ndarray) -> QuadraticCost:
-    r"""Eq. 55 averaged over all node pairs: sum_lambda weight [sum_q (h_q + h_sigma(q))^2]^2 (but
-    for a factor N).
+    r"""Eq. 55 over all node pairs, but for N: sum_lambda weight [sum_q (h_q + h_sigma(q))^2]^2.
 
     `spectra` has shape (order, number of points), `weights` (number of points,).
     """
@@ -56,8 +53,7 @@ def spectral_form(spectra: np.ndarray, weights: np.ndarray) -> QuadraticCost:
 
 
 def pair_form(products: np.ndarray, coefficients: np.ndarray) -> QuadraticCost:
-    """Eq. 55 for node pairs, averaged over them, from G = psi^(a)_i . psi^(b)_j of shape (pairs, n,
-    n).
+    """Eq. 55 averaged over node pairs, from G = psi^(a)_i . psi^(b)_j of shape (pairs, n, n).
 
     One pair contributes sum_{a, b} (G[a, b] + G[a, sigma b] + G[sigma a, b] + G[sigma a, sigma
     b])^2. The tiles' modulations `coefficients`, shape (n, K + 1), determine the space of the rows
@@ -85,9 +81,7 @@ def tile_basis(columns: np.ndarray) -> np.ndarray:
 
 
 def symmetric_vector(x: np.ndarray) -> np.ndarray:
-    """x x^T of each column of x as a vector with the same inner products, shape (rank (rank + 1) /
-    2, ...).
-    """
+    """x x^T of each column as a vector with the same inner products, (rank (rank + 1) / 2, ...)."""
     rows, cols = np.triu_indices(x.shape[0])
     scale = np.where(rows == cols, 1.0, np.sqrt(2.0)).reshape(-1, *[1] * (x.ndim - 1))
     return np.asarray(scale * x[rows] * x[cols])
@@ -105,8 +99,7 @@ def quadratic_form(basis: np.ndarray, matrix: np.ndarray) -> QuadraticCost:
 
 
 def local_search(cost: QuadraticCost, starts: Iterable[np.ndarray]) -> np.ndarray:
-    """The best permutation that exchanging two images at a time reaches from `starts`, steepest
-    descent.
+    """The best permutation that steepest descent by exchanges of two reaches from `starts`.
 
     One step costs O(n^2 R); from a random start about n steps are taken.
     """

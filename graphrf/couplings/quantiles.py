@@ -26,9 +26,7 @@ def tile_survival(survival: Survival, order: int) -> np.ndarray:
 
 
 def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> np.ndarray:
-    """The modulation c_q(k) of each tile, shape (order, K + 1), without last columns that are below
-    rounding.
-    """
+    """The modulation c_q(k) of each tile, (order, K + 1), without last columns of rounding."""
     coefficients = tile_survival(survival, order) * (modulation / survival.table)
     size = np.abs(coefficients).max(axis=0)
     matters = np.flatnonzero(size > 1e-14 * size.sum())
@@ -36,17 +34,14 @@ def tile_modulations(modulation: np.ndarray, survival: Survival, order: int) -> 
 
 
 def tile_spectra(coefficients: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
-    """h_q(lambda) = sum_k c_q(k) lambda^k at eigenvalues of W, shape (order, number of
-    eigenvalues).
-    """
+    """h_q(lambda) = sum_k c_q(k) lambda^k at eigenvalues of W, shape (order, eigenvalues)."""
     return np.polynomial.polynomial.polyval(eigenvalues, coefficients.T)
 
 
 def tile_products(
     coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """psi^(a)_i . psi^(b)_j for pairs (i, j) = zip(sources, targets), shape (n_pairs, order,
-    order).
+    """psi^(a)_i . psi^(b)_j for pairs (i, j) of sources and targets, shape (n_pairs, order, order).
 
     Since W is symmetric, this is sum_{k,l} c_a(k) c_b(l) (W^{k+l})_ij: 2 K sparse products with
     n_pairs columns.

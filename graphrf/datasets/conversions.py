@@ -1,6 +1,4 @@
-"""Conversion of published files to stored ones: archive members, table columns, sensors with
-coordinates.
-"""
+"""Conversion of published files to stored ones: archive members, table columns, sensors."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-# Bytes of a file whose size is not known, fetched, decompressed or read: four times the largest
-# that there is.
+# Bytes of a file whose size is not known, fetched,
+# decompressed or read: four times the largest that there is.
 MOST = 2**24
 
 
@@ -63,6 +61,7 @@ def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
     sensors = [
         line.split(",") for line in inputs["graph_sensor_locations_bay.csv"].decode().split()
     ]
+
     where = np.array([[float(row["x"]), float(row["y"])] for row in junctions])
     nodes: list[list[Any]] = [["node", "kind", "sensor_id", "lat", "lon"]]
     nodes += [[n, "junction", "", y, x] for n, (x, y) in enumerate(where.tolist())]
@@ -70,9 +69,11 @@ def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
         [len(where) + n, "sensor", sensor, float(lat), float(lon)]
         for n, (sensor, lat, lon) in enumerate(sensors)
     ]
+
     on_road: dict[int, list[tuple[float, int]]] = {}
     for sensor, row in enumerate(places):
         on_road.setdefault(int(row["E"]), []).append((float(row["length"]), len(where) + sensor))
+
     edges: list[list[Any]] = [["source", "target", "length_m", "road"]]
     starts = _first_points(inputs["lines.shp"])
     if len(starts) != len(roads):
@@ -84,6 +85,7 @@ def san_jose(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
         stops = [(0.0, first), *sorted(on_road.get(road, [])), (float(row["length"]), last)]
         for (before, source), (after, target) in itertools.pairwise(stops):
             edges.append([source, target, round(after - before, 6), road])
+
     return {
         "nodes.csv": _csv(nodes),
         "edges.csv": _csv(edges),

@@ -1,5 +1,4 @@
-"""Finding the raw files of data sets: a data folder, the cache, or the publisher; checked by
-SHA-256.
+"""Finding raw files of data sets: a data folder, the cache, or the publisher; with SHA-256.
 
 A file is known by its path inside the data folder, such as `graphs/dolphins.gml`.
 """
@@ -41,12 +40,12 @@ CACHE_VARIABLE = "GRAPHRF_CACHE_DIR"
 TIMEOUT, LONGEST = 30, 600
 # Addresses that one file may be sent on to, one after the other.
 _MOST_REDIRECTS = 10
-# A read ends when it has so many bytes: little enough that a publisher who sends them one by one is
-# soon seen.
+# A read ends when it has so many bytes: little enough
+# that a publisher who sends them one by one is soon seen.
 _CHUNK = 64
 
-# Files whose checksums this process has verified: path, inode, size, and times of the last change
-# and renaming.
+# Files whose checksums this process has verified: path,
+# inode, size, and times of the last change and renaming.
 _verified: set[tuple[str, int, int, int, int]] = set()
 
 
@@ -58,9 +57,7 @@ def registry() -> dict[str, dict[str, Any]]:
 
 
 def cache_folder() -> Path:
-    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError where there can be
-    none.
-    """
+    """`GRAPHRF_CACHE_DIR`, or the user's cache folder for graphrf; ValueError without one."""
     folder = _folder(CACHE_VARIABLE)
     if folder is None:
         import platformdirs
@@ -141,9 +138,7 @@ def _store(key: str, target: Path, content: bytes) -> None:
 
 
 def location(keys: list[str]) -> str:
-    """Location of all these files, not read: "built in" (no files), "data folder", "cache" or "to
-    fetch".
-    """
+    """Location of all these files, not read: "built in", "data folder", "cache" or "to fetch"."""
     if not keys:
         return "built in"
     for name, place in (("data folder", partial(_folder, DATA_VARIABLE)), ("cache", cache_folder)):
@@ -157,9 +152,7 @@ def location(keys: list[str]) -> str:
 
 
 def _inside(folder: Path, key: str) -> Path:
-    """`folder / key`, refused where it would lie outside the folder. Links in the folder are the
-    user's own.
-    """
+    """`folder / key`, refused where it lies outside the folder; links within are the user's own."""
     relative = PurePosixPath(key)
     if (
         relative.is_absolute()
@@ -175,9 +168,7 @@ def _inside(folder: Path, key: str) -> Path:
 
 
 def verify(path: Path, entry: Mapping[str, Any]) -> bool:
-    """True if a file exists; ValueError if its checksum is wrong. Read once per process while
-    unchanged.
-    """
+    """True if a file exists; ValueError if its checksum is wrong. Read once while unchanged."""
     try:
         facts = path.stat()
         # A change brings a new time of the second kind even where the first one is set back.
@@ -204,9 +195,7 @@ _AGAIN = "remove it, or fetch it again from its publisher"
 
 
 def _read(path: Path, entry: Mapping[str, Any]) -> bytes:
-    """The bytes of a stored file; ValueError, and no more is read, where it is longer than it can
-    be.
-    """
+    """The bytes of a stored file; ValueError, with no more read, where it is too long."""
     # Compressed by another version of zlib it may be longer.
     most = MOST if "content_sha256" in entry else entry.get("size", MOST)
     with path.open("rb") as file:
@@ -261,9 +250,7 @@ _FAULTS = (
 
 
 def _made(key: str, entry: Mapping[str, Any], target: Path) -> dict[str, bytes]:
-    """The bytes to be stored as `key`, and of files that are made with it, from what is published;
-    checked.
-    """
+    """The bytes to store as `key`, and of files made with it, from what is published; checked."""
     if entry["stored"] == "san_jose":
         inputs = {PurePosixPath(name).name: _input(name) for name in entry["inputs"]}
         what = f"made from {', '.join(inputs)},"
@@ -291,8 +278,8 @@ def _input(key: str) -> bytes:
     entry = registry()["files"][key]
     if "sha256" in entry:
         return find(key).read_bytes()
-    # Without a checksum of its own it is used once and never stored: only what is made from it can
-    # be checked.
+    # Without a checksum of its own it is used once and never
+    # stored: only what is made from it can be checked.
     target = _inside(cache_folder(), key)
     folder = _folder(DATA_VARIABLE)
     for path in ([_inside(folder, key)] if folder is not None else []) + [target]:
@@ -308,6 +295,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
 
     url, received, started = entry["url"], io.BytesIO(), time.monotonic()
     most = entry.get("size", MOST) if entry["stored"] == "identity" else MOST
+
     try:
         with requests.Session() as session, _answer(session, url) as response:
             response.raise_for_status()
@@ -316,6 +304,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
                 raise ValueError(
                     f"it was sent in the encoding {coding[:60]!r}, which was not asked for"
                 )
+
             total = response.headers.get("Content-Length", "")
             n_bytes = int(total) if total.isdecimal() else None
             with progress_bar(key, None, total=n_bytes, unit="B") as bar:
@@ -331,6 +320,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
             f"{key} is not on this machine and could not be fetched from {url} "
             f"({type(error).__name__}: {error}); {_by_hand(key, target)}"
         ) from None
+
     if received.tell() > most:
         raise ValueError(
             f"{key}, fetched from {url}, has more than {most:,} bytes: it is not what was "
@@ -340,9 +330,7 @@ def _fetched(key: str, entry: Mapping[str, Any], target: Path) -> bytes:
 
 
 def _answer(session: requests.Session, url: str) -> requests.Response:
-    """The response from an address, after redirects, whose content requests would read, however
-    long it is.
-    """
+    """The response from an address, after redirects, whose content requests would read whole."""
     import requests
 
     session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]

@@ -23,9 +23,7 @@ Content = dict[str, Any]
 
 
 def _classes(labels: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as integers, and the labels in the order of these: by number where all are, else by
-    name.
-    """
+    """Labels as integers, and the labels in order: by number if all are numbers, else by name."""
     distinct = set(labels)
     try:
         ordered = sorted(distinct, key=int)
@@ -115,11 +113,13 @@ def _san_jose(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content
     _, nodes = _table_cells(files[0], header=True)
     _, roads = _table_cells(files[1], header=True)
     header, speeds = _table_cells(files[2], header=True)
+
     ends = np.array([row[:2] for row in roads], dtype=np.int64)
     lengths = np.array([float(row[2]) for row in roads])
     # Roads have no direction, so two parallel ones add, whichever way they are listed.
     ends.sort(axis=1)
     graph = from_edges(ends[:, 0], ends[:, 1], lengths, n_nodes=len(nodes), weight_is="distance")
+
     position = {row[2]: int(row[0]) for row in nodes if row[1] == "sensor"}
     values = np.array([row[1:] for row in speeds], dtype=np.float64)
     extra = {
@@ -129,6 +129,7 @@ def _san_jose(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content
         "roads": ends,
         "lengths": lengths,
     }
+
     return {
         "graph": graph,
         "targets": values[0],
@@ -191,6 +192,7 @@ def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
     )
     cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
     extra: dict[str, Any] = {}
+
     labels = cells.pop(entry["target"])
     if entry["task"] == "classification":
         targets, extra["classes"] = _classes(list(labels))
@@ -198,6 +200,7 @@ def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
         targets = np.array(labels, dtype=np.float64)
     for dropped in entry["drop"]:
         del cells[dropped]
+
     features = np.empty((len(rows), len(cells)))
     categories = {}
     for position, (column, values) in enumerate(cells.items()):
@@ -205,6 +208,7 @@ def _table(name: str, entry: Mapping[str, Any], files: list[Path]) -> Content:
             features[:, position] = [np.nan if value == "NA" else float(value) for value in values]
         except ValueError:
             features[:, position], categories[column] = _classes(list(values))
+
     extra |= {"columns": tuple(cells), "categories": categories}
     return {"features": features, "targets": targets, "extra": extra}
 

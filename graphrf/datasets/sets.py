@@ -1,5 +1,4 @@
-"""Named data sets: real graphs, meshes, traffic and tables, found locally or fetched, and always
-checked.
+"""Named data sets: real graphs, meshes, traffic and tables, local or fetched, always checked.
 
 Each has its own licence, on its card (`describe`).
 """
@@ -20,7 +19,7 @@ from graphrf.graph.graph import Graph
 
 KINDS = ("graph", "mesh", "traffic", "large", "table", "generated")
 
-#: The ten graphs of the coupled-features study (Reid et al. 2024, appendix E.3), by number of nodes.
+#: The graphs of the coupled-features study (Reid et al. 2024, appendix E.3), by number of nodes.
 PAPER_GRAPHS = (
     "karate",
     "dolphins",
@@ -268,8 +267,7 @@ def path(name: str) -> Path:
 
 
 def describe(name: str) -> str:
-    """The card of a data set, in Markdown: what it is, source, licence, checksums and quirks. Needs
-    no file.
+    """The card of a data set, in Markdown: contents, source, licence, checksums and quirks.
 
     Examples
     --------
@@ -284,6 +282,7 @@ def describe(name: str) -> str:
         for key, title in (("nodes", "Nodes"), ("edges", "Edges"), ("rows", "Rows"))
         if key in entry
     ]
+
     if "columns" in entry:
         facts.append(
             f"- Columns: {', '.join(entry['columns'])}; target: {entry['target']} ({entry['task']})"
@@ -291,6 +290,7 @@ def describe(name: str) -> str:
     facts += [f"- Licence: {licence}" for licence in _licences(entry)]
     if "citation" in entry:
         facts.append(f"- Cite: {entry['citation']}")
+
     lines = [f"# {name}", "", entry["description"], "", *facts]
     if "notes" in entry:
         lines += ["", "## Notes", "", *(f"- {note}" for note in entry["notes"])]
@@ -332,11 +332,9 @@ def _with_inputs(entry: Mapping[str, Any]) -> list[str]:
 
 def _licences(entry: Mapping[str, Any]) -> list[str]:
     if not entry["files"]:
-        return (
-            ["BSD-3-Clause (networkx)"]
-            if entry["reader"] == "networkx"
-            else ["none needed (generated)"]
-        )
+        if entry["reader"] == "networkx":
+            return ["BSD-3-Clause (networkx)"]
+        return ["none needed (generated)"]
     files = data_files.registry()["files"]
     return list(dict.fromkeys(files[key]["licence"] for key in entry["files"]))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-# The distances of an icosahedron's corners from two of the three planes of symmetry, on the unit
-# ball.
+# The distances of an icosahedron's corners from two
+# of the three planes of symmetry, on the unit ball.
 _SHORT, _LONG = 0.5257311121191336, 0.85065080835204
 _CORNERS = (
     (-_SHORT, _LONG, 0.0),
@@ -46,9 +46,7 @@ _TRIANGLES = (
 
 
 def torus(around: int, across: int, radius: float, tube: float) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and faces of a torus about the z-axis, of `around` rings with `across`
-    corners each.
-    """
+    """Vertices and faces of a torus about the z-axis: `around` rings with `across` corners each."""
     along = np.linspace(0, 2 * np.pi, around + 1)[:-1, None]
     about = np.linspace(0, 2 * np.pi, across + 1)[:-1]
     reach = tube * np.cos(about) + radius
@@ -65,9 +63,7 @@ def torus(around: int, across: int, radius: float, tube: float) -> tuple[np.ndar
 
 
 def icosphere(subdivisions: int) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and faces of the unit ball: an icosahedron whose faces were divided into four so
-    many times.
-    """
+    """Vertices and faces of the unit ball: an icosahedron, its faces divided repeatedly."""
     vertices, faces = np.array(_CORNERS), np.array(_TRIANGLES)
     for _ in range(subdivisions):
         sides = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)

@@ -1,6 +1,4 @@
-"""Blocks on the workers of a cluster: where they are put, and how they are made again when they are
-lost.
-"""
+"""Blocks on the workers of a cluster: where they are put, and how they are made again if lost."""
 
 from __future__ import annotations
 
@@ -37,9 +35,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def revive(self) -> None:
-        """Resubmit tasks that Dask cannot repeat because all workers that held their inputs are
-        gone.
-        """
+        """Resubmit tasks that Dask cannot repeat because all workers with their inputs are gone."""
 
     def __len__(self) -> int:
         return len(self.futures)
@@ -56,23 +52,23 @@ class Blocks(ABC):
         return self.futures
 
     def groups(self) -> list[BlockGroup]:
-        """The blocks by the worker that holds them, those under way together at most a quarter of
-        its memory.
+        """The blocks by worker, those under way together at most a quarter of its memory.
 
         Dask may have written blocks to disk, from where those of a group come back all at once.
         """
         futures = self.futures
         there = {worker.address: worker for worker in workers(self.client)}
-        settled(
-            self.client, futures, self.needed
-        )  # what was lost is made again, and stays where it is made
+        # What was lost is made again, and stays where it is made.
+        settled(self.client, futures, self.needed)
         keys = [future.key for future in futures]
         where, sizes = self.client.who_has(futures), self._nbytes(keys)
+
         of_worker: dict[str, list[int]] = {}
         for number, key in enumerate(keys):
             holders = where.get(key) or [next(iter(there))]
             address = next((holder for holder in holders if holder in of_worker), holders[0])
             of_worker.setdefault(address, []).append(number)
+
         groups = []
         for address, numbers in of_worker.items():
             worker = there.get(address, Worker(address, 1, None))
@@ -107,9 +103,7 @@ class Blocks(ABC):
         parts: Sequence[Any] = (),
         **shared: Any,
     ) -> list[Future[Any]]:
-        """A future for each group: `function(group, blocks, part, **shared)`, part None without
-        any.
-        """
+        """A future for each group: `function(group, blocks, part, **shared)`; part may be None."""
         futures = self.futures
         return [
             self.client.submit(
@@ -128,23 +122,18 @@ class Blocks(ABC):
     def gathered(
         self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
     ) -> list[Any]:
-        """`function(block, **shared)` of every block, or `function(block, part,
-        **shared)`, here.
-        """
+        """`function(block, **shared)` of every block, or `function(block, part, **shared)`."""
         return self.repeated(lambda: self.gathered_once(function, parts, **shared))
 
     def gathered_once(
         self, function: Callable[..., Any], parts: Sequence[Any] | None = None, **shared: Any
     ) -> list[Any]:
-        """`gathered`, for use within `repeated`: what is shared may be futures, which can be lost,
-        too.
-        """
+        """`gathered` within `repeated`: what is shared may be futures, which can be lost, too."""
         groups = self.groups()
-        some = (
-            []
-            if parts is None
-            else [[parts[number] for number in group.numbers] for group in groups]
-        )
+        if parts is None:
+            some = []
+        else:
+            some = [[parts[number] for number in group.numbers] for group in groups]
         there = self.sent(groups, some) if some else []
         futures = self.submitted(each, groups, there, of_block=function, **shared)
         results: list[Any] = [None] * len(self)
@@ -178,9 +167,7 @@ class Blocks(ABC):
         return list(self.client.gather(list(futures)))
 
     def repeated(self, attempt: Callable[[], Result]) -> Result:
-        """The result of `attempt`, made again where something that it had sent was lost with a
-        worker.
-        """
+        """The result of `attempt`, repeated where something it had sent was lost with a worker."""
         return repeated(self.client, attempt, self.revive)
 
     def some(self, numbers: Sequence[int]) -> Blocks:
@@ -189,8 +176,7 @@ class Blocks(ABC):
 
 
 class MadeBlocks(Blocks):
-    """Blocks that are each made by one task, from one element of each of `parts` and from what all
-    share by name.
+    """Blocks made by a task each, from one element of each of `parts` and what all share by name.
 
     Neighbours are put on one worker, and on each worker as many as its threads are among all: a
     wish, not an order, so a task goes elsewhere when its worker is gone. Dask makes blocks again

@@ -1,6 +1,4 @@
-"""Tasks of the workers: draw or read blocks of rows, and multiply by them. Pure functions, safe to
-repeat.
-"""
+"""Tasks of the workers: draw or read blocks of rows, and multiply by them; safe to repeat."""
 
 from __future__ import annotations
 
@@ -163,9 +161,7 @@ def each(
     of_block: Any,
     **shared: Any,
 ) -> list[Any]:
-    """Results of a function of one block, and of its part if there are parts, for all blocks of a
-    group.
-    """
+    """Results of a function of a block, and of its part if any, for all blocks of a group."""
     given: list[tuple[Any, ...]] = [(block,) for block in blocks]
     if parts is not None:
         given = list(zip(blocks, parts, strict=True))
@@ -175,9 +171,7 @@ def each(
 def transposed_products(
     group: BlockGroup, blocks: list[RowBlock], y: np.ndarray, *, f: np.ndarray, n_blocks: int
 ) -> dict[Node, np.ndarray]:
-    """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks one
-    after another.
-    """
+    """F^T y of a group's rows, added up by `Sums`; y has the rows of the blocks in order."""
     sums = Sums(n_blocks, in_place=True)
     parts = zip(
         blocks, np.split(y, np.cumsum([block.nodes.size for block in blocks[:-1]])), strict=True

@@ -1,6 +1,4 @@
-"""The Dask client: its validation, facts about its workers, and repetition when workers
-are lost.
-"""
+"""The Dask client: its validation, facts about its workers, and repetition after losses."""
 
 from __future__ import annotations
 
@@ -57,6 +55,7 @@ def require_client(client: Any) -> Client:
             raise checks.value_error(
                 "client", f"must be given, because there is no current Dask client; {_WAY_OUT}"
             ) from None
+
     if not isinstance(client, Client):
         raise checks.type_error(
             "client",
@@ -110,6 +109,7 @@ def repeated(
                 "the client that these features are with is closed: draw them again with the same "
                 "seed, or load them if they were saved"
             )
+
         try:
             if tried:
                 # The scheduler learns of a death a moment later, and a nanny starts another worker.
@@ -175,6 +175,7 @@ def settled(
                     "workers",
                     RuntimeWarning,
                 )
+
             if stuck:
                 client.cancel([every[key] for key in stuck])
                 raise CancelledError(stuck) from None
@@ -205,9 +206,7 @@ def _is_watched() -> bool:
 
 
 def _state(keys: list[Any], dask_scheduler: Any = None) -> tuple[list[Any], bool]:
-    """The tasks that wait for lost workers while there are others, and True if all workers are
-    paused.
-    """
+    """Tasks that wait for lost workers while others are there, and True if all are paused."""
     statuses = [worker.status.name for worker in dask_scheduler.workers.values()]
     if not statuses:
         return [], False
@@ -239,9 +238,7 @@ def _reads(path: str, token: str) -> bool:
 
 
 def arrays_folder(client: Client, folder: str | os.PathLike[str] | None) -> str | None:
-    """`folder` if all workers see it (else ValueError); by default that of temporary files, or
-    None.
-    """
+    """`folder` if all workers see it (else ValueError); by default temporary files' or None."""
     if folder is None:
         usual = tempfile.gettempdir()
         return usual if seen_by_all(client, usual) else None

@@ -27,8 +27,7 @@ _FEW_BYTES = 2**26
 
 
 class DistributedFactor(FactorBase):
-    """F(f) = sum_k f_k P_k with rows on the workers of a cluster; see
-    `graphrf.operators.factor.Factor`.
+    """F(f) = sum_k f_k P_k with rows on the workers; see `graphrf.operators.factor.Factor`.
 
     Made by `DistributedFeatures.factor`. Only `matrix` brings the rows to this process. The bits of
     products depend on the blocks, not on the workers or their losses.
@@ -138,9 +137,7 @@ class DistributedFactor(FactorBase):
         )
 
     def take(self, rows: np.ndarray) -> FeatureFactor | DistributedFactor:
-        """The factor of some rows: in this process if their record has at most 64 MiB, else on the
-        workers.
-        """
+        """The factor of some rows: in this process up to 64 MiB of record, else on the workers."""
         rows = np.asarray(rows)
         n = self.shape[0]
         if rows.size and (
@@ -184,9 +181,7 @@ class DistributedFactor(FactorBase):
         return Features(self._info, nodes, record)
 
     def _members(self, rows: np.ndarray) -> tuple[list[int], list[np.ndarray], np.ndarray]:
-        """The blocks that hold some rows, the rows' numbers in each, and the place of each of these
-        in `rows`.
-        """
+        """The blocks that hold some rows, the rows' numbers in each, and their places in `rows`."""
         at = rows if self._order is None else np.argsort(self._order)[rows]
         owner = np.searchsorted(self._ends, at, side="right")
         order = np.argsort(owner, kind="stable")
@@ -215,9 +210,8 @@ class DistributedFactor(FactorBase):
         rows: list[Any] = [None] * len(self._held)
         for group, part in zip(groups, self._held.results(futures), strict=True):
             sizes = self._sizes[group.numbers]
-            for number, some in zip(
-                group.numbers, np.split(part, np.cumsum(sizes)[:-1]), strict=True
-            ):
+            parts = np.split(part, np.cumsum(sizes)[:-1])
+            for number, some in zip(group.numbers, parts, strict=True):
                 rows[number] = some
         return self._in_order(np.concatenate(rows))
 

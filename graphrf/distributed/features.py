@@ -115,17 +115,15 @@ class DistributedFeatures(SampleProperties):
         return self._held.gathered(blocks.facts)
 
     def __repr__(self) -> str:
-        how = (
-            f"powers up to {self.max_length}"
-            if self.info.of_powers
-            else f"{self.n_walks} walks per node"
-        )
-        return f"DistributedFeatures({self.shape[0]} nodes of {self.n_nodes}, {how}, {self.n_blocks} blocks)"
+        if self.info.of_powers:
+            how = f"powers up to {self.max_length}"
+        else:
+            how = f"{self.n_walks} walks per node"
+        nodes = f"{self.shape[0]} nodes of {self.n_nodes}"
+        return f"DistributedFeatures({nodes}, {how}, {self.n_blocks} blocks)"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks; sizes that workers must be asked for are shown once they are
-        known.
-        """
+        """A table for notebooks; sizes that only workers know are shown once asked for."""
         known = "_facts" in vars(self)
         rows = [
             ("nodes", f"{self.shape[0]:,} of {self.n_nodes:,}"),
@@ -182,8 +180,7 @@ class DistributedFeatures(SampleProperties):
     # -- matrices and products ---------------------------------------------------------------------
 
     def matrix(self, kernel: FeatureKernel, *, memory_limit: int | None = None) -> sp.csr_array:
-        """The feature matrix Phi of a kernel, in this process: `graphrf.features.Features.matrix`,
-        bit for bit.
+        """The feature matrix Phi of a kernel, in this process: `Features.matrix`, bit for bit.
 
         Parameters
         ----------
@@ -224,15 +221,12 @@ class DistributedFeatures(SampleProperties):
         return phi
 
     def gather(self, *, memory_limit: int | None = None) -> Features:
-        """The features of `graphrf.sample_features`, bit for bit; MemoryError if they do not fit
-        here.
-        """
+        """The features of `graphrf.sample_features`, bit for bit; MemoryError if too large."""
         self._check_fits("the features", 2 * self.nbytes, memory_limit)
         return self.factor().gather()
 
     def gram_matvec(self, kernel: FeatureKernel, v: np.ndarray) -> np.ndarray:
-        """Phi Phi^T v on the workers, for a vector or a panel of columns; cost and traffic as
-        `DistributedFactor`.
+        """Phi Phi^T v on the workers, for a vector or columns; costs as `DistributedFactor`.
 
         Parameters
         ----------
@@ -260,17 +254,13 @@ class DistributedFeatures(SampleProperties):
         return self.factor().gram_apply(f, v)
 
     def factor(self, *, n_threads: int | None = None) -> DistributedFactor:
-        """The `Factor` of these features, for inference; `n_threads` is ignored, since Dask's
-        threads are used.
-        """
+        """The `Factor` of these features; `n_threads` is ignored, since Dask's threads are used."""
         return DistributedFactor(
             self.info, self._held, self._sizes, self.nbytes / max(self.shape[0], 1)
         )
 
     def step_squares(self) -> np.ndarray:
-        """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), from which the mean prior variance
-        follows.
-        """
+        """<P_k, P_l> / n for all steps, (L + 1, L + 1), which gives the mean prior variance."""
         return np.asarray(sum(self._held.gathered(blocks.step_products)) / self.shape[0])
 
     # -- files -------------------------------------------------------------------------------------
@@ -320,8 +310,7 @@ def load_features(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> DistributedFeatures:
-    """Features from a folder that `sample_features(path=...)` or `DistributedFeatures.save` wrote,
-    on workers.
+    """Features on workers from a folder of `sample_features` or `DistributedFeatures.save`.
 
     Keep the folder while the features are used: blocks that are lost with a worker are read again.
 

@@ -49,8 +49,7 @@ def local_pagerank(
     shared_folder: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    """Personalised PageRank of many source nodes, each from its neighbourhood, on the workers of a
-    Dask cluster.
+    """Personalised PageRank of many nodes, each from its neighbourhood, on workers of a cluster.
 
     `graphrf.pagerank.local_pagerank`, with its equation and its guarantee, bit for bit; blocks of
     sources are tasks. For few sources one process is faster, because the walk arrays need not be
@@ -126,6 +125,7 @@ def local_pagerank(
         max_residual=max_residual,
         seed=seed,
     )
+
     checks.flag("progress", progress)
     mapped = arrays_folder(client, shared_folder)
     n_threads = sum(worker.threads for worker in workers(client))
@@ -133,6 +133,7 @@ def local_pagerank(
     queries = SharedObject((graph_transitions(graph), asked.query, asked.key), mapped)
     warn_of_mapped(client, queries.mapped_bytes)
     answers = _Answers(client, tasks, queries)
+
     try:
         return assembled(asked, tasks, answers.arriving(), progress=progress)
     except BaseException:
@@ -143,8 +144,8 @@ def local_pagerank(
 def source_rows(sources: np.ndarray, queries: SharedObject) -> QueryRows:
     """The rows of a task, on a worker."""
     walk_arrays, query, key = queries.content()
-    # A copy, since arrays that were sent may be read-only, for which the loops would be compiled
-    # again.
+    # A copy, since arrays that were sent may be read-only,
+    # for which the loops would be compiled again.
     rows: QueryRows = local_rows(*walk_arrays, sources.copy(), query, key)
     queries.release(mapped_allowance())
     return rows

@@ -134,6 +134,7 @@ def sample_features(
     sources = np.arange(graph.n_nodes) if chosen is None else chosen
     if not sources.size:
         raise checks.value_error("nodes", "must hold at least one node, got none")
+
     _check_sizes(block_size=block_size, memory_limit=memory_limit)
     folder = None if path is None else FeatureFolder(path)
     seed = checked_seed(seed, folder)
@@ -156,6 +157,7 @@ def sample_features(
     files = [
         None if folder is None else File(folder.file(number), key) for number in range(len(parts))
     ]
+
     drawing = SharedObject((prepared, graph.n_nodes), mapped)
     warn_of_mapped(client, drawing.mapped_bytes)
     held = MadeBlocks(client, draw, parts, files, info=SharedObject(info, mapped), drawing=drawing)

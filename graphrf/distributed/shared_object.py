@@ -1,6 +1,4 @@
-"""An object whose large arrays reach each worker once: mapped from common files, or
-sent with it.
-"""
+"""An object whose large arrays reach each worker once: mapped from files, or sent with it."""
 
 from __future__ import annotations
 
@@ -44,8 +42,7 @@ _KEPT = 8
 
 
 class _Place(NamedTuple):
-    """Location of an array: from byte `at` of a file, or (no file) number `at` of the arrays that
-    are sent.
+    """Location of an array: at byte `at` of a file, or (no file) number `at` of those sent.
 
     For an array in a file, `version` identifies the file on this machine, and the checksum `sample`
     on others.
@@ -73,8 +70,7 @@ _opening = threading.Lock()
 
 
 class SharedObject:
-    """An object for workers, with its arrays sent separately, or mapped from a `folder` that all
-    workers see.
+    """An object for workers, its arrays sent separately, or mapped from a `folder` they all see.
 
     Read-only arrays stay read-only, which compiled loops distinguish. Memory maps of files stay in
     these files. Other large arrays are written to one file in the folder, from which all workers of
@@ -87,6 +83,7 @@ class SharedObject:
         self._key = uuid.uuid4().hex
         text = io.BytesIO()
         self._file: Path | None = None
+
         if folder is None:
             packer = _Packer(text, None)
             packer.dump(content)
@@ -110,6 +107,7 @@ class SharedObject:
                 raise
             weakref.finalize(self, path.unlink, missing_ok=True)
             self._file = path
+
         self._text = text.getvalue()
         self._arrays = packer.arrays
         self.mapped_bytes: int = packer.mapped_bytes
@@ -121,9 +119,7 @@ class SharedObject:
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
     def delivered(self, client: Client) -> SharedObject | Future[Any]:
-        """Argument for tasks: the object itself if it is small, else a future that is copied to
-        every worker.
-        """
+        """Argument for tasks: the object if it is small, else a future copied to every worker."""
         if self.nbytes <= _LIGHT:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
@@ -199,9 +195,7 @@ def _forget_removed() -> None:
 
 
 class _Packer(cloudpickle.Pickler):
-    """Pickles an object without its arrays, which go to `arrays`, or to `file` if they
-    are large.
-    """
+    """Pickles an object without its arrays, which go to `arrays`, or to `file` if large."""
 
     def __init__(self, text: io.BytesIO, file: BinaryIO | None) -> None:
         super().__init__(text, protocol=pickle.HIGHEST_PROTOCOL)
@@ -257,6 +251,7 @@ class _Unpacker(pickle.Unpickler):
             array = array.copy() if place.writeable else array.view()
             array.setflags(write=place.writeable)
             return array
+
         # Pages of writeable arrays are shared until they are written to.
         mode: Any = "c" if place.writeable else "r"
         try:
@@ -268,6 +263,7 @@ class _Unpacker(pickle.Unpickler):
                 "graph or features are used, in a folder that all workers see; if a graph's folder "
                 "was overwritten, open the graph again"
             ) from None
+
         # A copy on the disk of another machine has another version and the same numbers.
         if here != place.version and _sample(mapped) != place.sample:
             raise ValueError(
@@ -291,8 +287,7 @@ def _place(file: str | None, at: int, array: np.ndarray) -> _Place:
 
 
 def _mapped_file(array: np.ndarray) -> tuple[str, int, tuple[int, int, int]] | None:
-    """The file of an opened graph that an array is mapped from, its offset there, and the file's
-    version.
+    """The file of an opened graph that an array is mapped from, its offset, and the version.
 
     None for other arrays, and if the file has been overwritten, since the map keeps the old
     contents.

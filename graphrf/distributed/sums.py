@@ -16,8 +16,7 @@ _FAN_IN = 8
 
 
 class Sums:
-    """The sum over blocks 0 .. n - 1 along a fixed binary tree, since sums of floats depend on
-    their order.
+    """The sum over blocks 0 .. n - 1 along a fixed binary tree, whose order fixes its digits.
 
     Each part is the sum of the two below it, in any order of arrival and on any worker; `nodes`
     holds the parts known so far, one at the end. With `in_place`, arrays that are added may be

@@ -1,6 +1,4 @@
-"""Random features of R^d for kernels, Gaussian processes, classifiers and attention; it uses parts
-of `gp`.
-"""
+"""Random features of R^d for kernels, Gaussian processes, classifiers and attention."""
 
 from __future__ import annotations
 

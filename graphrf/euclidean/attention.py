@@ -69,8 +69,7 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    r"""The matrix of attention weights that `PerformerAttention` uses without forming it, shape
-    (..., L, S).
+    r"""The matrix of attention weights that `PerformerAttention` does not form, shape (..., L, S).
 
     .. math:: \hat a_{ij} = \frac{\phi(q_i) \cdot \phi(k_j)}{\sum_l \phi(q_i) \cdot \phi(k_l)}.
 
@@ -209,8 +208,7 @@ class PerformerAttention(nn.Module):
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw the next frequencies of the sequence of `seed`, which depend only on it and on
-        `n_draws`.
+        """Draw the next frequencies of the sequence of `seed`, a function of it and `n_draws`.
 
         O(m d^2) time on the CPU.
         """
@@ -274,6 +272,7 @@ class PerformerAttention(nn.Module):
                 f"must be 0, got {dropout_p}: the weights are never formed; "
                 "apply dropout to the values or to the output",
             )
+
         is_causal = checks.flag("is_causal", is_causal)
         scale = _check_inputs(query, key, self.head_dim, attn_mask, scale)
         _check_points("value", value, None)
@@ -284,10 +283,12 @@ class PerformerAttention(nn.Module):
             )
         masks = {} if attn_mask is None else {"attn_mask": torch.atleast_2d(attn_mask)}
         _check_leading(query=query, key=key, value=value, **masks)
+
         if self.training and self.redraw_every is not None:
             if self._passes == self.redraw_every:
                 self.redraw()
             self._passes += 1
+
         with torch.autocast(query.device.type, enabled=False):
             log_query, log_key = _log_pair(query, key, self.frequencies, attn_mask, scale)
             out = linear_attention(log_query, log_key, value.to(log_key.dtype), is_causal=is_causal)
@@ -312,9 +313,7 @@ class PerformerAttention(nn.Module):
 def _log_pair(
     query: Tensor, key: Tensor, frequencies: Tensor, attn_mask: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Logarithms of the features of queries and of keys, without the factor 1/sqrt(m), which
-    cancels.
-    """
+    """Logarithms of the features of queries and keys, but for 1/sqrt(m), which cancels."""
     root = math.sqrt(scale)
     dtype = _working(query, key)
     log_query, log_key = (_log_features(x.to(dtype) * root, frequencies) for x in (query, key))
@@ -352,11 +351,9 @@ def _check_inputs(query: Any, key: Any, dimension: int, attn_mask: Any, scale: A
                 "mask[:, None, None, :], and a causal mask as is_causal=True",
             )
         _check_leading(attn_mask=torch.atleast_2d(attn_mask), query=query, key=key)
-    return (
-        1 / math.sqrt(dimension)
-        if scale is None
-        else checks.number("scale", scale, low=0, include_low=False)
-    )
+    if scale is None:
+        return 1 / math.sqrt(dimension)
+    return checks.number("scale", scale, low=0, include_low=False)
 
 
 def _check_floating(name: str, x: Any) -> None:

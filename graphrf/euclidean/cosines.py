@@ -25,8 +25,7 @@ _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding and subtracting it rounds to t
 
 
 def cos_sin_rows(out: np.ndarray, scale: float) -> None:
-    """out[i] = scale [cos(p), sin(p)], in place: p is the first half of row i. Shape (n, 2 m),
-    C-contiguous.
+    """out[i] = scale [cos(p), sin(p)], in place: p is half of row i. Shape (n, 2 m), contiguous.
 
     Within 2e-16 of the exact values in double precision; numpy's if some |p| is above `LARGEST`.
     """
@@ -73,9 +72,7 @@ def _cos_sin_rows(out, scale):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
-    """Replace angles in `cos` by scaled cosines, and write sines; two overlapping arrays would not
-    vectorise.
-    """
+    """Replace angles in `cos` by scaled cosines, and write sines, in arrays that do not overlap."""
     for j in range(cos.shape[0]):
         x = cos[j]
         k = (x * (2 / np.pi) + _ROUND) - _ROUND
@@ -85,9 +82,8 @@ def _cos_sin(cos, scale, sin):  # type: ignore[no-untyped-def]
         c = (1 - 0.5 * z) + z * z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * (_C5 + z * _C6)))))
         half, quarter = 0.5 * k, 0.25 * k
         odd = (half + _ROUND) - _ROUND != half
-        turn = quarter - (
-            (quarter + _ROUND) - _ROUND
-        )  # k mod 4 is 0, 1, 2, 3: 0, 0.25, +-0.5, -0.25
+        # k mod 4 is 0, 1, 2, 3: 0, 0.25, +-0.5, -0.25.
+        turn = quarter - ((quarter + _ROUND) - _ROUND)
         co, si = (s, c) if odd else (c, s)
         cos[j] = -scale * co if turn > 0.1 or turn < -0.3 else scale * co
         sin[j] = -scale * si if turn < -0.1 or turn > 0.3 else scale * si

@@ -1,6 +1,4 @@
-"""Base class of feature maps: points in, rows of features out, for numpy (blocks, on threads) and
-torch.
-"""
+"""Base class of feature maps: points in, rows of features out, for numpy and torch."""
 
 from __future__ import annotations
 
@@ -53,8 +51,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int: ...
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Draw the features for points with as many columns as `X`; its values and `y` are not
-        used.
+        """Draw the features for points with as many columns as `X`; values and `y` are not used.
 
         Parameters
         ----------
@@ -135,7 +132,6 @@ def in_blocks(
     starts = range(0, x.shape[0], rows)
     # One thread of BLAS for each block, since its result depends on their number.
     with blas_threads(1):
-        for _ in ordered_map(
-            lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads
-        ):
+        writes = ordered_map(lambda i: write(x[i : i + rows], out[i : i + rows]), starts, n_threads)
+        for _ in writes:
             pass

@@ -142,8 +142,7 @@ class FourierFeatures(FeatureMap):
 
 
 class LaplaceFeatures(FeatureMap):
-    r"""Random Laplace features of the Gaussian kernel: positive, so every estimate of the kernel is
-    positive.
+    r"""Random Laplace features of the Gaussian kernel: positive, like every estimate of it.
 
     .. math:: \phi(x) = \tfrac{1}{\sqrt m} \exp(-\|x / l\|^2) \, [\exp(w_i \cdot x / l)]_{i=1}^m.
 
@@ -227,7 +226,5 @@ class LaplaceFeatures(FeatureMap):
         return torch.exp(self.frequencies_.project(x) - self._common(x))
 
     def _common(self, x: Any) -> Any:
-        """|x|^2 + log(m) / 2 of every row: within the exponent, since exp(w.x) alone
-        may overflow.
-        """
+        """|x|^2 + log(m) / 2 of every row: in the exponent, since exp(w.x) alone may overflow."""
         return (x * x).sum(-1)[..., None] + 0.5 * float(np.log(self.frequencies_.shape[0]))

@@ -1,6 +1,4 @@
-r"""Filon's rule for the Fourier integral of a spectral density: a kernel approximation without
-features.
-"""
+r"""Filon's rule for the Fourier integral of a spectral density: a kernel without features."""
 
 from __future__ import annotations
 
@@ -81,8 +79,7 @@ def filon_coefficients(theta: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def filon(values: Any, low: float, high: float, t: Any) -> np.ndarray:
-    """Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes; the
-    shape of `t`.
+    """Integral of g(w) cos(w t) over [low, high], from g at an odd number of equidistant nodes.
 
     On each pair of intervals g is replaced by a parabola, whose product with the cosine is
     integrated exactly:
@@ -135,8 +132,7 @@ def filon_kernel(
     lengthscale: float = 1.0,
     max_frequency: float | None = None,
 ) -> np.ndarray:
-    """A stationary kernel on the line by Filon's rule applied to its spectral density, in the shape
-    of `t`.
+    """A stationary kernel on the line by Filon's rule for its spectral density; shape of `t`.
 
     k(t) is the integral of p(w) cos(w t / l), taken over [-max_frequency, max_frequency]. It has no
     feature map: the weights depend on t, so the sum does not factor into a function of x times one

@@ -1,6 +1,4 @@
-r"""Classification by kernel regression (Nadaraya-Watson), with the exact kernel or with random
-features.
-"""
+r"""Classification by kernel regression (Nadaraya-Watson), exactly or with random features."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from graphrf._base import checks
 from graphrf.euclidean.kernels import StationaryKernel, lengthscales, stationary_kernel
 
-# Numbers of a block of kernel values, and rows of a block of features: 32 MB, and 16 KB per
-# feature.
+# Numbers of a block of kernel values, and rows of a
+# block of features: 32 MB, and 16 KB per feature.
 _KERNEL_NUMBERS = 4_000_000
 _FEATURE_ROWS = 2_048
 
@@ -111,9 +109,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         self.lengthscale = lengthscale
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:
-        """Learn from points of shape (n, d) and labels of shape (n,), replacing earlier training
-        data.
-        """
+        """Learn from points (n, d) and labels (n,), which replace earlier training data."""
         return self._learn(X, y, classes=None, fresh=True)
 
     def partial_fit(
@@ -135,17 +131,15 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return self._learn(X, y, classes=classes, fresh=not hasattr(self, "classes_"))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """p(c | x) for points of shape (n, d): float64, shape (n, C), rows of sum 1, columns as in
-        `classes_`.
-        """
+        """p(c | x) for points (n, d): float64, (n, C), rows of sum 1, columns as `classes_`."""
         check_is_fitted(self, "classes_")
         x = validate_data(
             self, checks.to_array_like("X", X), reset=False, dtype=(np.float64, np.float32)
         )
         mass = np.concatenate([self._mass(block) for block in self._blocks(x)])
         np.maximum(mass, 0, out=mass)
-        # Scaling avoids overflow of sums of the largest doubles, and loss of digits of subnormal
-        # ones.
+        # Scaling avoids overflow of sums of the largest
+        # doubles, and loss of digits of subnormal ones.
         largest = mass.max(axis=1)
         empty = largest == 0
         mass[empty] = self.class_count_
@@ -153,9 +147,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         return mass / mass.sum(axis=1, keepdims=True)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The label of the largest probability, for points of shape (n, d): shape (n,). Ties go to
-        the first.
-        """
+        """The most probable label of points (n, d), shape (n,); ties go to the first."""
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
@@ -169,6 +161,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
         )
         check_classification_targets(labels)
+
         if fresh:
             # Attributes of an earlier fit with other parameters would be stale.
             for name in ("class_sums_", "features_", "X_", "y_"):
@@ -186,6 +179,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
                     "`fit` starts again",
                 )
             codes = _positions(labels, self.classes_)
+
         try:
             if self.features is None:
                 self._keep(x, codes)
@@ -195,6 +189,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
             if fresh:  # nothing was learned
                 del self.classes_, self.class_count_
             raise
+
         self.class_count_ += np.bincount(codes, minlength=self.classes_.size)
         return self
 
@@ -202,6 +197,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         if self.features is None:
             stationary_kernel(self.kernel)
             return
+
         if isinstance(self.features, type) or not all(
             hasattr(self.features, name) for name in ("fit", "transform")
         ):
@@ -210,6 +206,7 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
                 "must be a transformer with `fit` and `transform`, such as LaplaceFeatures(), or "
                 f"None for the exact kernel, got {checks.describe(self.features)}",
             )
+
         if not (
             isinstance(self.kernel, str)
             and self.kernel == "gaussian"
@@ -266,11 +263,10 @@ class KernelRegressionClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _blocks(self, array: np.ndarray) -> Iterator[np.ndarray]:
-        rows = (
-            _FEATURE_ROWS
-            if self.features is not None
-            else max(1, _KERNEL_NUMBERS // self.X_.shape[0])
-        )
+        if self.features is not None:
+            rows = _FEATURE_ROWS
+        else:
+            rows = max(1, _KERNEL_NUMBERS // self.X_.shape[0])
         for start in range(0, array.shape[0], rows):
             yield array[start : start + rows]
 

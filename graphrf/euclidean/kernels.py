@@ -1,6 +1,4 @@
-r"""Stationary kernels of R^d, their spectra, and the distribution of the norm of a random
-frequency.
-"""
+r"""Stationary kernels of R^d, their spectra, and the distribution of a frequency's norm."""
 
 from __future__ import annotations
 
@@ -76,8 +74,7 @@ class StationaryKernel:
         return (1 + a + a * a / 3) * np.exp(-a)
 
     def gram(self, x: Any, y: Any = None, *, lengthscale: Any = 1.0) -> np.ndarray:
-        """The exact kernel matrix of two sets of finite points, shape (n, m), float64: O(n m d)
-        time.
+        """The exact kernel matrix of two sets of points, shape (n, m), float64: O(n m d) time.
 
         Parameters
         ----------
@@ -104,8 +101,8 @@ class StationaryKernel:
     def norm_quantile(self, u: np.ndarray, dimension: int) -> np.ndarray:
         """Norms r of frequencies with P(|w| <= r) = u, for u in (0, 1) and lengthscale 1.
 
-        Quantiles of the F distribution follow from those of the beta distributions of w^2 / (w^2 +
-        2 nu) and of its complement, so that neither tail loses digits.
+        Quantiles of the F distribution follow from those of the beta distributions of
+        w^2 / (w^2 + 2 nu) and of its complement, so that neither tail loses digits.
         """
         half = dimension / 2
         if self.nu is None:
@@ -120,15 +117,12 @@ class StationaryKernel:
             return special.gammainc(dimension / 2, square / 2)
         total = square + 2 * self.nu
         low = special.betainc(dimension / 2, self.nu, square / total)
-        high = special.betaincc(
-            self.nu, dimension / 2, 2 * self.nu / total
-        )  # exact where the first share is 1
+        # Exact where the first share is 1.
+        high = special.betaincc(self.nu, dimension / 2, 2 * self.nu / total)
         return np.where(square < 2 * self.nu, low, high)
 
     def spectral_density(self, frequencies: Any) -> np.ndarray:
-        """Density of w at angular frequencies of shape (n, d), lengthscale 1; shape (n,). Its
-        integral is 1.
-        """
+        """Density of w at angular frequencies (n, d) for lengthscale 1, shape (n,); integral 1."""
         w = np.atleast_2d(np.asarray(frequencies, dtype=np.float64))
         half, square = w.shape[1] / 2, np.sum(w * w, axis=1)
         if self.nu is None:
@@ -145,8 +139,7 @@ _NU = {"gaussian": None, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5, "lap
 
 
 def stationary_kernel(kernel: str | StationaryKernel) -> StationaryKernel:
-    """The kernel of a name: "gaussian", "matern12", "matern32", "matern52" or "laplace"; a kernel
-    is returned.
+    """The kernel of a name, "gaussian", "matern12", "matern32", "matern52" or "laplace".
 
     TypeError or ValueError if it is neither.
 
@@ -175,9 +168,7 @@ def points(name: str, value: Any) -> np.ndarray:
 
 
 def lengthscales(value: Any, dimension: int) -> np.ndarray:
-    """`value` as positive lengthscales: a number, or one for each of the `dimension`
-    coordinates.
-    """
+    """`value` as positive lengthscales: a number, or one for each of `dimension` coordinates."""
     array = checks.array("lengthscale", value)
     if array.dtype.kind not in "fiu":
         raise checks.type_error(

@@ -41,8 +41,7 @@ def linear_attention(
     is_causal: bool = False,
     chunk: int = CHUNK,
 ) -> Tensor:
-    r"""Weighted means of values, with weights that are inner products of positive features, shape
-    (..., L, d_v).
+    r"""Weighted means of values, weights being inner products of positive features, (..., L, d_v).
 
     .. math::
         o_i = \frac{\sum_j A_{ij} v_j}{\sum_j A_{ij}}, \qquad
@@ -51,8 +50,8 @@ def linear_attention(
     the sums over all keys j, or over j <= i if causal; zero if all keys of a query are removed.
 
     Cost: time O((L + S) m d_v), memory O((L + S) (m + d_v)). Causal: time O(L m (d_v + chunk)),
-    memory O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and O(L m d_v
-    / chunk) for the running sums.
+    memory O(L m) for the gradient, or O(L m log(chunk)) where a chunk must be halved, and
+    O(L m d_v / chunk) for the running sums.
 
     Source: Choromanski et al. 2020, "Rethinking attention with Performers", Sec. 2.1 and App. B.1.
 
@@ -193,9 +192,7 @@ def _merged(a: Piece, b: Piece) -> Piece:
 
 
 def _halves(x: Tensor, half: int) -> tuple[Tensor, ...]:
-    """Earlier and later halves of every 2 * half positions, each of shape (..., pairs, half,
-    columns).
-    """
+    """Earlier and later halves of every 2 * half positions, (..., pairs, half, columns)."""
     return x.unflatten(-2, (x.shape[-2] // (2 * half), 2, half)).unbind(-3)
 
 
@@ -209,9 +206,7 @@ def _filled(x: Tensor, length: int, fill: float) -> Tensor:
 
 
 def _largest(x: Tensor, dim: int) -> Tensor:
-    """Maxima as constants; finite if all keys are removed, so that no difference of infinities
-    arises.
-    """
+    """Maxima as constants; finite if all keys are removed, to avoid differences of infinities."""
     return x.detach().amax(dim, keepdim=True).clamp(min=_lowest(x.dtype))
 
 

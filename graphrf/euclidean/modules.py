@@ -51,8 +51,7 @@ class _RandomFeatures(nn.Module):
 
     @classmethod
     def from_features(cls, features: Any, *, train_frequencies: bool = False) -> Self:
-        """The module of fitted features, with their frequencies, lengthscale and, if there are any,
-        phases.
+        """The module of fitted features, with frequencies, lengthscale and phases, if any.
 
         Examples
         --------
@@ -186,8 +185,7 @@ class FourierModule(_RandomFeatures):
 
 
 class LaplaceModule(_RandomFeatures):
-    r"""Positive (random Laplace) features of the Gaussian kernel as a torch module, with a trained
-    lengthscale.
+    r"""Positive (random Laplace) features of the Gaussian kernel as a torch module.
 
     .. math:: \phi(x) = \frac{1}{\sqrt m} \exp(W x / l - |x / l|^2).
 

@@ -30,12 +30,14 @@ def laplace_pair(v: float, dimension: int, cosine: float | None, norms: str) -> 
         return float(special.logsumexp(terms, b=weight))
     if norms == "equal" and cosine is not None:
         return (1 + cosine) * v * v  # w_i + w_j is sqrt(2 + 2c) times a Gaussian vector
+
     gaussian = StationaryKernel("gaussian", None)
-    # The product grows like exp(2 v r), which shifts the mass of the integrand outwards by up to 2
-    # v.
+    # The product grows like exp(2 v r), which shifts
+    # the mass of the integrand outwards by up to 2 v.
     a, b, log_weight = _coupled_norms(
         gaussian, dimension, norms, top=np.sqrt(dimension) + 2 * v + 12
     )
+
     if cosine is None:
         terms = log_sphere_mean((a * v / 2) ** 2, dimension) + log_sphere_mean(
             (b * v / 2) ** 2, dimension
@@ -71,15 +73,12 @@ def _both(cosine: float) -> tuple[float, ...]:
 
 
 def resultant_square(a: np.ndarray, b: np.ndarray, cosine: float) -> np.ndarray:
-    """|w_i + w_j|^2, by the law of cosines; not below 0 after rounding at antiparallel
-    directions.
-    """
+    """|w_i + w_j|^2 by the law of cosines; not below 0 after rounding at antiparallel ones."""
     return np.maximum((a - b) ** 2 + 2 * a * b * (1 + cosine), 0.0)
 
 
 def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
-    r"""E[cos(x t)] for one coordinate t of a uniform point of the unit sphere, 0F1(; d/2; -x^2/4),
-    d >= 2.
+    r"""E[cos(x t)] for a coordinate t of a uniform point of the sphere, 0F1(; d/2; -x^2/4), d >= 2.
 
     It is computed as a Bessel function of the first kind, or by its power series if that would
     underflow.
@@ -87,16 +86,16 @@ def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
     half = dimension / 2
     x = np.asarray(x, dtype=np.float64)
     log_scale = special.gammaln(half) + (1 - half) * np.log(np.maximum(x, 1e-300) / 2)
-    # The function is at most 1, so the Bessel function is at most exp(-log_scale), which must be
-    # representable.
+    # The function is at most 1, so the Bessel function is
+    # at most exp(-log_scale), which must be representable.
     bessel = (log_scale < 600) & (x > 1e-3)
     value = np.ones_like(x)
     value[bessel] = np.exp(log_scale[bessel]) * special.jv(half - 1, x[bessel])
     small = ~bessel
     s = -((x[small] / 2) ** 2)
     term, total = np.ones_like(s), np.ones_like(s)
-    # Terms are at most (x^2 / 2d)^k / k!, with a ratio below 2 for d up to 1000 where the series is
-    # needed.
+    # Terms are at most (x^2 / 2d)^k / k!, with a ratio
+    # below 2 for d up to 1000 where the series is needed.
     for k in range(1, 80):
         term = term * s / (k * (half + k - 1))
         total += term
@@ -105,9 +104,7 @@ def sphere_mean(x: np.ndarray, dimension: int) -> np.ndarray:
 
 
 def log_sphere_mean(s: np.ndarray, dimension: int) -> np.ndarray:
-    """log 0F1(; d/2; s) for s >= 0, by its series of positive terms, summed until far past the
-    largest one.
-    """
+    """log 0F1(; d/2; s) for s >= 0, by its positive series, far past the largest term."""
     half = dimension / 2
     s = np.atleast_1d(np.asarray(s, dtype=np.float64))
     largest = np.sqrt(s.max() + half**2 / 4)  # no term above this index is the largest
@@ -120,6 +117,7 @@ def resultant_density(r: np.ndarray, dimension: int, cosine: float | None) -> np
     """Density of |w_i + w_j| for two Gaussian frequencies with independent norms."""
     r = np.asarray(r, dtype=np.float64)
     half = dimension / 2
+
     if cosine is None:
         log_density = (
             special.xlogy(dimension - 1, r)
@@ -128,9 +126,10 @@ def resultant_density(r: np.ndarray, dimension: int, cosine: float | None) -> np
             - special.gammaln(half)
         )
         return np.exp(log_density)
+
     phi, weight = _angles(dimension)
-    # Given the angle phi of the pair of norms, r^2 is (1 + c sin phi) times a chi-square of 2 d
-    # degrees.
+    # Given the angle phi of the pair of norms, r^2 is
+    # (1 + c sin phi) times a chi-square of 2 d degrees.
     share = 1 + cosine * np.sin(phi)
     log_density = (
         special.xlogy(2 * dimension - 1, r)[..., None]
@@ -158,9 +157,7 @@ def log_norm_density(r: np.ndarray, dimension: int, kernel: StationaryKernel) ->
 
 
 def _angles(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes phi in (0, pi) and weights of the distribution with density proportional to
-    sin(phi)^(d-1).
-    """
+    """Nodes phi in (0, pi) and weights for the density proportional to sin(phi)^(d-1)."""
     x, weight = np.polynomial.legendre.leggauss(48)
     reach = min(np.pi / 2, 10 / np.sqrt(dimension))
     phi = np.pi / 2 + reach * x
@@ -178,19 +175,22 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
     phi, weight = _angles(dimension)
     if kernel.nu is None:
         return float(weight @ _confluent(dimension, z * z / 2 * (1 + cosine * np.sin(phi))))
+
     # Trapezoidal rule in log x; below the lower end the mean is negligible, or the weight is.
     low = max(np.log(z * z * kernel.nu / 1e5 + 1e-300), -36 / kernel.nu)
-    # In two dimensions antiparallel frequencies of like norm nearly cancel, which takes finer
-    # steps.
+    # In two dimensions antiparallel frequencies of
+    # like norm nearly cancel, which takes finer steps.
     nodes = 160 if dimension == 2 else max(80, int((4.0 - low) / 0.35))
     log_x, step = np.linspace(low, 4.0, nodes, retstep=True)
     mass = step * np.exp(kernel.nu * log_x - np.exp(log_x) - special.gammaln(kernel.nu))
     scale = z * np.sqrt(kernel.nu / 2) * np.exp(-log_x / 2)
+
     # phi and pi - phi exchange the two frequencies.
     phi, weight = phi[phi < np.pi / 2], 2 * weight[phi < np.pi / 2]
     first = scale[:, None, None] * np.cos(phi / 2)
     second = scale[None, :, None] * np.sin(phi / 2)
     y = resultant_square(first, second, cosine)
+
     # Very many values of one smooth function: splined in sqrt(y), to 1e-11.
     root = np.linspace(0.0, 10.0, 4001)
     values = CubicSpline(root, _confluent(dimension, root**2))(np.sqrt(np.minimum(y, 100.0)))
@@ -200,8 +200,7 @@ def _independent(z: float, dimension: int, cosine: float, kernel: StationaryKern
 
 
 def _confluent(dimension: int, y: np.ndarray) -> np.ndarray:
-    """1F1(d; d/2; -y) for y >= 0, by Kummer's relation exp(-y) 1F1(-d/2; d/2; y), to an absolute
-    1e-15 or so.
+    """1F1(d; d/2; -y), y >= 0, by Kummer's exp(-y) 1F1(-d/2; d/2; y), to about 1e-15.
 
     The terms of exp(-y) times the series are at most 1. From y = 100 on, the asymptotic expansion
     is used.
@@ -221,8 +220,8 @@ def _confluent(dimension: int, y: np.ndarray) -> np.ndarray:
 
 
 def _confluent_far(half: float, y: np.ndarray) -> np.ndarray:
-    # 1/Gamma(-d/2) is 0 for even d, where only terms below exp(-y/2) remain; for large odd d it is
-    # negligible.
+    # 1/Gamma(-d/2) is 0 for even d, where only terms below
+    # exp(-y/2) remain; for large odd d it is negligible.
     if half == int(half) or half > 10:
         return np.zeros_like(y)
     term = special.gamma(half) * special.rgamma(-half) * y ** (-2 * half)
@@ -234,9 +233,7 @@ def _confluent_far(half: float, y: np.ndarray) -> np.ndarray:
 
 
 def _log_confluent(dimension: int, x: np.ndarray) -> np.ndarray:
-    """log 1F1(d; d/2; x) for x >= 0, by its series of positive terms, summed until far past the
-    largest one.
-    """
+    """log 1F1(d; d/2; x) for x >= 0, by its positive series, far past the largest term."""
     half = dimension / 2
     most = 2 * float(x.max())  # a ratio of terms is at most 2 x / k
     k = np.arange(int(most + 12 * np.sqrt(most) + 40))

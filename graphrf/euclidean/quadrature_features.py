@@ -17,8 +17,7 @@ from graphrf.euclidean.tensors import is_tensor
 
 
 class QuadratureFeatures(FeatureMap):
-    r"""Fourier features at the nodes of a quadrature rule, each with the weight of its node
-    (`spectral_rule`).
+    r"""Fourier features at the nodes of a quadrature rule, weighted as these (`spectral_rule`).
 
     .. math::
         \phi(x) = [\sqrt{a_i} \cos(w_i \cdot x / l), \; \sqrt{a_i} \sin(w_i \cdot x / l)]_i, \qquad
@@ -126,17 +125,13 @@ class QuadratureFeatures(FeatureMap):
         self.frequencies_ = DenseFrequencies(frequencies)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> QuadratureFeatures:
-        """Compute the nodes for points with as many columns as `X`, and keep the range of `X` for
-        the warning.
-        """
+        """Compute the nodes for points like `X`, and keep the range of `X` for the warning."""
         super().fit(X)
         self._seen = _range(X)
         return self
 
     def transform(self, X: ArrayLike) -> Any:
-        """Features of points, all cosines first; see `FourierFeatures.transform` for types, shapes
-        and errors.
-        """
+        """Features of points, cosines first; otherwise as `FourierFeatures.transform`."""
         features = super().transform(X)
         if self._step is not None:
             both = np.concatenate([self._seen, _range(X)])

@@ -18,9 +18,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def floating(name: str, value: Any, dimension: int | None = None) -> Any:
-    """Floating-point points of shape (..., d), as tensor or array; integers are widened, not
-    validated.
-    """
+    """Floating-point points (..., d), tensor or array; integers are widened, not validated."""
     if is_tensor(value):
         import torch
 
@@ -56,9 +54,7 @@ def finite_tensor(name: str, value: Any, dimension: int | None = None) -> Any:
 
 
 def paired(projection: Any) -> Any:
-    """[cos p, sin p] / sqrt(m) of a tensor p of shape (..., m); shape (..., 2m), every row of norm
-    1.
-    """
+    """[cos p, sin p] / sqrt(m) of a tensor p (..., m); shape (..., 2m), rows of norm 1."""
     import torch
 
     return torch.cat([projection.cos(), projection.sin()], -1) / math.sqrt(projection.shape[-1])

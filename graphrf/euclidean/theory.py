@@ -21,8 +21,7 @@ DIRECTIONS = ("iid", "orthogonal", "simplex")
 
 
 def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogonal") -> np.ndarray:
-    r"""RF-conformity rho of positive features with independent norms: the mean of exp((w_i + w_j) .
-    x), |x| = v.
+    r"""RF-conformity rho of positive features: the mean of exp((w_i + w_j) . x), |x| = v.
 
     .. math:: \rho_\theta(v) = \sum_k \frac{v^{2k}}{2^k k!} \frac{(d)_k}{(d/2)_k}
         E_\phi (1 + \sin\phi \cos\theta)^k,
@@ -59,8 +58,7 @@ def rf_conformity(v: Any, dimension: int, *, directions: str | float = "orthogon
 
 
 def ensemble_conformity(v: Any, frequencies: Any) -> float:
-    """The RF-conformity of given frequencies: the mean over their pairs of 0F1(; d/2; v^2 |w_i +
-    w_j|^2 / 4).
+    """The RF-conformity of given frequencies: the mean of 0F1(; d/2; v^2 |w_i + w_j|^2 / 4).
 
     It is the mean of exp((w_i + w_j) . x) over a joint random rotation of the frequencies. Cost:
     O(m^2 (d + K)) for a series of K terms, K near v max |w| / 2 plus 40. Source: Reid et al. 2023,
@@ -221,10 +219,9 @@ def fourier_mse(
 
     Source: Reid et al. 2023, "Simplex random features", Eqs. 26 and 74 to 76; Reid et al. 2024,
     "Variance-reducing couplings for random features", Eqs. 16 to 19 (18 corrected: the second
-    Bessel term is in
-    |w_i - w_j| throughout); Sutherland and Schneider 2015, "On the error of random Fourier features", Sec. 2, for
-    the phased readout. Fixed angles other than 90 degrees and kernels other than the Gaussian are
-    our extension.
+    Bessel term is in |w_i - w_j| throughout); Sutherland and Schneider 2015, "On the error of
+    random Fourier features", Sec. 2, for the phased readout. Fixed angles other than 90 degrees
+    and kernels other than the Gaussian are our extension.
 
     Parameters
     ----------
@@ -250,11 +247,10 @@ def fourier_mse(
     chosen = stationary_kernel(kernel)
     cosine = _cosine(checks.choice("directions", directions, DIRECTIONS), d)
     pairs = _block_pairs(n_frequencies, d, norms, 1)
-    extra = (
-        0.5 / n_frequencies
-        if checks.choice("readout", readout, ("paired", "phased")) == "phased"
-        else 0.0
-    )
+    if checks.choice("readout", readout, ("paired", "phased")) == "phased":
+        extra = 0.5 / n_frequencies
+    else:
+        extra = 0.0
     values = [_fourier_variance(value, d, cosine, pairs, chosen) for value in z.ravel()]
     return np.reshape(values, z.shape) + extra
 
@@ -263,9 +259,7 @@ _Pairs = tuple[int, dict[str, int]]
 
 
 def _block_pairs(n_frequencies: int, dimension: int, norms: str, copies: int) -> _Pairs:
-    """Number of frequencies without negatives, and of ordered pairs within blocks by coupling of
-    norms.
-    """
+    """Number of frequencies without negatives, and of ordered pairs in blocks by coupling."""
     m = checks.integer("n_frequencies", n_frequencies, low=1)
     if m % copies:
         raise checks.value_error("n_frequencies", f"must be even with `antithetic`, got {m}")
@@ -335,9 +329,7 @@ def _cosine(directions: str | float, dimension: int) -> float | None:
 
 
 def _check_angle(cosine: float | None, dimension: int) -> None:
-    """Raise an error for a fixed angle in one dimension, where two directions are 0 or 180 degrees
-    apart.
-    """
+    """Raise for a fixed angle in one dimension, where two directions are 0 or 180 degrees apart."""
     if cosine is not None and dimension == 1:
         raise checks.value_error(
             "directions", "at a fixed angle need a `dimension` of at least 2, got 1"

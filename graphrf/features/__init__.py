@@ -1,6 +1,4 @@
-"""Random features: the visits that `sampling` recorded, and matrices of them; it imports only
-`_base`.
-"""
+"""Random features: the visits that `sampling` recorded, and matrices of them."""
 
 from __future__ import annotations
 

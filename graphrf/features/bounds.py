@@ -23,8 +23,8 @@ _ENDS_EARLY, _CUT = 0.02, 0.1
 # Rounding errors as a share of sum_k |f_k| or of the mass of a row or column: 2^-24 in float32 for
 # the record, the matrix of the masses, and the matrix in use, with a margin for float64.
 _ROUNDING = 2.0**-21
-# Unit roundoff of the powers in the record, and its effect on K that needs no warning, as a share
-# of K's norm.
+# Unit roundoff of the powers in the record, and its effect
+# on K that needs no warning, as a share of K's norm.
 _SINGLE = 2.0**-24
 _ROUNDED = 1e-3
 # A way to measure the error of features whose bound is loose.
@@ -68,9 +68,7 @@ def checked_modulation(
 def suitability_warnings(
     info: SampleInfo, kernel: FeatureKernel, f: np.ndarray, cut: CutRows | None = None
 ) -> list[UserWarning]:
-    """The warnings of `checked_modulation` for a modulation f; `cut` adds the error of rows that
-    were cut.
-    """
+    """The warnings of `checked_modulation` for f; `cut` adds the error of rows that were cut."""
     found: list[UserWarning] = []
     heavy, plain = termination_variance(f, info.survival)
     if heavy > HEAVY * plain:
@@ -126,18 +124,14 @@ def _words(
 
 
 def termination_variance(f: np.ndarray, survival: np.ndarray) -> tuple[float, float]:
-    """sum_k f_k^2 / S(k), which bounds the variance up to constants, and sum_k f_k^2, where no walk
-    terminates.
-    """
+    """sum_k f_k^2 / S(k), a bound on the variance but for constants, and sum_k f_k^2."""
     n = min(f.size, survival.size)
     squares = np.square(f[:n])
     return float(np.sum(squares / survival[:n])), float(np.sum(squares))
 
 
 def tail_error(kernel: FeatureKernel, length: int, scale: float) -> float:
-    """The bound tail (2 A - tail) on the error of K in operator norm where the series ends, A =
-    sum_k |f_k|.
-    """
+    """The bound tail (2 A - tail) on the error of K from the series' end, A = sum_k |f_k|."""
     total = kernel.modulation_tail(-1, scale=scale)
     tail = kernel.modulation_tail(length, scale=scale)
     return float(tail * (2 * total - tail))

@@ -92,9 +92,8 @@ class DeviceRecord:
             first = torch.searchsorted(self.visit_ptr, marks, right=True) - 1
             first[:1] = 0  # rows without visits at the beginning
             first = torch.cat([torch.unique_consecutive(first), first.new_full((1,), self.n_rows)])
-            limits = torch.stack(
-                [first, self.indptr[first].long(), self.visit_ptr[first]], 1
-            ).tolist()
+            pointers = [first, self.indptr[first].long(), self.visit_ptr[first]]
+            limits = torch.stack(pointers, 1).tolist()
             self._parts[visits_at_once] = [
                 RecordPart(*(slice(start, stop) for start, stop in zip(here, there, strict=True)))
                 for here, there in pairwise(limits)
@@ -115,9 +114,7 @@ class DeviceRecord:
         return (counts if counts.is_floating_point() else unsigned16(counts)).double()
 
     def take(self, rows: Tensor | np.ndarray) -> DeviceRecord:
-        """Some of the rows, by numbers >= 0, in the order given; waits for the sizes of
-        the result.
-        """
+        """Some rows, by numbers >= 0, in the order given; waits for the sizes of the result."""
         if not isinstance(rows, Tensor):
             rows = torch.from_numpy(np.array(rows, dtype=np.int64))
         rows = rows.to(self.device)
@@ -173,9 +170,7 @@ def shared(array: np.ndarray) -> Tensor:
 
 
 def host_array(tensor: Tensor) -> np.ndarray:
-    """A tensor of the record as a read-only array, 16-bit integers as uint16; a copy unless it is
-    on the CPU.
-    """
+    """A tensor of the record as a read-only array, 16-bit integers as uint16; a copy off CPUs."""
     array = tensor.cpu().numpy()
     array = array.view(np.uint16) if array.dtype == np.int16 else array.view()
     array.setflags(write=False)
@@ -188,9 +183,7 @@ def unsigned16(bits: Tensor) -> Tensor:
 
 
 def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
-    """`graphrf.features.rows.row_numbers` of int64 tensors on one device; ValueError if a node is
-    missing.
-    """
+    """`graphrf.features.rows.row_numbers` of int64 tensors; ValueError if a node is missing."""
     if not wanted.numel() or not nodes.numel():
         found = torch.zeros_like(wanted)
         missing = torch.ones_like(wanted, dtype=torch.bool)
@@ -204,9 +197,7 @@ def device_row_numbers(argument: str, wanted: Tensor, nodes: Tensor) -> Tensor:
 
 
 def row_index(rows: Any, n_rows: int, device: torch.device) -> Tensor:
-    """Row numbers as int64 on a device from a slice, an array or a tensor; negative ones count from
-    the end.
-    """
+    """Row numbers as int64 on a device from a slice, array or tensor; negatives allowed."""
     if isinstance(rows, slice):
         first, behind, step = rows.indices(n_rows)  # torch supports no negative steps
         return torch.arange(len(range(first, behind, step)), device=device).mul_(step).add_(first)

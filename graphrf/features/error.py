@@ -1,6 +1,4 @@
-r"""Error of the Gram matrix of features, measured by exact products with the kernel, and warnings
-about it.
-"""
+r"""Error of the Gram matrix of features, by exact products with the kernel, and its warnings."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ _BLOCK = 8
 # A warning needs the error up to a factor of two: a few columns, and products to a thousandth.
 _QUICK_BLOCK, _PLAIN = 3, 2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-6, 1e-3
-# Multiply-adds that a check may always take, some 30 ms, once for each kernel; more if the call
-# takes more.
+# Multiply-adds that a check may always take, some 30 ms,
+# once for each kernel; more if the call takes more.
 FREE = 3e7
 # Approximate fraction of sum |f_k| after the end of the Chebyshev series of K.
 _TAIL = 1e-3
@@ -33,9 +31,7 @@ Product = Callable[[np.ndarray], np.ndarray]
 
 
 class FeatureErrorWarning(UserWarning):
-    """The Gram matrix of features is off by a quarter of the kernel's norm, or its diagonal by a
-    factor of two.
-    """
+    """The Gram matrix of features is off by a quarter, or its diagonal by a factor of two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +51,7 @@ class Origin:
 
 
 class MeasuredRows(NamedTuple):
-    """Nodes of rows, the product x -> G x with their Gram matrix G, and the diagonal of G, if
-    known.
-    """
+    """Nodes of rows, the product x -> G x with their Gram matrix G, and its diagonal, if known."""
 
     nodes: np.ndarray
     n_nodes: int
@@ -87,9 +81,7 @@ def measured(
 
 
 class Watch:
-    """Warns of a large error, once for each kernel, if the estimate costs little beside
-    the call.
-    """
+    """Warns of a large error, once for each kernel, if the estimate is cheap beside the call."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, bytes]] = set()
@@ -118,8 +110,7 @@ class Watch:
         origin: Origin | None,
         call_work: float,
     ) -> None:
-        """Warn of an error above a quarter, or of a diagonal that is much too large where it is
-        largest.
+        """Warn of an error above a quarter, or of a diagonal much too large where it is largest.
 
         `call_work` is the approximate number of multiply-adds of the call.
         """
@@ -155,9 +146,7 @@ class Watch:
 
 
 def warn_of_diagonal(nodes: np.ndarray, diagonal: np.ndarray, kernel: Any, scale: float) -> bool:
-    """Warn if the diagonal exceeds twice (sum |f_k|)^2, the most that an entry of K can be; True if
-    so.
-    """
+    """Warn, and return True, if the diagonal exceeds twice the largest entry of K possible."""
     bound = kernel.modulation_tail(-1, scale=scale) ** 2
     place, largest = _largest(diagonal)
     wrong = largest > _MUCH_AT_NODE * bound

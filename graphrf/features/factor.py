@@ -24,14 +24,14 @@ from graphrf.features.sample_info import SampleInfo
 
 # Fewer multiply-adds are not worth starting a thread.
 _WORTH_THREAD = 25_000_000
-# Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of their
-# columns.
+# Maximum number of runs of rows in F^T y, and entries
+# of the matrix for each number in one of their columns.
 _MOST_RUNS = 16
 _ENTRIES_PER_NUMBER = 32
 # Blocks of rows of F x for each thread, to balance rows of unequal cost.
 _BLOCKS_PER_THREAD = 4
-# If N x p numbers take more bytes, scattered columns of the matrix are multiplied by panels of one
-# cache line.
+# If N x p numbers take more bytes, scattered columns of
+# the matrix are multiplied by panels of one cache line.
 _CACHE = 8_000_000
 # Columns are scattered if nodes are reached from more than this number of runs on average.
 _SCATTERED = 4
@@ -58,15 +58,14 @@ class _Run(NamedTuple):
 
 
 class FeatureFactor:
-    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from the visits (or powers) at
-    step k.
+    """The `Factor` of sampled features: F(f) = sum_k f_k P_k, P_k from visits (or powers).
 
     Products use the sparse matrix of the last modulation, which is kept. Their bits do not depend
     on the number of threads nor, except for `grad_f`, on the other columns.
 
-    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`, O(nnz p +
-    visits) for `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the reached
-    nodes are scattered; and two panels a thread in `apply_t`.
+    Cost: O(visits) for a new modulation, O(nnz) a column for `apply` and `apply_t`,
+    O(nnz p + visits) for `grad_f`. Memory: the result; N x 8 numbers for a panel of columns if the
+    reached nodes are scattered; and two panels a thread in `apply_t`.
     """
 
     def __init__(
@@ -102,7 +101,8 @@ class FeatureFactor:
         return self._info.max_length
 
     def __repr__(self) -> str:
-        return f"FeatureFactor({self.shape[0]} x {self.shape[1]}, {self.dtype}, max_length={self.max_length})"
+        rows, columns = self.shape
+        return f"FeatureFactor({rows} x {columns}, {self.dtype}, max_length={self.max_length})"
 
     def matrix(self, f: np.ndarray) -> sp.csr_array:
         """F(f) itself, sparse, shape (n, N)."""
@@ -141,9 +141,7 @@ class FeatureFactor:
         return result.reshape(n, *np.shape(x)[1:])
 
     def _aligned(self, columns: np.ndarray, part: slice) -> np.ndarray:
-        """All columns, or a copy of a part that begins at a cache line if the nodes are
-        scattered.
-        """
+        """All columns, or a copy of some that begins at a cache line if nodes are scattered."""
         width = part.stop - part.start
         if not self._scattered(columns) or (width == columns.shape[1] and begins_line(columns)):
             return columns
@@ -162,9 +160,8 @@ class FeatureFactor:
 
         tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
-        spare: list[
-            np.ndarray
-        ] = []  # memory for panels is reused: allocation costs as much as filling
+        # Memory for panels is reused: allocation costs as much as filling.
+        spare: list[np.ndarray] = []
 
         def scatter(task: tuple[slice, _Run]) -> tuple[np.ndarray, np.ndarray]:
             part, run = task
@@ -274,18 +271,14 @@ class FeatureFactor:
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """Runs of rows of F^T y with panels small beside the matrix, determined by its pattern
-        alone.
-        """
+        """Runs of rows of F^T y with panels small beside the matrix, from its pattern alone."""
         runs = self._spans
         while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache
-        holds.
-        """
+        """True if neighbouring rows reach nodes over more numbers than the cache holds."""
         numbers = self.shape[1] * columns.shape[1]
         return (
             numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
@@ -306,9 +299,7 @@ def _reach(runs: list[_Run]) -> int:
 
 
 def checked_columns(argument: str, x: Any, n_rows: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """x by rows, shape (n_rows, p), read-only, float32 or float64, as the compiled
-    loops require.
-    """
+    """x by rows, shape (n_rows, p), read-only, float32 or float64, as compiled loops need it."""
     x = checks.columns(argument, x, n_rows)
     wanted = np.float32 if np.result_type(x.dtype, dtype) == np.float32 else np.float64
     return _read_only(

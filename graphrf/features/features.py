@@ -73,8 +73,7 @@ class Features(SampledRows):
     """
 
     def matrix(self, kernel: FeatureKernel, *, n_threads: int | None = None) -> sp.csr_array:
-        """The feature matrix Phi of a kernel, shape (n, N), of the features' dtype; Phi Phi^T
-        estimates K.
+        """The feature matrix Phi of a kernel, shape (n, N), of their dtype; Phi Phi^T estimates K.
 
         Its index arrays are shared by all kernels and read-only. An entry in float32 is the rounded
         entry of float64; powers are stored in float32, so their float64 matrices are no more
@@ -172,19 +171,14 @@ class Features(SampledRows):
     def matrix_from_modulation(
         self, modulation: np.ndarray, *, n_threads: int | None = None
     ) -> sp.csr_array:
-        """The feature matrix of a modulation given as a vector; missing entries at its end count as
-        zero.
-        """
+        """The feature matrix of a modulation as a vector; missing entries at its end are zero."""
         return feature_matrix(self.info, self.nodes, self.record, modulation, n_threads=n_threads)
 
     def checked_modulation(self, kernel: FeatureKernel) -> np.ndarray:
-        """f_0 .. f_L of a kernel, L the largest length, with the errors and warnings of
-        `matrix`.
-        """
+        """f_0 .. f_L of a kernel, L the largest length, with errors and warnings of `matrix`."""
         if self.choice is not None and repr(self.choice.kernel) == repr(kernel):
-            return self.info.modulation(
-                kernel
-            )  # the sampler was chosen for it, and its error measured
+            # The sampler was chosen for this kernel, and its error was measured.
+            return self.info.modulation(kernel)
         return bounds.checked_modulation(self.info, kernel, self._cut)
 
     def torch(
@@ -284,8 +278,7 @@ class Features(SampledRows):
         return dense_product(left, right)
 
     def updated(self, graph: Graph, *, n_threads: int | None = None) -> Features:
-        """The features of these nodes on an edited graph, bit for bit those that sampling there
-        would give.
+        """The features of these nodes on an edited graph, bit for bit those of sampling there.
 
         Random numbers belong to (seed, source, step, walk or node), so a walk changes only if it
         met a node whose edges changed. Only the rows of these walks are drawn again, with the same
@@ -337,14 +330,11 @@ class Features(SampledRows):
         return updated
 
     def factor(self, *, n_threads: int | None = None) -> FeatureFactor:
-        """The `Factor` of these features, for inference: F(f) with P_k from the counts
-        at step k.
-        """
+        """The `Factor` of these features: F(f) with P_k from the counts at step k."""
         return FeatureFactor(self.info, self.nodes, self.record, n_threads=n_threads)
 
     def truncation_error(self, kernel: FeatureKernel) -> float:
-        r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the largest length, and of
-        what was cut.
+        r"""A bound on the error of E[Phi] E[Phi]^T in operator norm: of the end and the cut.
 
         With A = sum_k |f_k| and tau = sum_{k > L} |f_k|, K = F F^T is off by at most tau (2 A -
         tau) above the largest length L. `CutPowers` also drop a part Delta of F_L = Phi + Delta,
@@ -380,8 +370,7 @@ class Features(SampledRows):
         return bounds.truncation_error(self.info, kernel, self._cut)
 
     def row_errors(self, kernel: FeatureKernel) -> np.ndarray:
-        r"""Bounds on the Euclidean distance of each row of E[Phi] from that of F, shape (n,),
-        float64.
+        r"""Bounds on the Euclidean distance of rows of E[Phi] from those of F, (n,), float64.
 
         .. math:: \sum_{k > L} |f_k| + \sum_{k \le L} |f_k| \, \text{dropped}_{ik},
 
@@ -400,9 +389,7 @@ class Features(SampledRows):
     def _watch_gram(
         self, kernel: FeatureKernel, f: np.ndarray, phi: sp.csr_array | None, shape: tuple[int, int]
     ) -> None:
-        """Warn of the error of all rows, also if `gram` has only some; phi is their matrix, if it
-        exists.
-        """
+        """Warn of the error of all rows, also if `gram` has some; phi is their matrix, if made."""
         work = shape[0] * shape[1] * max(self.nnz / self.nodes.size, 1.0)
         visits = self._record.steps.shape[0]
         if phi is None and self.origin is not None and 2.0 * visits <= max(work, error.FREE):

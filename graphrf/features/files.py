@@ -22,9 +22,9 @@ ARRAYS = (
     *("survival", "degrees", "work", "dropped"),
 )
 _OPTIONAL = ("degrees", "work", "dropped")
-# Largest value before the modulation, whose square float32 holds. Sampled features stay far below
-# it: a walk moves from i to v with a probability of at most d_v / d_i, and reaches step k with
-# S(k).
+# Largest value before the modulation, whose square float32 holds.
+# Sampled features stay far below it: a walk moves from i to v with
+# a probability of at most d_v / d_i, and reaches step k with S(k).
 _LARGEST_VALUE = 1e18
 _SETTINGS = ("n_nodes", "n_walks", "laplacian", "scale", "complete", "seed", "dtype", "description")
 
@@ -38,9 +38,7 @@ def write_features(
 
 
 def read_features(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
-    """Read the parts of `Features` from a file; FileNotFoundError or ValueError if it is missing or
-    damaged.
-    """
+    """Read the parts of `Features` from a file; FileNotFoundError or ValueError if that fails."""
     path = checks.path("path", path)
     with complete_file(path, "Features.save"):
         settings, stored = read_record(path, _FORMAT)
@@ -78,8 +76,7 @@ def named_arrays(info: SampleInfo, nodes: np.ndarray, record: Record) -> dict[st
 
 
 def fits(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
-    """True if settings and arrays are valid for features: types are right, and no index is out of
-    bounds.
+    """True if settings and arrays are valid: types are right, and no index is out of bounds.
 
     ValueError if only magnitudes are wrong: degrees, counts and survival whose values would
     overflow.
@@ -108,9 +105,7 @@ def _are_settings(info: SampleInfo) -> bool:
 
 
 def _are_shaped(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
-    """True if the required arrays are present, with the types that loops are compiled for and
-    matching lengths.
-    """
+    """True if required arrays are there, with the types of compiled loops and matching lengths."""
     named = named_arrays(info, nodes, record)
     n, indptr, work = nodes.size, record.indptr, record.work
     n_entries, n_visits, length = record.indices.size, record.steps.size, info.survival.size
@@ -141,9 +136,7 @@ def _are_shaped(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
 
 
 def _are_values(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
-    """True if arrays of matching lengths hold valid values; rows are checked in blocks, to save
-    memory.
-    """
+    """True if arrays of matching lengths hold valid values; checked in blocks, to save memory."""
     indptr, visit_ptr, work = record.indptr, record.visit_ptr, record.work
     survival = info.survival
     return (
@@ -160,9 +153,7 @@ def _are_values(info: SampleInfo, nodes: np.ndarray, record: Record) -> bool:
 
 
 def _is_block(info: SampleInfo, nodes: np.ndarray, record: Record, first: int, last: int) -> bool:
-    """True if the entries and visits of rows first .. last - 1 are valid; ValueError if their
-    values overflow.
-    """
+    """True if entries and visits of rows first .. last - 1 are valid; else ValueError."""
     indptr, visit_ptr = record.indptr, record.visit_ptr
     entries, visits = (slice(int(ends[first]), int(ends[last])) for ends in (indptr, visit_ptr))
     columns, sizes = record.indices[entries], record.visits_per_entry[entries]

@@ -1,6 +1,4 @@
-"""A folder of blocks of features: a file of shared arrays, and a file for each block, written
-atomically.
-"""
+"""A folder of blocks of features: a file of shared arrays, and one for each block, atomic."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ class FeatureFolder:
         return [number for number in range(n_blocks) if number not in present]
 
     def whole(self, nodes: np.ndarray | None, n_rows: int, rows: int) -> list[BlockNodes]:
-        """The nodes of every block, of `rows` rows each; ValueError unless all blocks
-        have files.
-        """
+        """The nodes of every block of `rows` rows; ValueError unless all blocks have files."""
         n_blocks = -(-n_rows // rows)
         # Counted, not listed: a forged record may ask for more blocks than there can be.
         n_missing = n_blocks - sum(number < n_blocks for number in self._present())
@@ -92,9 +88,7 @@ class FeatureFolder:
         return {number for number, name in numbers.items() if Path(self.file(number)).name == name}
 
     def read(self, info: SampleInfo, parts: Sequence[BlockNodes], key: str) -> Record:
-        """The record of all blocks, which grows block by block: peak memory is the record and one
-        block.
-        """
+        """The record of all blocks, read one by one: peak memory is the record and one block."""
         n_rows = sum(map(len, parts))
         pointers = {name: np.zeros(n_rows + 1, np.int64) for name in _POINTERS}
         columns: dict[str, np.ndarray] = {}
@@ -149,8 +143,7 @@ class FeatureFolder:
     def begin(
         self, info: SampleInfo, nodes: np.ndarray | None, rows: int, identity: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Create the record and the shared arrays if they are missing; rows of a block, and the
-        key.
+        """Create the record and shared arrays if missing; rows of a block, and the key.
 
         `nodes` None stands for all. ValueError if the folder holds anything else. Of several
         processes the first decides.
@@ -211,9 +204,7 @@ class FeatureFolder:
         return int(self._read()[0]["settings"]["seed"])
 
     def info(self) -> tuple[SampleInfo, np.ndarray | None, int, str]:
-        """The information on the features, their nodes (None for all), rows of a block, and the
-        key, checked.
-        """
+        """The information, its nodes (None for all), rows of a block, and the key, checked."""
         record, key = self._read()
         file = self._shared(key)
         with complete_file(file, _WRITER):
@@ -254,9 +245,7 @@ class FeatureFolder:
 
 
 def read_folder(path: str | os.PathLike[str]) -> tuple[SampleInfo, np.ndarray, Record]:
-    """Read the parts of `Features` from a folder with all blocks; see
-    `graphrf.features.load_features`.
-    """
+    """Read the parts of `Features` from a folder of all blocks; see `graphrf.load_features`."""
     folder = FeatureFolder(path)
     info, nodes, rows, key = folder.info()
     n_rows = info.n_nodes if nodes is None else int(nodes.size)
@@ -281,9 +270,7 @@ def write_rows(file: str, record: Record, key: str) -> None:
 
 
 def read_rows(file: str, info: SampleInfo, rows: BlockNodes, key: str) -> Record:
-    """The record of a block with these nodes; FileNotFoundError or ValueError if it is missing or
-    damaged.
-    """
+    """The record of a block with these nodes; FileNotFoundError or ValueError if that fails."""
     try:
         with complete_file(file, _WRITER):
             if os.path.getsize(file) < _LEAST_ROW_BYTES * len(rows):
@@ -315,9 +302,7 @@ def node_array(rows: BlockNodes) -> np.ndarray:
 def identity_of(
     graph_digest: str, nodes: np.ndarray | None, info: SampleInfo, pilot: Record
 ) -> dict[str, str]:
-    """Entries that distinguish features from others, among them a digest of the rows of a few
-    nodes.
-    """
+    """Entries that distinguish features, among them a digest of the rows of a few nodes."""
     arrays = pilot.arrays()
     return {
         "graph": graph_digest,

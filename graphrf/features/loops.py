@@ -1,6 +1,4 @@
-"""The compiled loops over the visits of features; `counts` are uint16 of walks, float32
-of powers.
-"""
+"""The compiled loops over visits of features; `counts` are uint16 of walks, float32 of powers."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ def step_products(  # type: ignore[no-untyped-def]
     y,
     n_steps,
 ):
-    """Sums over the visits at step k of rows first .. last - 1 of count * sqrt(d_i / d_v) * <y_i,
-    x_v>.
-    """
+    """Sums over visits at step k of rows first .. last - 1 of count sqrt(d_i / d_v) <y_i, x_v>."""
     sums = np.zeros(n_steps)
     for row in range(uint64(first), uint64(last)):
         visit = uint64(visit_ptr[row])
@@ -99,8 +95,7 @@ def entry_values(  # type: ignore[no-untyped-def]
     values,
     diagonals,
 ):
-    """Values of the entries of rows first .. last - 1 under two modulations (`loads`), and
-    diagonals of products.
+    """Entries of rows first .. last - 1 under two modulations (`loads`), and diagonals of products.
 
     `ratios` are sqrt(d_i / d_v) of each entry, empty if all are 1. places[i] is the index of entry
     i in `values`; past its end nothing is stored. `diagonals` are those of R R^T and of R S^T + S
@@ -130,8 +125,7 @@ def entry_values(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore[no-untyped-def]
-    """Add rows first .. last - 1 of the strictly lower triangles of R R^T and, optionally, of R S^T
-    + S R^T.
+    """Add rows first .. last - 1 of the lower triangles of R R^T and, optionally, R S^T + S R^T.
 
     `indptr` and `rows` are the pattern of R and S by columns (CSC), rows ascending in each;
     `values`, shape (nnz, 2), those of R and of S; `products` has shape (m, m, 1) or (m, m, 2).
@@ -158,9 +152,7 @@ def multiply_pairs(first, last, indptr, rows, values, products):  # type: ignore
 
 @njit(nogil=True, cache=True)
 def symmetric(products, number, diagonals):  # type: ignore[no-untyped-def]
-    """One of the `products` as a symmetric matrix with its diagonal, by tiles that fit into the
-    cache.
-    """
+    """One of the `products` as a symmetric matrix with its diagonal, by tiles for the cache."""
     size, tile = products.shape[0], 32
     matrix = np.empty((size, size))
     for top in range(0, size, tile):

@@ -53,9 +53,7 @@ def feature_matrix(
 
 
 def step_squares(info: SampleInfo, nodes: np.ndarray, record: Record) -> np.ndarray:
-    """<P_k, P_l> / n for all steps, shape (L + 1, L + 1), float64: f^T M f is the mean diagonal
-    entry of F F^T.
-    """
+    """<P_k, P_l> / n for all steps, (L + 1, L + 1): f^T M f is the mean diagonal of F F^T."""
     load = 1.0 / info.walkers
     root = info.degree_roots
     sums = np.zeros((load.size, load.size))

@@ -1,6 +1,4 @@
-"""F F^T of sampled rows for many modulations: what does not depend on the modulation is
-made once.
-"""
+"""F F^T of sampled rows for many modulations: what they share is made once."""
 
 from __future__ import annotations
 
@@ -71,9 +69,7 @@ class RowPairs:
     def __call__(
         self, f: np.ndarray, slopes: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """R R^T for the modulation f, and R S^T + S R^T for each of the others, shape
-        (m, m) each.
-        """
+        """R R^T for the modulation f, and R S^T + S R^T for each other, shape (m, m) each."""
         matrix, change = self._products(f, slopes[0] if slopes else None)
         changes = [change, *(self._products(f, slope)[1] for slope in slopes[1:])]
         return matrix, [change for change in changes if change is not None]
@@ -97,9 +93,7 @@ class RowPairs:
         )
 
     def _values(self, loads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Values of the entries, sorted by columns, under both modulations, and of the diagonals:
-        (m, 2).
-        """
+        """Entries, sorted by columns, under both modulations, and of the diagonals: (m, 2)."""
         values, diagonals = np.empty((self._rows.size, 2)), np.empty((self._n_rows, 2))
         record = self._record
 

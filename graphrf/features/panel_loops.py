@@ -1,6 +1,4 @@
-"""The compiled loops of products with a few columns: of a sparse matrix by rows (CSR), and of its
-transpose.
-"""
+"""Compiled products with a few columns: of a sparse matrix by rows (CSR), and its transpose."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from numba.extending import intrinsic
 from graphrf._base.compiled import njit
 from graphrf._base.intrinsics import VectorRegisters, unpacked
 
-# Sums of a row, which its entries take in turn: additions to a single one would wait for each
-# other.
+# Sums of a row, which its entries take in turn:
+# additions to a single one would wait for each other.
 _SUMS = 2
 
 
@@ -23,8 +21,7 @@ _SUMS = 2
 def _gather(  # type: ignore[no-untyped-def]
     typingctx, width, indices, data, start, stop, panel, at, result, row, column
 ):
-    """result[row, column : + width] <- sum over entries of data panel[index, at : + width], in
-    registers.
+    """result[row, column : + width] <- sum over entries of data panel[index, at : + width].
 
     Entries at even and at odd places are added separately, in order, for every width.
     """
@@ -86,8 +83,7 @@ def _scatter(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def multiply_rows(first, last, indptr, indices, data, panel, result, column):  # type: ignore[no-untyped-def]
-    """Rows first .. last - 1 of result[:, column : column + p] <- matrix (CSR) panel, of shape (N,
-    p).
+    """Rows first .. last - 1 of result[:, column : column + p] <- matrix panel, shape (N, p).
 
     Every number is the sum over its row's entries at even places plus that over those at odd
     places, each in order, so its bits depend neither on the rows and columns beside it nor on the
@@ -117,8 +113,7 @@ def multiply_rows(first, last, indptr, indices, data, panel, result, column):  #
 
 @njit(nogil=True, cache=True)
 def scatter_rows(first, last, indptr, indices, data, y, column, panel, low):  # type: ignore[no-untyped-def]
-    """panel <- panel + (matrix^T y[:, column : column + p])[low : low + h], of rows first .. last -
-    1 alone.
+    """panel <- panel + (matrix^T y[:, column : column + p])[low : low + h], of those rows alone.
 
     The columns of these rows are low .. low + h - 1, and the panel has shape (h, p). Every number
     is summed in the order of the rows, independently of other columns.

@@ -1,6 +1,4 @@
-"""The record of features on the host: the nodes reached from each row, the steps, and
-the counts.
-"""
+"""The record of features on the host: nodes reached from each row, steps, and counts."""
 
 from __future__ import annotations
 
@@ -38,9 +36,8 @@ class Record:
             array.setflags(write=False)  # loops are compiled for read-only arrays alone
 
     def __reduce__(self) -> Any:
-        return Record, tuple(
-            getattr(self, part.name) for part in fields(self)
-        )  # pickle drops read-only flags
+        # Pickle drops read-only flags.
+        return Record, tuple(getattr(self, part.name) for part in fields(self))
 
     @classmethod
     def empty(cls, of_powers: bool) -> Record:

@@ -49,9 +49,7 @@ def not_sampled(argument: str, node: int) -> ValueError:
 
 
 def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of CSR rows in the order given, and the row pointer of the result, int64 where it
-    needs to be.
-    """
+    """Entries of CSR rows in the order given, and the row pointer of the result."""
     sizes = np.diff(pointer)[rows].astype(np.int64)
     entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within(sizes)
     joined = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])

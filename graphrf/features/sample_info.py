@@ -1,6 +1,4 @@
-"""Settings that all rows of a set of features share, and the factors that turn counts
-into values.
-"""
+"""Settings that all rows of features share, and the factors that turn counts into values."""
 
 from __future__ import annotations
 
@@ -33,8 +31,7 @@ class FeatureKernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SampleInfo:
-    """The settings of features and the properties of the graph that their rows need; the same for
-    all rows.
+    """Settings of features and the properties of the graph that all their rows need.
 
     `n_walks` is m, by which counts are divided, 1 for powers, and `scale` the graph's scale of the
     Laplacian. `survival` is S(k), shape (L + 1,), 1 for powers; it is `complete` if it reaches
@@ -56,9 +53,8 @@ class SampleInfo:
     of_powers: bool
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            part.name: getattr(self, part.name) for part in fields(self)
-        }  # without cached properties
+        # Cached properties are left out.
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
     def max_length(self) -> int:
@@ -88,9 +84,7 @@ class SampleInfo:
         return record.total_count() - self.n_walks * record.n_rows
 
     def load(self, f: np.ndarray) -> np.ndarray:
-        """f_k / (m S(k)) of every step, float64, shape (L + 1,); missing entries at the end of f
-        count as zero.
-        """
+        """f_k / (m S(k)) of every step, float64, (L + 1,); missing entries of f are zero."""
         f = np.asarray(f, dtype=np.float64)
         load = np.zeros(self.survival.size)
         used = min(load.size, f.size)
@@ -103,9 +97,7 @@ class SampleInfo:
         return np.zeros(0) if self.degrees is None else np.sqrt(self.degrees)
 
     def modulation(self, kernel: FeatureKernel) -> np.ndarray:
-        """f_0 .. f_L of a kernel; TypeError or ValueError if it is not one of these features'
-        Laplacian.
-        """
+        """f_0 .. f_L of a kernel; TypeError or ValueError if its Laplacian is another."""
         for needed in ("laplacian", "modulation", "modulation_tail"):
             if not hasattr(kernel, needed):
                 raise checks.not_a_kernel(kernel)
@@ -126,9 +118,7 @@ class SampleInfo:
         return kernel.modulation(self.max_length + 1, scale=self.scale)
 
     def is_of_same_matrix(self, other: SampleInfo) -> bool:
-        """True if both have the same number of nodes, and the same Laplacian and scale of the walk
-        matrix.
-        """
+        """True if both have the same number of nodes, Laplacian and scale of the walk matrix."""
         mine, its = ((one.n_nodes, one.laplacian, one.scale) for one in (self, other))
         return mine == its
 

@@ -74,8 +74,7 @@ class SampledRows(SampleProperties):
         return not isinstance(self._record, Record)
 
     def to(self, device: str | torch.device) -> Self:
-        """The same features with their record on a device; the features themselves if it is there
-        already.
+        """The same features with their record on a device; themselves if it is there already.
 
         "cpu" stands for the host, with arrays of numpy. `nbytes` are copied, and take as much
         memory there; 16-bit integers are kept as their bits in int16. ImportError or ValueError if
@@ -94,9 +93,9 @@ class SampledRows(SampleProperties):
             return self
         place = torch_device(device, "Features.to")
         moved = self._fetched() if place.type == "cpu" else self._moved(place)
-        return (
-            self if moved is self._record else type(self)(self.info, self.nodes, moved, self.origin)
-        )
+        if moved is self._record:
+            return self
+        return type(self)(self.info, self.nodes, moved, self.origin)
 
     def _moved(self, device: torch.device) -> DeviceRecord:
         """The record as tensors on a device; on the host's CPU they share the arrays' memory."""
@@ -146,9 +145,7 @@ class SampledRows(SampleProperties):
 
     @property
     def nbytes(self) -> int:
-        """Memory of the stored arrays in bytes (degrees, which belong to the graph, not
-        counted).
-        """
+        """Memory of the stored arrays in bytes (without degrees, which belong to the graph)."""
         return self._record.nbytes + self.nodes.nbytes
 
     @property
@@ -180,16 +177,12 @@ class SampledRows(SampleProperties):
     # -- some of the rows, and files ---------------------------------------------------------------
 
     def take(self, nodes: NodesLike) -> Self:
-        """The features of some nodes (positions), in the order given, on the same device; repeats
-        are allowed.
-        """
+        """The features of some nodes (positions), in the order given; repeats are allowed."""
         return self._take_rows(row_numbers("nodes", nodes, self.nodes))
 
     def _take_rows(self, rows: np.ndarray) -> Self:
         return type(self)(self.info, self.nodes[rows], self._record.take(rows), self.origin)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the features as an .npz file without pickle, atomically; it can be used without the
-        graph.
-        """
+        """Write the features as an .npz file, atomically; it can be used without the graph."""
         write_features(path, self.info, self.nodes, self._fetched())

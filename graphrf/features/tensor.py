@@ -18,9 +18,9 @@ from graphrf.features.sample_info import SampleInfo
 if TYPE_CHECKING:
     from graphrf.features.device_record import RecordPart
 
-# Torch warns once that CSR tensors are in beta: this first tensor consumes the warning. Filters of
-# warnings belong to the process and are not safe to change in threads, so they are not changed at
-# every tensor.
+# Torch warns once that CSR tensors are in beta: this first tensor
+# consumes the warning. Filters of warnings belong to the process and are
+# not safe to change in threads, so they are not changed at every tensor.
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     torch.zeros((1, 1)).to_sparse_csr()
@@ -44,9 +44,7 @@ def entry_values(
     dtype: torch.dtype,
     visits_at_once: int,
 ) -> Tensor:
-    """Values of the feature matrix, shape (entries,), with the bits of `fill_values` on every
-    device.
-    """
+    """Values of the feature matrix, (entries,), with the bits of `fill_values` everywhere."""
     values = torch.zeros(record.indices.numel(), dtype=dtype, device=record.device)
     for part in record.parts(visits_at_once):
         terms = record.visit_counts(part).mul_(load.index_select(0, record.visit_steps(part)))
@@ -80,9 +78,7 @@ def step_products(
 def step_squares(
     record: DeviceRecord, roots: DegreeRoots | None, n_steps: int, visits_at_once: int
 ) -> Tensor:
-    """Sums of d_i / d_v c_k c_l over all pairs of visits of an entry, float64, shape (n_steps,
-    n_steps).
-    """
+    """Sums of d_i / d_v c_k c_l over pairs of visits of an entry, (n_steps, n_steps)."""
     sums = torch.zeros(n_steps * n_steps, dtype=torch.float64, device=record.device)
     for part in record.parts(visits_at_once):
         weights, steps = record.visit_counts(part), record.visit_steps(part).long()
@@ -91,9 +87,8 @@ def step_squares(
         sums += _binned(steps * (n_steps + 1), weights.square(), n_steps**2)
         sizes = record.entry_sizes(part)
         place = torch.arange(weights.numel(), device=record.device)
-        after = (
-            _of_visits(torch.cumsum(sizes, 0), record, part) - place - 1
-        )  # visits of the entry that follow
+        # The number of visits of the entry that follow.
+        after = _of_visits(torch.cumsum(sizes, 0), record, part) - place - 1
         distance = 1
         first = place[after >= distance]
         while first.numel():
@@ -109,9 +104,7 @@ def step_squares(
 def transposed_pattern(
     record: DeviceRecord, n_nodes: int, visits_at_once: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The pattern of the feature matrix by columns: pointer, rows (ascending), and the entry at
-    each place.
-    """
+    """The feature matrix's pattern by columns: pointer, rows (ascending), and entries."""
     kind = record.indices.dtype
     pointer = starts_of(torch.bincount(record.indices, minlength=n_nodes))
     free = pointer[:-1].clone()
@@ -129,9 +122,7 @@ def transposed_pattern(
 
 
 def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
-    """Sums of consecutive runs of terms, each in order: without atomic additions, whose order CUDA
-    leaves open.
-    """
+    """Sums of consecutive runs of terms, each in order: CUDA leaves that of atomic sums open."""
     first = torch.cumsum(sizes, 0) - sizes
     if not terms.numel():
         return terms.new_zeros(sizes.numel())
@@ -147,9 +138,7 @@ def _segment_sums(terms: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _binned(bins: Tensor, terms: Tensor, n_bins: int) -> Tensor:
-    """Sums of terms by bin, int64 below `n_bins`, in many copies of the bins, so that threads
-    rarely collide.
-    """
+    """Sums of terms by bin, int64 below `n_bins`, in many copies: threads rarely collide."""
     copies = max(1, min(_BINS, terms.numel()) // n_bins)
     lane = torch.arange(bins.numel(), device=bins.device) % copies
     sums = terms.new_zeros(copies * n_bins).index_add_(0, lane * n_bins + bins, terms)
@@ -179,9 +168,7 @@ def _of_entries(values: Tensor, record: DeviceRecord, part: RecordPart) -> Tenso
 
 
 class DeviceRows(NamedTuple):
-    """Rows on a device: their nodes (int64), record, and roots of loads, None if all
-    loads are 1.
-    """
+    """Rows on a device: nodes (int64), record, and roots of loads, None if all are 1."""
 
     nodes: Tensor
     record: DeviceRecord

@@ -50,7 +50,9 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "classification": "GraphGPClassifier",
         "posterior.by_rows": "SolverWarning",
         "latent.model": "LatentGaussianModel",
-        "likelihoods.counts": "NegativeBinomial Poisson ZeroInflatedNegativeBinomial ZeroInflatedPoisson",
+        "likelihoods.counts": (
+            "NegativeBinomial Poisson ZeroInflatedNegativeBinomial ZeroInflatedPoisson"
+        ),
         "likelihoods.likelihood": "Likelihood",
         "likelihoods.ordinal": "Ordinal",
         "likelihoods.positive": "Gamma LogNormal Weibull",

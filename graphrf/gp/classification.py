@@ -84,7 +84,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     method : {"auto", "series", "precision", "features"}
         As in `GraphGPRegressor`; "auto" also takes "features" where the prior variances of all
         nodes would cost more than 5e10 multiply-adds.
-    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers or any `Sampler`, optional
         For "features". Default: compressed powers of 64 to 512 entries, chosen by the likelihood.
     normalize : bool
         Whether K is scaled to variance 1 at every node, so that sigma^2 is the variance of latent

@@ -119,8 +119,8 @@ def kl_divergence(
         raise ValueError(_singular("cov0"))
     changes = (stretches - 1.0) * (stretches + 1.0)
     shift = solve_triangular(root1, means[1] - means[0], lower=True)
-    # Where the two are close, log(1 + d) from d; where they are far, from the stretches, which have
-    # all digits.
+    # Where the two are close, log(1 + d) from d; where they
+    # are far, from the stretches, which have all digits.
     logs = np.where(
         np.abs(changes) < 0.5, np.log1p(np.maximum(changes, -0.5)), 2.0 * np.log(stretches)
     )

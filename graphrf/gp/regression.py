@@ -75,10 +75,10 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
     ----------
     graph : Graph
         Undirected, N nodes.
-    kernel : Kernel or {"auto", "diffusion", "matern", "regularized_laplacian", "bym2", "car", "icar", "leroux"}
-        "auto" compares Matern kernels of four degrees of smoothness for both Laplacians. The
-        lengthscale of any other is trained, its smoothness is kept. The last four are areal
-        kernels.
+    kernel : Kernel or str
+        "auto", "diffusion", "matern", "regularized_laplacian", or the areal "bym2", "car", "icar",
+        "leroux". "auto" compares Matern kernels of four degrees of smoothness for both Laplacians.
+        The lengthscale of any other is trained, its smoothness is kept.
     likelihood : str or Likelihood
         "gaussian", "student_t"; for counts "poisson", "negative_binomial", "binomial", "bernoulli";
         for positive values "gamma"; or an object such as `gp.NegativeBinomial()`.

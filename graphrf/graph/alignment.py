@@ -1,6 +1,4 @@
-"""Values for the rows of a call, aligned by labels: the index of a Series or data frame, keys of a
-dictionary.
-"""
+"""Values for the rows of a call, aligned by the labels of a Series, data frame or dictionary."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ class Rows:
         return self.labels is not None and not self.numbered
 
     def taken(self, name: str, values: Any, *, all_of_them: bool = False) -> Any:
-        """The argument `name`, with an entry for each row in their order; what has no labels stays
-        as it is.
+        """The argument `name`, an entry for each row in their order; unchanged without labels.
 
         Values are found by the index of the rows, by the names of nodes, by nodes as they were
         given, or, where labels only number them, in their order. ValueError if two of these differ,
@@ -69,9 +66,7 @@ class Rows:
         return reordered(values, found[0])
 
     def numbers(self, name: str, values: Any) -> Any:
-        """The argument `name` of one number a row, as `taken` reads it; a data frame of one column
-        is that column.
-        """
+        """The argument `name`, a number a row, as `taken` reads it, or a frame of one column."""
         values = self.taken(name, values)
         one = hasattr(values, "iloc") and hasattr(values, "columns") and values.shape[1] == 1
         return values.iloc[:, 0] if one else values
@@ -89,9 +84,7 @@ class Rows:
         return replace(self, labels=labels, numbered=True) if len(labels) == self.n else self
 
     def _readings(self, labels: Sequence[Hashable], numbered: bool) -> list[np.ndarray]:
-        """The places of all rows among labels, in every way that serves or, beside it, could be
-        meant.
-        """
+        """The places of all rows among labels, in every way that serves or could be meant."""
         in_order = [np.arange(self.n)] if numbered and len(labels) == self.n else []
         table = {label: place for place, label in enumerate(labels) if not is_rounded(label)}
         if len(table) < len(labels):  # repeated labels name no row
@@ -138,11 +131,9 @@ def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
             graph.nodes[position] for position in np.asarray(positions).tolist()
         ]
         given = nodes.tolist() if hasattr(nodes, "tolist") else nodes
-        return (
-            [names, given]
-            if isinstance(given, list | tuple) and len(given) == len(names)
-            else [names]
-        )
+        if isinstance(given, list | tuple) and len(given) == len(names):
+            return [names, given]
+        return [names]
 
     return Rows(positions.size, labels, numbered, keys, positions, graph.n_nodes)
 
@@ -150,8 +141,7 @@ def rows_of(graph: Graph, nodes: Any, positions: np.ndarray) -> Rows:
 def observed_rows(
     graph: Graph, nodes: Any, y: Any, argument: str = "y"
 ) -> tuple[np.ndarray, Any, Rows]:
-    """Positions of the observed nodes, what was observed there, and the rows by which other
-    arguments are aligned.
+    """Positions of observed nodes, what was observed there, and the rows that align the others.
 
     Without `y`, `nodes` is a dictionary, Series or data frame, whose keys or index are names.
     """
@@ -207,12 +197,10 @@ def same_labels(a: Sequence[Hashable], b: Sequence[Hashable]) -> bool:
 
 
 def as_pandas(values: Any) -> Any:
-    """An array of xarray with one or two named axes as a Series or data frame; anything else as it
-    is.
-    """
-    return (
-        values.to_pandas() if hasattr(values, "dims") and hasattr(values, "to_pandas") else values
-    )
+    """An xarray of one or two named axes as a Series or data frame; all else as it is."""
+    if hasattr(values, "dims") and hasattr(values, "to_pandas"):
+        return values.to_pandas()
+    return values
 
 
 def reordered(values: Any, order: np.ndarray | None) -> Any:

@@ -31,8 +31,8 @@ from graphrf.graph.graph import Graph
 WEIGHT_KINDS = ("similarity", "distance")
 POINT_WEIGHTS = ("unit", "gaussian", "inverse_length")
 MESH_WEIGHTS = ("unit", "inverse_length", "cotangent")
-# Trees are left, in many dimensions, to where comparing all points would take longer than a few
-# seconds.
+# Trees are left, in many dimensions, to where comparing
+# all points would take longer than a few seconds.
 _TREE_COLUMNS, _MOST_COMPARED = 10, 30_000
 # Distances below this share of the largest are lost in the rounding of squares.
 _ROUNDED = 1e-4
@@ -107,21 +107,25 @@ def from_edges(
         raise checks.value_error(
             "weight", "must hold the distances that weight_is='distance' refers to, got None"
         )
+
     names, n_nodes = _checked_names(nodes, n_nodes)
     ends = [ends_of_edges("src", src), ends_of_edges("dst", dst)]
     if len(ends[0]) != len(ends[1]):
         raise checks.value_error(
             "src", f"and `dst` must be equally long, got {len(ends[0])} and {len(ends[1])}"
         )
+
     if _are_positions(ends, names):
         positions, size = _numbered_ends(ends, n_nodes if names is None else len(names), remarks)
     else:
         positions, names = _named_ends(ends, names, n_nodes)
         size = len(names)
+
     values = None
     if weight is not None:
         values = checked_weights(weight, len(positions[0]), weight_is, lambda edge: f"edge {edge}")
     adjacency = merged_adjacency(size, positions[0], positions[1], values, weight_is, directed)
+
     if directed and weight is None and not said_unweighted:
         remarks.append(
             notices.of_parallel_edges(len(positions[0]) - adjacency.nnz, len(positions[0]))
@@ -151,9 +155,7 @@ def _are_positions(ends: Any, names: list[Any] | None) -> bool:
 
 
 def _numbered_ends(ends: Any, size: int | None, remarks: list[str]) -> tuple[list[np.ndarray], int]:
-    """Ends that are positions, and the number of nodes; remarks on positions that look like
-    identifiers.
-    """
+    """Ends that are positions, number of nodes, and remarks on what look like identifiers."""
     positions = [
         checked_positions(name, end, size) for name, end in zip(("src", "dst"), ends, strict=True)
     ]
@@ -186,8 +188,7 @@ def _named_ends(ends: Any, names: Any, n_nodes: int | None) -> tuple[Any, Any]:
 def from_points(
     x: ArrayLike, *, n_neighbors: int = 8, weights: str = "unit", lengthscale: float | None = None
 ) -> Graph:
-    r"""The k-nearest-neighbour graph of points: i and j are joined if either is among the other's
-    nearest.
+    r"""The k-nearest-neighbour graph: i and j are joined if either is among the other's nearest.
 
     Parameters
     ----------
@@ -233,6 +234,7 @@ def from_points(
             raise checks.value_error(
                 "lengthscale", f"belongs to weights='gaussian', got weights={weights!r}"
             )
+
     points = checks.array("x", x)
     if points.dtype.kind not in "iuf" or points.ndim not in (1, 2) or points.size == 0:
         raise checks.value_error(
@@ -253,44 +255,42 @@ def from_points(
         f"a graph of {n_points} points and {k} neighbours each",
         "lower n_neighbors",
     )
+
     distances, found = _nearest(points, k + 1)
     # A point is its own nearest neighbour, but among more than k equal points its list may miss it.
     others = found != np.arange(n_points)[:, None]
     others[others.all(axis=1), -1] = False
     src, dst, lengths = np.repeat(np.arange(n_points), k), found[others], distances[others]
+
     if weights == "unit":
         return from_edges(src, dst, n_nodes=n_points)
     if weights == "inverse_length":
         values = meshes.inverse_lengths(lengths)
     else:
-        scale = (
-            float(np.median(lengths)) or 1.0
-            if lengthscale is None
-            else np.ldexp(lengthscale, -exponent)
-        )
+        if lengthscale is None:
+            scale = float(np.median(lengths)) or 1.0
+        else:
+            scale = np.ldexp(lengthscale, -exponent)
         with np.errstate(all="ignore"):  # far points weigh nothing, equal points 1
             values = np.exp(-0.5 * np.where(lengths == 0, 0.0, lengths / scale) ** 2)
     return from_edges(src, dst, values, n_nodes=n_points)
 
 
 def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances (N, k), ascending, and positions of the k nearest points of each, itself among
-    them.
-    """
+    """Distances (N, k), ascending, and positions of the k nearest of each point, with itself."""
     from scipy.spatial import cKDTree
 
-    tree: Any = (
-        cKDTree(points)
-        if points.shape[1] <= _TREE_COLUMNS or len(points) > _MOST_COMPARED
-        else None
-    )
+    by_tree = points.shape[1] <= _TREE_COLUMNS or len(points) > _MOST_COMPARED
+    tree: Any = cKDTree(points) if by_tree else None
     neighbors: Any = None
     if tree is None:
         with suppress(ImportError):
             neighbors = importlib.import_module("sklearn.neighbors")
+
     if neighbors is None:
         distances, found = (tree or cKDTree(points)).query(points, k=k)
         return distances, found
+
     # Squares of distances are differences of squares of lengths here: those are made small first,
     # and what is lost in their rounding is left to the tree.
     centred = points - points.mean(axis=0)
@@ -302,6 +302,7 @@ def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     close = distances.max(axis=1) < _ROUNDED * np.sqrt((centred**2).sum(axis=1).max())
     if close.any():
         distances[close], found[close] = cKDTree(points).query(points[close], k=k)
+
     order = np.argsort(distances, axis=1, kind="stable")
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(found, order, axis=1)
 
@@ -398,26 +399,30 @@ def from_mesh(
         )
     if memory_limit is not None:
         memory_limit = checks.integer("memory_limit", memory_limit, low=1)
+
     if isinstance(mesh, str | bytes | os.PathLike):
         mesh = Path(checks.path("mesh", mesh))
         with named(mesh):
             vertices, faces = meshes.mesh_arrays(mesh, memory_limit)
     else:
         vertices, faces = meshes.mesh_arrays(mesh)
+
     places, remarks, n_repeated = np.arange(len(vertices)), [], 0
-    # Weights depend on the shape alone: by this factor, which is exact, no square over- or
-    # underflows.
+    # Weights depend on the shape alone: by this factor,
+    # which is exact, no square over- or underflows.
     exponent = _exponent(vertices)
     vertices = np.ldexp(vertices, -exponent)
     if weld:
         places, faces, remark = meshes.weld(vertices, faces, tolerance, exponent)
         vertices, remarks = vertices[places], [remark]
+
     if on == "faces":
         pairs, points, names = face_pairs(faces), faces.centres(vertices), None
         n_repeated = faces.n_repeated()
         remarks.append(notices.of_repeated_faces(n_repeated))
     else:
         pairs, points, names = side_pairs(faces), vertices, places.tolist()
+
     values = None
     if weights == "inverse_length":
         values = meshes.inverse_lengths(
@@ -427,15 +432,15 @@ def from_mesh(
         triangles = faces.triangles()
         pairs = side_pairs(Faces.of_rows(triangles))
         values = meshes.cotangent_weights(vertices, triangles, pairs)
+
     adjacency = merged_adjacency(len(points), pairs[:, 0], pairs[:, 1], values, "similarity", False)
     graph = Graph(adjacency, nodes=names)
     if not n_repeated:
         remarks.append(notices.of_crowded_sides(*n_crowded_sides(faces), on))
-    way_out = (
-        "pass tolerance=, the distance of vertices that should be one, if the mesh has gaps"
-        if weld
-        else "pass weld=True if vertices repeat"
-    )
+    way_out = "pass weld=True if vertices repeat"
+    if weld:
+        one = "the distance of vertices that should be one"
+        way_out = f"pass tolerance=, {one}, if the mesh has gaps"
     remarks.append(notices.of_few_edges(on, graph, way_out, alone=meshes.usual_alone(len(points))))
     notices.warn_together(remarks)
     return graph

@@ -19,8 +19,7 @@ def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def row_pieces(indptr: np.ndarray) -> Iterator[tuple[int, np.ndarray, slice]]:
-    """All entries in pieces of at most `_CHUNK` entries and rows: first row, entries of each row,
-    and where they are.
+    """All entries in pieces of at most `_CHUNK` entries and rows: first row, sizes, and place.
 
     Each block of rows has at least one piece, which may be without entries.
     """
@@ -37,9 +36,7 @@ def index_dtype(n_nodes: int, n_entries: int) -> np.dtype:
 
 
 def graph_digest(adjacency: sp.csr_array) -> str:
-    """SHA-256 of indptr, indices and weights, whatever the width of the indices; O(nnz) time, O(1)
-    memory.
-    """
+    """SHA-256 of indptr, indices and weights, whatever the indices' width; O(nnz) time."""
     digest = hashlib.sha256()
     for array in (adjacency.indptr, adjacency.indices, adjacency.data):
         for chunk in chunks(array):

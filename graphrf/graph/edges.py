@@ -11,15 +11,13 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 
-# The lengths of the two directions of a street agree to this, which leaves room for rounding to
-# decimetres.
+# The lengths of the two directions of a street agree to
+# this, which leaves room for rounding to decimetres.
 SAME_LENGTH = 1e-3
 
 
 class Weights(NamedTuple):
-    """Arguments about weights: their attribute or column (None: not given; False: to use none), and
-    their kind.
-    """
+    """Arguments about weights: attribute or column (None: not given; False: unused), and kind."""
 
     given: str | int | None
     stated: str | None
@@ -52,9 +50,7 @@ def host_array(tensor: Any) -> np.ndarray:
 
 
 def positions_of_names(names: Sequence[Hashable]) -> tuple[np.ndarray, list[Hashable]]:
-    """Position of every name among the distinct ones, which are listed in the order of first
-    appearance.
-    """
+    """Position of every name among the distinct ones, listed in order of first appearance."""
     table: dict[Hashable, int] = {}
     positions = np.fromiter(
         (table.setdefault(name, len(table)) for name in names), dtype=np.int64, count=len(names)
@@ -87,9 +83,7 @@ def ends_of_edges(name: str, values: Any) -> Any:
 
 
 def _listed(name: str, values: list[Any]) -> Any:
-    """Listed integers as an array that holds them, other names as they are; an error for floats and
-    booleans.
-    """
+    """Listed integers as an array that holds them, other names as they are; no floats."""
     odd = [value for value in values if isinstance(value, bool | np.bool_ | float | np.floating)]
     if odd:
         raise checks.type_error(
@@ -101,9 +95,7 @@ def _listed(name: str, values: list[Any]) -> Any:
 
 
 def refuse_values(ends: Sequence[Any], titles: Sequence[str]) -> None:
-    """ValueError for values of nodes in the place of edges: one end holds text only, and the other
-    integers.
-    """
+    """ValueError for nodes' values in the place of edges: text at one end, integers opposite."""
     kinds = [_kind_of(end) for end in ends]
     if sorted(kinds) != ["numbers", "text"]:
         return
@@ -126,9 +118,7 @@ def _kind_of(end: Any) -> str:
 
 
 def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.ndarray:
-    """`ends`, once they are known to be positions in a graph of `n_nodes` (of any size,
-    if None).
-    """
+    """`ends`, once known to be positions in a graph of `n_nodes` (of any size, if None)."""
     if ends.size and (ends.min() < 0 or (n_nodes is not None and ends.max() >= n_nodes)):
         bad = (ends < 0) | (ends >= n_nodes) if n_nodes is not None else ends < 0
         edge = int(np.flatnonzero(bad)[0])
@@ -148,9 +138,7 @@ def checked_positions(name: str, ends: np.ndarray, n_nodes: int | None) -> np.nd
 def positions_of_ends(
     ends: list[list[Hashable]], names: list[Hashable] | None
 ) -> tuple[list[np.ndarray], list[Hashable]]:
-    """Positions of names; without a list of them, the distinct ones in the order of first
-    appearance.
-    """
+    """Positions of names; without a list of them, distinct ones in order of appearance."""
     flat: list[Hashable] = [None] * (2 * len(ends[0]))
     flat[0::2], flat[1::2] = ends
     try:
@@ -183,29 +171,28 @@ def checked_weights(
         raise checks.value_error(
             "weight", f"must have shape ({n_edges},), one for each edge, got {values.shape}"
         )
+
     values = values.astype(np.float64)
     allowed = values > 0 if weight_is == "distance" else values >= 0
     bad = ~(allowed & np.isfinite(values))
     if bad.any():
         edge = int(np.flatnonzero(bad)[0])
-        wanted = (
-            "finite distances above 0"
-            if weight_is == "distance"
-            else "finite similarities of at least 0"
-        )
+        if weight_is == "distance":
+            wanted = "finite distances above 0"
+        else:
+            wanted = "finite similarities of at least 0"
         raise ValueError(
             f"{place(edge)}: weights must be {wanted}; got {values[edge]:g} ({int(bad.sum())} such "
             "edges); drop or correct them first"
         )
+
     return values
 
 
 def _first_directions(
     n_nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray, loops_twice: bool
 ) -> np.ndarray | slice:
-    """The edges without the second of two loops of one node and weight, where loops are listed
-    twice.
-    """
+    """The edges without the second of two equal loops, where loops are listed twice."""
     loops = np.flatnonzero(src == dst)
     loops = loops[np.lexsort((weight[loops], src[loops]))]
     node, value = src[loops], weight[loops]
@@ -257,6 +244,7 @@ def merged_adjacency(
     if weight is not None and not directed and loops_twice is not False:
         first = _first_directions(n_nodes, src, dst, weight, bool(loops_twice))
         src, dst, weight = src[first], dst[first], weight[first]
+
     require_memory(
         32.0 * n_nodes + 24.0 * len(src),
         f"a graph of {n_nodes} nodes",
@@ -265,12 +253,14 @@ def merged_adjacency(
     )
     if n_nodes < 2**31 and len(src) < 2**31:
         src, dst = src.astype(np.int32, copy=False), dst.astype(np.int32, copy=False)
+
     values = np.ones(len(src)) if weight is None else weight
     if weight_is == "distance" and weight is not None:
         values = _inverses(weight)
     adjacency = sp.csr_array((values, (src, dst)), shape=(n_nodes, n_nodes))
     if weight is None:
         adjacency.data[:] = 1.0
+
     if weight is not None and weight_is == "distance" and len(src):
         kept = weight
         if not directed:
@@ -278,4 +268,5 @@ def merged_adjacency(
             kept = weight[np.asarray((there > back) | ((there == back) & (src <= dst))).ravel()]
         with np.errstate(over="ignore"):  # what is infinite is refused by Graph
             adjacency.data *= _mean(kept)
+
     return adjacency if directed else sp.csr_array(adjacency.maximum(adjacency.T))

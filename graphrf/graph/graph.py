@@ -30,15 +30,13 @@ _SMALLEST_SCALE = 1e-290
 class Graph:
     r"""A weighted graph, undirected unless `directed=True`; immutable once made.
 
-    Weights are similarities: larger is closer. Kernels, features and Gaussian processes need an
-    undirected graph.
+    Weights are similarities: larger is closer. Kernels and their models need an undirected graph.
 
     Parameters
     ----------
     adjacency : scipy.sparse array or matrix, or array_like, shape (N, N)
-        `adjacency[u, v]` is the weight of the edge from u to v: finite, at least 0; a zero is no
-        edge. Duplicate entries of a sparse matrix are added. Self-loops and isolated nodes are
-        legal. The matrix is copied.
+        `adjacency[u, v]` is the weight of the edge from u to v: finite, at least 0 (no edge).
+        Duplicate entries are added; self-loops and isolated nodes are legal. It is copied.
     nodes : sequence of N distinct hashable names, optional
         Names of the nodes, in the order of the rows. Default: the positions 0 .. N-1.
     directed : bool
@@ -73,8 +71,7 @@ class Graph:
     array([1., 3., 2.])
     """
 
-    # networkx calls the backend of this name with a Graph as it is
-    # (graphrf/pagerank/networkx_backend.py).
+    # networkx calls the backend of this name with a Graph as it is (pagerank/networkx_backend.py).
     __networkx_backend__ = "graphrf"
 
     def __init__(
@@ -100,16 +97,10 @@ class Graph:
         known: Mapping[str, Any],
         remade_by: tuple[Callable[..., Graph], tuple[Any, ...]],
     ) -> Graph:
-        """The graph of arrays known to be valid, which are not copied; `known` are cached
-        properties.
-        """
+        """The graph of arrays known to be valid, not copied; `known` are cached properties."""
         graph = cls.__new__(cls)
-        graph._adjacency, graph._names, graph._directed, graph._remade_by = (
-            adjacency,
-            names,
-            directed,
-            remade_by,
-        )
+        graph._adjacency, graph._names, graph._directed = adjacency, names, directed
+        graph._remade_by = remade_by
         vars(graph).update(known)
         return graph
 
@@ -166,9 +157,9 @@ class Graph:
     @property
     def _common_weight(self) -> float | None:
         """The weight of every edge; None if they differ, or without edges."""
-        return (
-            None if self.is_weighted or not self._adjacency.nnz else float(self._adjacency.data[0])
-        )
+        if self.is_weighted or not self._adjacency.nnz:
+            return None
+        return float(self._adjacency.data[0])
 
     @cached_property
     def digest(self) -> str:
@@ -202,8 +193,7 @@ class Graph:
         Parameters
         ----------
         names : a name, or several
-            Several names in a list, an array, a Series, an index (of a MultiIndex, tuples) or the
-            rows of a data frame.
+            Several in a list, array, Series, index (of a MultiIndex, tuples) or a frame's rows.
         argument : str
             The name that error messages give to the argument.
 
@@ -228,19 +218,16 @@ class Graph:
     def positions(self, nodes: NodesLike | None = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by name.
 
-        Arguments such as `nodes=` are read in the same way, except that integers, or text such as
-        "12", that may be positions of some nodes and names of others are refused there. Pass
-        `graph.positions(integers)` for positions, such as results of `np.flatnonzero`, and
-        `graph.index(integers)` for names. The arrays that these return, and slices of them, are
-        positions everywhere; results of arithmetic, `np.unique` or `np.concatenate` are not known
-        to be.
+        Arguments such as `nodes=` are read alike, but refuse integers, or text such as "12", that
+        may be positions of some nodes and names of others. Pass `graph.positions(integers)` for
+        positions, such as of `np.flatnonzero`, and `graph.index(integers)` for names. The arrays
+        that these return, and their slices, are positions everywhere; results of arithmetic not.
 
         Parameters
         ----------
-        nodes : None, or positions or names of nodes, in a list, an array, or a column of a data frame
-            None stands for all nodes. Integers, and integral floats below 2^24, are positions; all
-            else is a name. Shapes are (n,) and (n, 1); rows of several cells are tuples. A tuple by
-            itself is one name, and is refused if it may be a list as well.
+        nodes : None, or positions or names of nodes in a list, array or column of a data frame
+            None is all nodes. Integers, and integral floats below 2^24, are positions, others are
+            names. Rows of several cells are tuples; a tuple is a name, refused if it may be a list.
         argument : str
             The name that error messages give to the argument.
 
@@ -287,9 +274,8 @@ class Graph:
         """
         self.require_undirected("the Laplacian")
         if checks.flag("normalized", normalized):
-            return sp.csr_array(
-                sp.eye_array(self.n_nodes, format="csr") - self.walk_matrix("normalized")
-            )
+            identity = sp.eye_array(self.n_nodes, format="csr")
+            return sp.csr_array(identity - self.walk_matrix("normalized"))
         plain = self.without_loops()  # whose weights would cancel, and leave their rounding
         return sp.csr_array(sp.diags_array(plain.degrees, format="csr") - plain.adjacency)
 
@@ -311,8 +297,8 @@ class Graph:
     def walk_adjacency(self, laplacian: str = "normalized") -> sp.csr_array:
         r"""The weights that random walks for a kernel follow: row u is proportional to P(next | u).
 
-        They are A with a self-loop of weight 1 at every isolated node, or c W = A + diag(c - D), c
-        = 2 max(D), combinatorial.
+        They are A with a self-loop of weight 1 at every isolated node or, combinatorial,
+        c W = A + diag(c - D) with c = 2 max(D).
         """
         self.require_undirected("a kernel's walk matrix")
         scale = self.laplacian_scale(laplacian)
@@ -334,9 +320,7 @@ class Graph:
 
     @property
     def walk_degrees(self) -> np.ndarray:
-        """The degrees by which walks are weighted: 1 for an isolated node, which never leaves
-        itself.
-        """
+        """The degrees by which walks are weighted: 1 for an isolated node, which stays there."""
         return np.where(self.degrees > 0, self.degrees, 1.0)
 
     def walk_matrix(self, laplacian: str = "normalized") -> sp.csr_array:
@@ -344,8 +328,7 @@ class Graph:
 
         .. math:: W = D^{-1/2} A D^{-1/2} \quad\text{or}\quad W = (c I - L) / c, \; c = 2 \max D.
 
-        Its spectrum lies in [-1, 1] (normalized) or [0, 1] (combinatorial). W_ii = 1 at an isolated
-        node.
+        Its spectrum lies in [-1, 1] (normalized) or [0, 1] (combinatorial). W_ii = 1 if isolated.
 
         Returns
         -------
@@ -355,9 +338,9 @@ class Graph:
         if laplacian == "combinatorial":
             return sp.csr_array(weights * (1.0 / self.laplacian_scale(laplacian)))
         root = np.sqrt(self.walk_degrees)
-        rows = np.repeat(
-            np.arange(self.n_nodes, dtype=weights.indices.dtype), np.diff(weights.indptr)
-        )
+        positions = np.arange(self.n_nodes, dtype=weights.indices.dtype)
+        rows = np.repeat(positions, np.diff(weights.indptr))
+
         if root.min() ** 2 > _SMALLEST_SCALE:
             data = weights.data / (root[rows] * root[weights.indices])
         else:  # the product would lose its digits; this way too W is symmetric bit for bit
@@ -368,9 +351,7 @@ class Graph:
     # -- other graphs ----------------------------------------------------------------------------
 
     def to_undirected(self) -> Graph:
-        """The undirected graph with weights A + A^T (self-loops once); an undirected graph returns
-        itself.
-        """
+        """The undirected graph of weights A + A^T (self-loops once); itself if undirected."""
         if not self._directed:
             return self
         both = sp.csr_array(self._adjacency + self._adjacency.T)
@@ -378,9 +359,7 @@ class Graph:
         return Graph(both, nodes=self._names)
 
     def to_networkx(self) -> Any:
-        """The graph as a networkx `Graph`, or `DiGraph`, with the attribute `weight` unless it is
-        unweighted.
-        """
+        """The graph as a networkx `Graph` or `DiGraph`, with `weight` unless it is unweighted."""
         return networkx_graph(self._adjacency, self.nodes, self._directed)
 
     def is_directed(self) -> bool:
@@ -429,15 +408,13 @@ class Graph:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the graph to a folder, from which `graphrf.open_graph` maps it into memory.
 
-        The folder holds a record, `graph.json`, and beside it the CSR arrays, degrees and names. A
-        full disk, or a process killed at any moment, leaves the old graph or the new one, and a
-        reader gets one of them whole.
+        The folder holds a record, `graph.json`, the CSR arrays, degrees and names. A full disk, or
+        a process killed at any moment, leaves the old graph or the new one, whole to any reader.
 
         Parameters
         ----------
         folder : path
-            A new or empty folder, or one with a graph, which is written over; opened graphs keep
-            their arrays.
+            A new or empty folder, or one with a graph to write over; opened graphs keep theirs.
 
         Raises
         ------
@@ -445,16 +422,14 @@ class Graph:
             If the folder holds other files, or nodes' names are not text, numbers other than NaN,
             or tuples of them.
         BlockingIOError
-            If another writer is at work in the folder, where the system has file locks (not
-            Windows).
+            If another writer is at work in the folder (not on Windows, without file locks).
         OSError
             If the folder cannot be written to, or the disk is full.
 
         Notes
         -----
-        Cost: O(nnz) time, O(1) memory beside the graph; 12 bytes an entry of the adjacency and 12 a
-        node on disk (16 and 16 from 2^31 entries on), for a while beside the graph that is written
-        over.
+        Cost: O(nnz) time, O(1) memory beside the graph; on disk 12 bytes an entry of the adjacency
+        and 12 a node (16 from 2^31 entries on), for a while beside a graph that is written over.
 
         Examples
         --------
@@ -477,21 +452,15 @@ class Graph:
     def _repr_html_(self) -> str:
         """A table for notebooks."""
         adjacency, common = self._adjacency, self._common_weight
-        size = html.memory(
-            sum(array.nbytes for array in (adjacency.indptr, adjacency.indices, adjacency.data))
-        )
+        equal = None if common is None else f"all {common:.4g}"
+        arrays = (adjacency.indptr, adjacency.indices, adjacency.data)
+        size = html.memory(sum(array.nbytes for array in arrays))
+
         rows = [
             ("nodes", self.n_nodes),
             ("edges", self.n_edges),
             ("kind", "directed" if self._directed else "undirected"),
-            (
-                "weights",
-                "different"
-                if self.is_weighted
-                else None
-                if common is None
-                else f"all {common:.4g}",
-            ),
+            ("weights", "different" if self.is_weighted else equal),
             ("names", None if self._names is None else html.first_names(self._names)),
             ("memory", size if self._remade_by is None else f"{size}, on disk"),
             ("folder", None if self._remade_by is None else self._remade_by[1][0]),
@@ -514,18 +483,15 @@ class Graph:
 def require_graph(graph: Any) -> Graph:
     """`graph`, once it is known to be a `Graph`: the check at the door of all that takes one."""
     if not isinstance(graph, Graph):
+        got = checks.describe(graph)
         raise checks.type_error(
-            "graph",
-            f"must be a graphrf.Graph, got {checks.describe(graph)}; graphrf.load_graph(...) makes "
-            "one",
+            "graph", f"must be a graphrf.Graph, got {got}; graphrf.load_graph(...) makes one"
         )
     return graph
 
 
 def given_nodes(graph: Graph, nodes: Any = None, argument: str = "nodes") -> np.ndarray:
-    """Positions of the nodes of an argument, of which no integer may be both a position and
-    another's name.
-    """
+    """Positions of nodes, of which no integer may be a position and another's name."""
     return graph._lookup.positions(nodes, argument, as_positions=False)
 
 

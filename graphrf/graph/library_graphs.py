@@ -1,6 +1,4 @@
-"""Graphs from the graphs and matrices of other libraries: networkx, scipy.sparse, PyG, igraph and
-others.
-"""
+"""Graphs from graphs and matrices of other libraries: networkx, scipy.sparse, PyG and others."""
 
 from __future__ import annotations
 
@@ -32,23 +30,26 @@ _LOST_DIRECTIONS = (
 def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
     """The graph of a networkx graph."""
     weights.check()
-    # OSMnx's graphs are multigraphs, but its GraphML files without parallel roads are read as
-    # DiGraph.
+    # OSMnx's graphs are multigraphs, but its GraphML
+    # files without parallel roads are read as DiGraph.
     streets = "crs" in graph.graph
     roads = graph.is_multigraph() or streets
     keep = bool(directed) if directed is not None else graph.is_directed() and not roads
     if keep and not graph.is_directed():
         return with_directions(from_networkx(graph, weights, False))
+
     nodes, pairs = list(graph), list(graph.edges())
     if not nodes:
         raise checks.value_error(
             "source", "must have at least one node, got an empty networkx graph"
         )
+
     src, dst = _ends(graph, nodes, pairs)
     name = weights.name
     values = None if name is None else _values(graph, name, pairs, weights)
     distances, unused = notices.of_weights(name, Attributes(graph), weights)
     remarks = [distances, lengths_in_degrees(graph, name, values), unused]
+
     if graph.is_multigraph() and (keep or not streets):
         lengths = np.ones(len(pairs)) if values is None else values
         arcs = sp.csr_array((lengths, (src, dst)), (len(nodes),) * 2)
@@ -56,6 +57,7 @@ def from_networkx(graph: Any, weights: Weights, directed: bool | None) -> Graph:
             arcs, len(pairs), weights, directed is None and graph.is_directed()
         )
     notices.warn_together(remarks)
+
     if graph.is_directed() and not keep:
         src, dst, values = _loops_once(graph, src, dst, values)
     adjacency = merged_adjacency(
@@ -133,6 +135,7 @@ def from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
         or getattr(matrix, "dtype", np.dtype(object)).kind not in "biuf"
     ):
         return Graph(matrix, directed=bool(directed))
+
     lengths = sp.coo_array(matrix)
     lengths.sum_duplicates()
 
@@ -142,9 +145,8 @@ def from_matrix(matrix: Any, weights: Weights, directed: bool | None) -> Graph:
     values = checked_weights(lengths.data, lengths.nnz, "distance", place)
     # An undirected matrix lists every edge but the self-loops twice; each counts once in the mean.
     share = np.where((lengths.row == lengths.col) | bool(directed), 1.0, 0.5)
-    relative = np.ldexp(
-        values, -_exponent(values)
-    )  # exact; the mean of large distances would overflow
+    # This is exact; the mean of large distances would overflow.
+    relative = np.ldexp(values, -_exponent(values))
     mean = float(np.average(relative, weights=share)) if values.size else 1.0
     with np.errstate(over="ignore", divide="ignore"):  # what is infinite is refused by Graph
         adjacency = sp.coo_array((mean / relative, (lengths.row, lengths.col)), shape=lengths.shape)
@@ -158,6 +160,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
         raise checks.value_error(
             "edge_index", f"must be integers of shape (2, E), got {checks.describe(edge_index)}"
         )
+
     values = _pyg_weights(data, weights.name)
     weights.check()
     src, dst = edge_index
@@ -165,6 +168,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
     held = getattr(data, "edge_weight", None)
     attributes = {} if held is None else {"edge_weight": host_array(held).ravel()}
     notices.warn_together(notices.of_weights(weights.name, attributes, weights))
+
     if directed is None:
         both = from_edges(
             src,
@@ -181,6 +185,7 @@ def from_pyg(data: Any, weights: Weights, directed: bool | None) -> Graph:
                 "must list every edge in both directions with one weight, but some are not; "
                 "pass directed=True to keep directions, directed=False to drop them",
             )
+
     if weights.given is False:
         values = False
     return from_edges(

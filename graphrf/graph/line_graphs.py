@@ -21,9 +21,7 @@ from graphrf.graph.other_graphs import Attributes, lengths_in_degrees, numbers_o
 
 
 class _Ends(NamedTuple):
-    """E edges by their ends: a pair for each end of an edge, of which parts of lines may have
-    several.
-    """
+    """E edges by their ends: pairs for the ends of an edge, of which parts may have several."""
 
     edge: np.ndarray
     junction: np.ndarray
@@ -41,14 +39,13 @@ class _Ends(NamedTuple):
 def line_graph(
     source: Any, weights: Weights, columns: tuple[str | int, str | int] | None, tolerance: Any
 ) -> Graph:
-    """The graph of the edges of a data frame, a map of lines, or a graph of networkx or another
-    library.
-    """
+    """The graph of the edges of a data frame, a map of lines, or a graph of another library."""
     as_table = tables.is_table(source)
     if columns is not None and not as_table:
         raise checks.value_error(
             "columns", f"belong to tables and files of edges, got a {type(source).__name__}"
         )
+
     if columns is None and maps.is_map(source) and not tables.names_ends(source):
         lines = maps.lines_of_map(source, tolerance)
         values, attributes, remark = maps.weights_of_lines(source, weights.name)
@@ -57,6 +54,7 @@ def line_graph(
             np.tile(lines.row, 2), lines.ends.T.ravel(), _rows(source), values, attributes, remarks
         )
         return _joined(of_lines, weights, lambda edge: f"row {edge}")
+
     if tolerance is not None:
         raise checks.value_error("tolerance", f"belongs to maps and meshes, got {tolerance!r}")
     if as_table:
@@ -64,6 +62,7 @@ def line_graph(
         return of_edge_list(
             "row", tables.edges_of_table(source, columns, weights.name), weights, _rows(source)
         )
+
     networkx = sys.modules.get("networkx")
     if networkx is not None and isinstance(source, networkx.Graph):
         return _of_networkx(source, weights)
@@ -75,6 +74,7 @@ def line_graph(
             "a graph of networkx, igraph, rustworkx, networkit or DGL, got "
             f"{checks.describe(source)}; graph.to_networkx() makes one of a Graph",
         )
+
     of_edges = range(len(other.src)), other.values(weights.name), other.attributes
     return _joined(_Ends.of(other.src, other.dst, *of_edges), weights, lambda edge: f"edge {edge}")
 
@@ -135,6 +135,7 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
     values = None
     if ends.values is not None:
         values = checked_weights(ends.values, n, weights.kind, place)
+
     distances, unused = notices.of_weights(weights.name, ends.attributes, weights)
     remarks = [distances, ends.remark, unused]
     incidence = sp.csr_array((np.ones(ends.edge.size), (ends.edge, ends.junction)))
@@ -145,11 +146,13 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
         f"the graph of {n} edges, of which {int(degrees.max())} meet at one node,",
         "such a node joins all pairs of its edges: leave it out, or model values at nodes",
     )
+
     pairs = sp.coo_array(incidence @ incidence.T)
     apart = pairs.row != pairs.col
     one, two = pairs.row[apart], pairs.col[apart]
     adjacency = sp.csr_array((_of_pairs(values, weights.kind, one, two), (one, two)), shape=(n, n))
     alone = n - np.unique(one).size
+
     if n > 1 and 2 * alone > n:
         remarks.append(
             f"{alone} of the {n} edges share an end with no other, so nothing is learned about "
@@ -161,9 +164,7 @@ def _joined(ends: _Ends, weights: Weights, place: Callable[[int], str]) -> Graph
 
 
 def _of_pairs(values: np.ndarray | None, kind: str, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """The weights of joined pairs: from the distance between midpoints, or the harmonic mean of
-    similarities.
-    """
+    """Weights of joined pairs: from distances of midpoints, or harmonic means of similarities."""
     if values is None or not one.size:
         return np.ones(one.size)
     relative = values / (values.max() or 1.0)

@@ -202,6 +202,7 @@ def load_graph(
             "must be the name of an attribute or column, or False for an unweighted graph, "
             f"got {checks.describe(weight)}",
         )
+
     options = _Options(
         Weights(weight, weight_is),
         None if directed is None else checks.flag("directed", directed),
@@ -210,6 +211,7 @@ def load_graph(
         tolerance,
         None if memory_limit is None else checks.integer("memory_limit", memory_limit, low=1),
     )
+
     if checks.choice("on", on, ("nodes", "edges")) == "edges":
         return _line_graph(source, options)
     if isinstance(source, str | bytes | os.PathLike):
@@ -274,6 +276,7 @@ def _from_file(path: Path, options: _Options) -> Graph:
     kind = text_files.suffix(path)
     if kind not in meshes.MESH_SUFFIXES:
         _refuse_tolerance(options.tolerance, str(path))
+
     as_edges = kind in text_files.EDGE_LIST_SUFFIXES
     if kind == ".mtx":
         as_edges = not matrix_files.is_matrix_market(path)
@@ -282,6 +285,7 @@ def _from_file(path: Path, options: _Options) -> Graph:
         return _from_edge_list(
             f"{path}, line", _edges_of_file(path, options), weights, bool(directed)
         )
+
     if options.header is not None or options.columns is not None:
         raise checks.value_error("columns", f"and `header` belong to edge lists, {path} is none")
     if kind in meshes.MESH_SUFFIXES:
@@ -291,6 +295,7 @@ def _from_file(path: Path, options: _Options) -> Graph:
     if kind in (".mtx", ".npz"):
         matrix = matrix_files.read_npz if kind == ".npz" else matrix_files.read_matrix_market
         return from_matrix(matrix(path, memory_limit), weights, directed)
+
     raise ValueError(
         f"{path} has no known format; wanted .gml, .graphml, .mtx, .npz, an edge list "
         f"({', '.join(text_files.EDGE_LIST_SUFFIXES)}) or a mesh "
@@ -323,10 +328,12 @@ def _line_graph(source: Any, options: _Options) -> Graph:
             "must not be True with on='edges', which joins edges whatever their directions; "
             "load_graph(networkx.line_graph(G), directed=True) keeps them",
         )
+
     weights.check()
     if not isinstance(source, str | bytes | os.PathLike):
         return line_graphs.line_graph(source, weights, options.columns, tolerance)
     _refuse_tolerance(tolerance, "a file of edges")
+
     path = Path(checks.path("source", source))
     with named(path):
         checked_size(path)
@@ -348,9 +355,8 @@ def _two_columns(columns: Any) -> tuple[str | int, str | int] | None:
     if columns is None:
         return None
     ok = isinstance(columns, tuple | list) and len(columns) == 2
-    if not ok or not all(
-        isinstance(column, str | int) and not isinstance(column, bool) for column in columns
-    ):
+    ok = ok and all(isinstance(name, str | int) and not isinstance(name, bool) for name in columns)
+    if not ok:
         raise checks.type_error(
             "columns", f"must be two names or positions of columns, got {checks.describe(columns)}"
         )
@@ -368,11 +374,9 @@ def _from_another_library(source: Any, weights: Weights, directed: bool | None) 
     matrix = other_matrix(source)
     if matrix is not None:
         made = from_matrix(matrix[0], weights, matrix[1] if directed is None else directed)
-        return (
-            made
-            if matrix[2] is None
-            else Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
-        )
+        if matrix[2] is None:
+            return made
+        return Graph(made.adjacency, nodes=matrix[2], directed=made.directed)
     raise checks.type_error(
         "source",
         "must be a path, a data frame, a dictionary of neighbours, a list of pairs, a graph of "

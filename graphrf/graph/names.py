@@ -24,9 +24,7 @@ _EXACT = 2.0**53
 
 
 class NodeNames:
-    """The names of N nodes, by which their positions are found; None stands for the positions
-    themselves.
-    """
+    """The names of N nodes, by which their positions are found; None for the positions."""
 
     def __init__(self, names: tuple[Hashable, ...] | None, n_nodes: int) -> None:
         self._named = names is not None
@@ -48,9 +46,8 @@ class NodeNames:
         """True if some name is a number, or text that looks like an integer."""
         if any(issubclass(kind, numbers.Real) for kind in self._kinds):
             return True
-        return self._named and any(
-            isinstance(name, str) and name.isdecimal() for name in self._nodes
-        )
+        texts = (name for name in self._nodes if isinstance(name, str))
+        return self._named and any(name.isdecimal() for name in texts)
 
     @cached_property
     def _has_tuples(self) -> bool:
@@ -86,9 +83,7 @@ class NodeNames:
         return positions.view(_Positions) if self._may_be_positions else positions
 
     def positions(self, nodes: Any, argument: str, *, as_positions: bool) -> np.ndarray:
-        """See `Graph.positions`; integers that could be names too are refused, unless
-        `as_positions`.
-        """
+        """See `Graph.positions`; integers that may be names are refused, unless `as_positions`."""
         if nodes is None:
             return np.arange(self._n_nodes, dtype=np.int64)
         if self.is_one(nodes):
@@ -118,26 +113,25 @@ class NodeNames:
         return self._found(content.tolist(), argument, low)
 
     def _found(self, names: Sequence[Any], argument: str, exact: float = _EXACT) -> np.ndarray:
-        """Positions of `names`, shape (n,), int64; floats that may be rounded integers
-        are refused.
-        """
+        """Positions of `names`, (n,), int64; floats that may be rounded integers are refused."""
         table = self._table
         if self.has_integers:
-            rounded = next(
-                (name for name in names if is_rounded(name, exact) and name in table), None
-            )
+            doubtful = (name for name in names if is_rounded(name, exact) and name in table)
+            rounded = next(doubtful, None)
             if rounded is not None and is_integer(self._nodes[table[rounded]]):
                 raise checks.type_error(
                     argument,
                     f"must be integers or other exact names of nodes, got the float {rounded:.0f}, "
                     f"which may be rounded: {_KEEP_INTEGERS}, or as text in the graph and here",
                 )
+
         try:
             return np.fromiter((table[name] for name in names), dtype=np.int64, count=len(names))
         except KeyError:
             at, unknown = next((at, name) for at, name in enumerate(names) if name not in table)
         except TypeError as error:
             raise checks.type_error(argument, f"must be hashable names of nodes: {error}") from None
+
         place = f" at position {at}" if is_missing(unknown) else ""
         raise checks.value_error(
             argument,
@@ -149,20 +143,18 @@ class NodeNames:
         """Positions of nodes that are not all numbers."""
         if all(isinstance(name, tuple) for name in names) and not self._has_tuples:
             widths = {len(name) for name in names}
-            shape = (
-                (len(names), widths.pop())
-                if len(widths) == 1
-                else f"rows of {min(widths)} to {max(widths)}"
-            )
+            shape = f"rows of {min(widths)} to {max(widths)}"
+            if len(widths) == 1:
+                shape = f"({len(names)}, {widths.pop()})"
             look = f"; {self._look}" if self._named else ""
             raise checks.value_error(
                 argument,
                 f"must have shape (n,) or (n, 1), got {shape}{_of_coordinates(names) or look}",
             )
+
         if not self._named:
-            other = next(
-                ((at, name) for at, name in enumerate(names) if not isinstance(name, str)), None
-            )
+            others = ((at, name) for at, name in enumerate(names) if not isinstance(name, str))
+            other = next(others, None)
             if other is not None:
                 raise checks.type_error(
                     argument,
@@ -187,30 +179,26 @@ class NodeNames:
             return f"{self._look}{_of_coordinates(asked)}"
         if other_kind := self._name_of_another_kind(unknown):
             return other_kind
-        if (
-            isinstance(unknown, str)
-            and len(unknown) <= _LONGEST_COMPARED
-            and self._n_nodes <= _MOST_COMPARED
-        ):
+
+        is_short = isinstance(unknown, str) and len(unknown) <= _LONGEST_COMPARED
+        if is_short and self._n_nodes <= _MOST_COMPARED:
             words = [name for name in self._nodes if isinstance(name, str)]
             if like := checks.did_you_mean(unknown, words):
                 return like
         return self._look
 
     def _name_of_another_kind(self, unknown: Any) -> str:
-        """A hint where text was asked for and integers are names, or the other way round; or
-        nothing.
-        """
+        """A hint where text was asked for and integers are names, or vice versa; or nothing."""
         if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
-            return f"its nodes are named by integers such as {int(unknown)}, and not by text: make them integers"
+            way_out = "not by text: make them integers"
+            return f"its nodes are named by integers such as {int(unknown)}, and {way_out}"
         if are_integers(type(unknown)) and self._holds(str(unknown)):
-            return f"its nodes are named by text such as {str(unknown)!r}, and not by integers: make them text"
+            way_out = "not by integers: make them text"
+            return f"its nodes are named by text such as {str(unknown)!r}, and {way_out}"
         return ""
 
     def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
-        """A question for nodes that are counted from 1 where those here are from 0, or the other
-        way round.
-        """
+        """A question for nodes counted from 1 where those here are from 0, or vice versa."""
         if self._named and not all(map(are_integers, self._kinds)):
             return ""
         nodes: Any = self._nodes
@@ -220,7 +208,8 @@ class NodeNames:
             return ""
         what, way_out = ("positions", "subtract 1") if shift == 1 else ("names", "add 1")
         what = "names" if self._named else what
-        return f"{what} here run from {low} to {high}: are yours numbered from {low + shift}? Then {way_out}"
+        question = f"{what} here run from {low} to {high}: are yours numbered from {low + shift}?"
+        return f"{question} Then {way_out}"
 
     def _are_positions(self, nodes: Iterable[Any]) -> bool:
         """True for integers that can be positions."""
@@ -229,9 +218,8 @@ class NodeNames:
     def _refuse_lists(self, nodes: Iterable[Any], argument: str) -> None:
         """ValueError for a tuple that is a name, and could be a list of nodes as well."""
         parts = list(nodes)
-        if isinstance(nodes, tuple) and (
-            self._are_positions(parts) or all(map(self._holds, parts))
-        ):
+        may_be_list = self._are_positions(parts) or all(map(self._holds, parts))
+        if isinstance(nodes, tuple) and may_be_list:
             raise checks.value_error(
                 argument,
                 f"must say what {short(nodes)} is, the name of a node or a list of {len(parts)} "
@@ -250,6 +238,7 @@ class NodeNames:
                 f"must be integer positions or names of nodes, got {checks.describe(array)}; "
                 "np.flatnonzero(mask) makes positions of a mask",
             )
+
         if array.dtype.kind == "f":
             with np.errstate(invalid="ignore", over="ignore"):
                 good = (array == np.floor(array)) & (np.abs(array) < _LARGEST_FLOAT_ID)
@@ -257,17 +246,15 @@ class NodeNames:
                 if not good.any() and self._named and all(map(self._holds, array.tolist())):
                     return self._found_of(array, argument)
                 first = array[~good][0]
-                way_out = (
-                    f"; larger ones may be rounded: {_KEEP_INTEGERS}"
-                    if first == np.floor(first)
-                    else ""
-                )
+                is_large = first == np.floor(first)
+                way_out = f"; larger ones may be rounded: {_KEEP_INTEGERS}" if is_large else ""
                 raise checks.type_error(
                     argument,
                     f"must be integer positions or names of nodes, got the float {first} (integral "
                     f"floats are accepted below 2^24{way_out})",
                 )
             array = array.astype(np.int64)
+
         bad = np.asarray((array < 0) | (array >= self._n_nodes), dtype=bool)
         if bad.any():
             return self._outside(array.tolist(), int(array[bad][0]), argument, as_positions)
@@ -283,16 +270,15 @@ class NodeNames:
             unknown = next((node for node in asked if not self._holds(node)), None)
             if unknown is None:
                 return self._found(asked, argument)
-            came = (
-                f"got {first}"
-                if first == unknown
-                else f"got {first} beside {unknown}, which is no name"
-            )
+            came = f"got {first}"
+            if first != unknown:
+                came += f" beside {unknown}, which is no name"
             raise checks.value_error(
                 argument,
                 f"must be positions in [0, {self._n_nodes - 1}] or names of nodes, {came}; "
                 f"{self._hint(unknown, asked)}",
             )
+
         way_out = "graph.index(...) turns names of nodes into positions" if self._named else ""
         question = "" if self._named else self._question_of_first(first, asked)
         way_out = f"; {way_out or question}" if way_out or question else ""
@@ -301,17 +287,17 @@ class NodeNames:
         )
 
     def _refuse_names(self, array: np.ndarray, argument: str) -> None:
-        """ValueError for integers that are names as well as positions, and as names stand for other
-        nodes.
-        """
+        """ValueError for integers that are both names and positions, of different nodes."""
         table, listed = self._table, array.tolist()
         named = [table.get(node, table.get(str(node))) for node in listed]
         if named == listed:
             return
+
         # An integer below all names can only be a position; one among them may be the name of a
         # node that was left out, such as a vertex of a mesh at the place of another.
         if None in named and (not self.has_integers or min(listed) < self._lowest):
             return
+
         name, position = next((int(a), b) for a, b in zip(listed, named, strict=True) if a != b)
         place = f"no node is named {name}"
         if position is not None:
@@ -342,9 +328,7 @@ class _Position(int):
 
 
 class _Positions(np.ndarray):
-    """Integers from `Graph.index` and `Graph.positions`, known to be positions, like their slices,
-    but not results.
-    """
+    """Integers from `Graph.index` and `positions`, known to be positions, as are their slices."""
 
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
@@ -371,9 +355,7 @@ def known_positions(positions: np.ndarray) -> np.ndarray:
 
 
 def _is_one(nodes: Any) -> bool:
-    """True for what holds no others: a number, a text, an array without axes, or an object of
-    another kind.
-    """
+    """True for what holds no others: a number, text, an array without axes, or another object."""
     if isinstance(nodes, str | bytes) or getattr(nodes, "ndim", 1) == 0:
         return True
     return not (isinstance(nodes, Iterable) or hasattr(nodes, "__array__"))
@@ -390,15 +372,16 @@ def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray 
             f"must be in an order, as in a list, got a {type(nodes).__name__}; pass a list of its "
             "nodes",
         )
+
     if len(getattr(nodes, "columns", ())) > 1:
         if hasattr(nodes, "itertuples"):  # of pandas
             return list(nodes.itertuples(index=False, name=None))
         if hasattr(nodes, "rows"):  # of polars
             return list(nodes.rows())
-    if isinstance(nodes, Collection) and not (
-        hasattr(nodes, "__array__") or hasattr(nodes, "dtype")
-    ):
+    is_array = hasattr(nodes, "__array__") or hasattr(nodes, "dtype")
+    if isinstance(nodes, Collection) and not is_array:
         return _of_list(argument, list(nodes), tuples)
+
     array = np.atleast_1d(checks.array(argument, nodes))
     if array.dtype.kind in "Mm":  # whose `tolist` may be integers
         return list(nodes)
@@ -443,9 +426,8 @@ def _of_list(argument: str, nodes: list[Any], tuples: bool) -> np.ndarray | list
     if not kinds:
         return np.zeros(0, dtype=np.int64)
     if any(hasattr(kind, "shape") and not issubclass(kind, np.generic) for kind in kinds):
-        nodes = [
-            _plain(argument, node) for node in nodes
-        ]  # tensors without axes, and arrays as rows
+        # Tensors may have no axes, and rows may be arrays.
+        nodes = [_plain(argument, node) for node in nodes]
         kinds = set(map(type, nodes))
     if all(issubclass(kind, tuple | list) for kind in kinds):
         column = all(len(row) == 1 and not isinstance(row[0], list) for row in nodes)
@@ -463,17 +445,14 @@ def _of_scalars(nodes: list[Any], kinds: set[type]) -> np.ndarray | list[Any]:
         except OverflowError:
             return np.array(nodes, dtype=object)
     booleans = sum(issubclass(kind, bool | np.bool_) for kind in kinds)
-    if booleans == len(kinds) or (
-        not booleans and all(issubclass(kind, numbers.Real) for kind in kinds)
-    ):
+    are_real = not booleans and all(issubclass(kind, numbers.Real) for kind in kinds)
+    if booleans == len(kinds) or are_real:
         return np.array(nodes)
     return nodes
 
 
 def _plain(argument: str, node: Any) -> Any:
-    """A tensor or array within a list as a number, or as a list of numbers; other nodes as they
-    are.
-    """
+    """A tensor or array within a list as a number or list of numbers; others as they are."""
     return checks.array(argument, node).tolist() if hasattr(node, "shape") else node
 
 
@@ -493,12 +472,14 @@ def validated_names(nodes: Iterable[Hashable] | None, n_nodes: int) -> tuple[Has
         raise checks.type_error(
             "nodes", f"must be a sequence of {n_nodes} names, got {checks.describe(nodes)}"
         )
+
     held = _numbers_or_names("nodes", nodes, tuples=True) if _is_array(nodes) else nodes
     names = tuple(held.tolist() if isinstance(held, np.ndarray) else held)
     if len(names) != n_nodes:
         raise checks.value_error(
             "nodes", f"must hold {n_nodes} names, one for each row, got {len(names)}"
         )
+
     try:
         distinct = len(set(names))
     except TypeError as error:

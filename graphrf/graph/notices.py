@@ -41,8 +41,8 @@ _DISTANCES = frozenset(
         "seconds",
     )
 )
-# A graph of positions may have so many nodes, and so many for each edge, before they look like
-# identifiers.
+# A graph of positions may have so many nodes, and so
+# many for each edge, before they look like identifiers.
 _FEW_NODES = 1000
 _NODES_PER_EDGE = 100
 
@@ -55,9 +55,7 @@ def warn_together(notices: Iterable[str]) -> None:
 
 
 def of_weights(name: Any, attributes: Mapping[str, Iterable[Any]], weights: Weights) -> list[str]:
-    """Warnings about weights, of the attribute or column `name`, and about those among the
-    attributes of edges.
-    """
+    """Warnings about weights, of the attribute `name`, and among attributes of edges."""
     return [
         _of_distances(name, weights.stated),
         _of_unused_weight(attributes) if weights.given is None else "",
@@ -89,9 +87,7 @@ def _is_one(value: Any) -> bool:
 
 
 def _of_distances(name: Any, weight_is: str | None) -> str:
-    """Warning about an attribute or column whose name suggests distances, unless `weight_is` is
-    given.
-    """
+    """Warning about an attribute whose name suggests distances, unless `weight_is` is given."""
     if weight_is is not None or not isinstance(name, str) or not sounds_like_distance(name):
         return ""
     return (
@@ -108,9 +104,7 @@ def sounds_like_distance(title: str) -> bool:
 
 
 def of_parallel_edges(n_repeated: int, n_edges: int) -> str:
-    """Warning about edges without weights, of which `n_repeated` have the same ends as an earlier
-    one.
-    """
+    """Warning about edges without weights, `n_repeated` of them with an earlier one's ends."""
     if not n_repeated:
         return ""
     return (
@@ -137,8 +131,7 @@ def of_two_directions(src: np.ndarray, dst: np.ndarray, length: np.ndarray) -> s
 def of_few_edges(
     what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0
 ) -> str:
-    """Warning about a graph of which many nodes, called `what`, have no edge, or that falls into
-    many parts.
+    """Warning about a graph whose nodes, called `what`, have no edge, or that falls apart.
 
     There is none if at most a share `alone` of the nodes has no edge (self-loops aside), and the
     largest part has at least a share `together`. `way_out` says what to do.
@@ -185,9 +178,7 @@ def of_repeated_faces(n_repeated: int) -> str:
 
 
 def look_like_degrees(places: np.ndarray) -> bool:
-    """True if coordinates, shape (n, 2), may be longitudes and latitudes, and those of a place far
-    from 0, 0.
-    """
+    """True if coordinates, (n, 2), may be longitudes and latitudes of a place far from 0, 0."""
     if not len(places) or not (np.abs(places) <= (180.0, 90.0)).all():
         return False
     low, high = places.min(axis=0), places.max(axis=0)

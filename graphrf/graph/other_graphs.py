@@ -18,9 +18,7 @@ from graphrf.graph.notices import look_like_degrees
 
 
 class OtherGraph(NamedTuple):
-    """Edges of a graph of another library: ends as positions, and attributes by name with their
-    values.
-    """
+    """Edges of a graph of another library: ends as positions, and attributes by name."""
 
     n_nodes: int
     src: np.ndarray
@@ -47,9 +45,11 @@ def other_graph(source: Any) -> OtherGraph | None:
         return _made(
             source.vcount(), source.get_edgelist(), source.is_directed(), names, attributes
         )
+
     if _has(source, "weighted_edge_list", "node_indices", "num_nodes"):
         n_nodes, pairs, held = _weighted_edges(source.node_indices(), source.weighted_edge_list())
         return _made(n_nodes, pairs, _has(source, "successors"), None, _attributes(held))
+
     if _has(source, "iterEdgesWeights", "numberOfNodes", "isDirected"):
         n_nodes, pairs, held = _weighted_edges(source.iterNodes(), list(source.iterEdgesWeights()))
         return _made(
@@ -59,6 +59,7 @@ def other_graph(source: Any) -> OtherGraph | None:
             None,
             {"weight": held} if source.isWeighted() else {},
         )
+
     if _has(source, "edges", "num_nodes", "edata"):
         ends = np.column_stack([host_array(end) for end in source.edges()])
         attributes = {name: host_array(values).tolist() for name, values in source.edata.items()}
@@ -69,9 +70,7 @@ def other_graph(source: Any) -> OtherGraph | None:
 def _weighted_edges(
     nodes: Iterable[Any], edges: Any
 ) -> tuple[int, list[tuple[int, int]], list[Any]]:
-    """The number of nodes, pairs of positions, and the third entries of edges (source, target,
-    weight).
-    """
+    """The number of nodes, pairs of positions, and weights of edges (source, target, weight)."""
     places = {node: position for position, node in enumerate(nodes)}
     pairs = [(places[src], places[dst]) for src, dst, _ in edges]
     return len(places), pairs, [weight for _, _, weight in edges]
@@ -86,8 +85,7 @@ def _attributes(held: list[Any]) -> dict[str, list[Any]]:
 
 
 def other_matrix(source: Any) -> tuple[Any, bool | None, Sequence[Hashable] | None] | None:
-    """The adjacency matrix of a graph stored as one, whether it is directed (None if unknown), and
-    its nodes; or None.
+    """The matrix of a graph stored as one, whether directed (None: unknown), its nodes; or None.
 
     Recognised are tensors of torch, PyGSP (`W`), libpysal (`sparse`), scikit-network (`adjacency`)
     and torch_sparse.
@@ -144,9 +142,7 @@ class Attributes(Mapping[str, Iterable[Any]]):
 
 
 def numbers_of_edges(graph: Any, weight: str | int, argument: str = "weight") -> list[float]:
-    """An attribute of the edges of a networkx graph as floats; OSMnx's GraphML files hold numbers
-    as text.
-    """
+    """An edge attribute of a networkx graph as floats; GraphML files of OSMnx hold text."""
     numbers = []
     for *ends, value in graph.edges(data=weight, default=None):
         pair = tuple(ends)
@@ -168,17 +164,14 @@ def numbers_of_edges(graph: Any, weight: str | int, argument: str = "weight") ->
 
 
 class Streets(NamedTuple):
-    """The edges of a networkx graph as lines with lengths: E of them, of which one may have several
-    names.
-    """
+    """The edges of a networkx graph as lines with lengths: E of them, some with several names."""
 
     nodes: list[Hashable]  # the ends of edges
     src: np.ndarray
     dst: np.ndarray
     length: np.ndarray
-    names: dict[
-        tuple[int, int, Hashable], int
-    ]  # (position, position, key) -> edge, or ~edge for a loop backwards
+    # (position, position, key) -> edge, or ~edge for a loop backwards.
+    names: dict[tuple[int, int, Hashable], int]
     remark: str
 
 
@@ -188,16 +181,19 @@ def streets_of(graph: Any, attribute: str) -> Streets:
     numbers = numbers_of_edges(graph, attribute, "length")
     nodes = [node for node, degree in graph.degree() if degree]
     positions = {node: position for position, node in enumerate(nodes)}
+
     streets, again = numbered_streets(graph, numbers)
     ends = np.array([(positions[u], positions[v]) for u, v, _ in names], dtype=np.int64).reshape(
         -1, 2
     )
+
     found = {
         (u, v, key): ~street if u == v and second else street
         for (u, v), (_, _, key), street, second in zip(
             ends.tolist(), names, streets, again, strict=True
         )
     }
+
     first = ~np.array(again, dtype=bool)
     src, dst = ends[first].T
     return Streets(
@@ -211,8 +207,7 @@ def streets_of(graph: Any, attribute: str) -> Streets:
 
 
 def numbered_streets(graph: Any, numbers: Sequence[float]) -> tuple[list[int], list[bool]]:
-    """The street of each edge of a networkx graph with these lengths, and True for its second
-    direction.
+    """The street of each edge of a networkx graph, and True for its second direction.
 
     In a directed graph an edge and the one of nearly its length the other way, which for a loop
     leads to the same node, are a street, unless the attributes of OSMnx say that they are two
@@ -249,24 +244,23 @@ def _are_two_roads(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> str:
-    """Warning about lengths of the edges of a networkx graph that seem to be in degrees, as
-    straight lines are.
-    """
+    """Warning about lengths of a networkx graph's edges that seem to be in degrees, like lines."""
     known = in_degrees(graph.graph.get("crs"))
     if values is None or known is False:
         return ""
+
     places = {
         node: (data.get("x", np.nan), data.get("y", np.nan))
         for node, data in graph.nodes(data=True)
     }
     try:
-        ends = np.array(
-            [(places[u], places[v]) for u, v in graph.edges()], dtype=np.float64
-        ).reshape(-1, 2, 2)
+        pairs = [(places[u], places[v]) for u, v in graph.edges()]
+        ends = np.array(pairs, dtype=np.float64).reshape(-1, 2, 2)
     except (TypeError, ValueError):
         return ""
     if known is None and not look_like_degrees(ends.reshape(-1, 2)):
         return ""
+
     straight = np.hypot(*(ends[:, 0] - ends[:, 1]).T)
     far = straight > 0
     if not far.any():
@@ -274,6 +268,7 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
     few, half = np.quantile(np.asarray(values, dtype=np.float64)[far] / straight[far], (0.05, 0.5))
     if few < 0.99 or half > 3:
         return ""
+
     return (
         f"the lengths in {attribute!r} seem to be in degrees, like the coordinates of the nodes, "
         "so that streets to the east seem longer than those to the north: project the graph, or "
@@ -282,9 +277,7 @@ def lengths_in_degrees(graph: Any, attribute: str | int | None, values: Any) -> 
 
 
 def in_degrees(crs: Any) -> bool | None:
-    """True if a coordinate system is in degrees, None if it is missing or text that is not the
-    usual one.
-    """
+    """True if a coordinate system is in degrees, None if missing or text that is unusual."""
     if isinstance(crs, str):
         return True if crs.upper() in ("EPSG:4326", "OGC:CRS84", "WGS84") else None
     geographic = getattr(crs, "is_geographic", None)
@@ -292,9 +285,7 @@ def in_degrees(crs: Any) -> bool | None:
 
 
 def networkx_graph(adjacency: sp.csr_array, nodes: Sequence[Hashable], directed: bool) -> Any:
-    """The networkx graph of an adjacency matrix, with the attribute `weight` unless all weights are
-    1.
-    """
+    """The networkx graph of an adjacency matrix, with `weight` unless all weights are 1."""
     import networkx as nx
 
     made = nx.DiGraph() if directed else nx.Graph()

@@ -20,9 +20,7 @@ _WEIGHT = "weight"
 
 
 def is_plain(source: Any) -> bool:
-    """True for dictionaries, and for lists of pairs: lists, tuples, sets, iterators, and views of
-    edges.
-    """
+    """True for dictionaries and for lists of pairs: lists, tuples, sets, iterators, edge views."""
     return isinstance(source, list | tuple | set | frozenset | Mapping | Iterator) or _is_view(
         source
     )
@@ -31,9 +29,7 @@ def is_plain(source: Any) -> bool:
 def plain_edges(
     source: Any, columns: tuple[str | int, str | int] | None, weight: str | int | bool | None
 ) -> EdgeList:
-    """The edges of a dictionary of neighbours or of a list of pairs; `weight` as in
-    `load_graph`.
-    """
+    """The edges of a dictionary of neighbours or list of pairs; `weight` as in `load_graph`."""
     if _is_view(source) or not isinstance(source, Mapping):
         return edges_of_rows(source, columns, weight)
     if columns is not None:
@@ -50,9 +46,7 @@ def _is_view(source: Any) -> bool:
 
 
 def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None) -> EdgeList:
-    """The edges of a dictionary from each node to its neighbours; its keys are the first nodes, in
-    their order.
-    """
+    """The edges of a dictionary from nodes to neighbours; its keys are the first nodes."""
     if not source:
         raise checks.value_error("source", "must have at least one node, got an empty dictionary")
     ends: list[Any] = []
@@ -76,18 +70,18 @@ def edges_of_neighbours(source: Mapping[Hashable, Any], weight: str | int | None
 def edges_of_rows(
     source: Iterable[Any], columns: tuple[Any, Any] | None, weight: str | int | bool | None
 ) -> EdgeList:
-    """The edges of a list of pairs, or of longer tuples whose other entries are weights or
-    attributes.
-    """
+    """The edges of a list of pairs, or of longer tuples with weights or attributes."""
     if isinstance(source, set | frozenset):
         raise checks.type_error(
             "source", f"must be in an order, got a {type(source).__name__}: pass sorted(source)"
         )
+
     rows = [_row(place, row) for place, row in enumerate(source)]
     if not rows:
         raise checks.value_error("source", "must have at least one edge, got none")
     width = _checked_width(rows)
     _refuse_matrix(source, rows, width)
+
     attributes = all(isinstance(row[-1], Mapping) for row in rows)
     if width - attributes > 2 and columns is None and weight is None:
         raise checks.value_error(
@@ -96,6 +90,7 @@ def edges_of_rows(
             f"as {short(tuple(rows[0]))}: pass weight=2 if the third are weights, weight=False to "
             "leave them out, or columns=(0, 2) if these are the ends",
         )
+
     ends = _ends_of_rows(rows, width, columns)
     positions, nodes = _ascending(*_positions(ends, "the ends of"))
     held: list[Any] = [row[-1] if attributes else None for row in rows]
@@ -187,15 +182,14 @@ def _row(place: int, row: Any) -> Sequence[Any]:
 
 
 def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
-    """ValueError for lists within a list that may be a matrix, ends of edges, or the neighbours of
-    each node.
-    """
+    """ValueError for nested lists that may be a matrix, ends of edges, or neighbours of nodes."""
     if any(isinstance(row, tuple) for row in rows) and not isinstance(source, tuple):
         return
     if isinstance(source, tuple) and len(rows) == 2 and not isinstance(rows[0], tuple):
         raise checks.value_error(
             "source", "must be a list of pairs; graphrf.from_edges(*source) takes lists of ends"
         )
+
     cells = [cell for row in rows for cell in row]
     if not all(isinstance(cell, numbers.Real) for cell in cells):
         return
@@ -205,6 +199,7 @@ def _refuse_matrix(source: Any, rows: list[Sequence[Any]], width: int) -> None:
             "may be a matrix or a list of pairs: pass numpy.array(source), or pairs that are "
             "tuples",
         )
+
     if _are_mutual(rows):
         raise checks.value_error(
             "source",
@@ -224,9 +219,7 @@ def _are_mutual(rows: list[Sequence[Any]]) -> bool:
 
 
 def _positions(names: list[Any], what: str) -> tuple[np.ndarray, list[Hashable]]:
-    """Position of each name among the distinct ones, and these; names that are missing or alike are
-    refused.
-    """
+    """Position of each name among the distinct ones, and these; none missing or alike."""
     plain = [
         name.item() if isinstance(name, np.generic) and name.dtype.kind in "biufU" else name
         for name in names
@@ -281,21 +274,21 @@ def _with_values(
             "must have one edge between two nodes, got the dictionaries of a multigraph; pass the "
             "graph",
         )
-    columns = (
-        _columns(held)
-        if attributes
-        else {_WEIGHT: held}
-        if any(v is not None for v in held)
-        else {}
-    )
+
+    if attributes:
+        columns = _columns(held)
+    else:
+        columns = {_WEIGHT: held} if any(value is not None for value in held) else {}
     lines = np.empty(len(pairs), dtype=object)
     if weight is None:
         return EdgeList(positions[0::2], positions[1::2], None, nodes, lines, None, columns)
+
     if weight not in columns:
         have = listed(columns) or "there is none"
         raise checks.value_error(
             "weight", f"must be an attribute of the edges ({have}), got {weight!r}"
         )
+
     _check_numbers(columns[str(weight)], pairs)
     lines[:] = list(map(short, pairs))
     values = np.array(columns[str(weight)], dtype=np.float64)

@@ -1,6 +1,4 @@
-"""Data frames of pandas, polars and others: edges as the same table has them in a csv file; values
-at nodes.
-"""
+"""Data frames of pandas, polars and others: edges as in a csv file of them; values at nodes."""
 
 from __future__ import annotations
 
@@ -45,16 +43,19 @@ def edges_of_table(
     if columns is None:
         check_titles([str(title) for title in titles])
         columns = (0, 1)
+
     if len(titles) < 2 or len(table) == 0:
         raise checks.value_error(
             "source",
             f"must have two columns of nodes and a row for each edge, got {checks.describe(table)}",
         )
+
     first, second = (_place(titles, column) for column in columns)
     ends = [_ends(table, titles[place]) for place in (first, second)]
     if not meant:
         refuse_values(ends, [f"column {short(titles[place])}" for place in (first, second)])
     parts, nodes = _positions_and_nodes(ends)
+
     values, weight_title, others = None, None, {}
     if weight is not None:
         weight_title = str(titles[_place(titles, weight)])
@@ -62,17 +63,17 @@ def edges_of_table(
     else:
         beside = [title for place, title in enumerate(titles) if place not in (first, second)]
         others = {str(title): list(table[title]) if is_weight(title) else [] for title in beside}
+
     return EdgeList(parts[0], parts[1], values, nodes, np.arange(len(table)), weight_title, others)
 
 
 def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequence[Hashable]]:
     """Positions of the two ends of each edge, and the nodes; integers in ascending order."""
     if all(isinstance(end, np.ndarray) for end in ends):
-        exact = (
-            ends
-            if len({end.dtype.kind for end in ends}) == 1
-            else [end.astype(object) for end in ends]
-        )
+        if len({end.dtype.kind for end in ends}) == 1:
+            exact = ends
+        else:
+            exact = [end.astype(object) for end in ends]
         distinct, positions = np.unique(np.concatenate(exact), return_inverse=True)
         return np.split(positions.astype(np.int64), 2), distinct.tolist()
     return positions_of_ends(
@@ -81,9 +82,7 @@ def _positions_and_nodes(ends: list[Any]) -> tuple[Sequence[np.ndarray], Sequenc
 
 
 def places_of_table(table: Any) -> list[tuple[Any, ...]]:
-    """Places along edges, one a row, by titles of columns and levels: (edge, distance) or (u, v[,
-    key], distance).
-    """
+    """Places along edges, one a row, by titles: (edge, distance) or (u, v[, key], distance)."""
     table, titles = _with_index(table, None)
     words = [str(title) for title in titles]
     ends = ends_among(words)
@@ -106,9 +105,7 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _with_index(table: Any, columns: tuple[str | int, str | int] | None) -> tuple[Any, list[Any]]:
-    """The table and its titles, with the levels of its index as columns where they hold the ends of
-    edges.
-    """
+    """The table and titles, index levels as columns where they hold the ends of edges."""
     titles = list(table.columns)
     levels = [
         name for name in getattr(getattr(table, "index", None), "names", ()) if name is not None
@@ -160,9 +157,7 @@ def _numbers(title: str, column: Any) -> np.ndarray:
 def frame_of(
     names: Sequence[Hashable], columns: Mapping[Any, Any], titles: Sequence[Hashable] | None = None
 ) -> Any:
-    """A data frame of pandas with a row for each name, from columns of shape (q,); see
-    `index_of`.
-    """
+    """A pandas data frame with a row for each name, of columns (q,); see `index_of`."""
     index = index_of(names, titles, "node")
     import pandas
 
@@ -172,9 +167,7 @@ def frame_of(
 def index_of(
     names: Sequence[Hashable], titles: Sequence[Hashable] | None, usual: str | None = None
 ) -> Any:
-    """An index of pandas with the titles of its levels (`usual` for one level without); tuples are
-    a MultiIndex.
-    """
+    """An index of pandas with titled levels (`usual` if untitled); tuples make a MultiIndex."""
     try:
         import pandas
     except ModuleNotFoundError as error:

@@ -26,6 +26,7 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
             matrix = np.asarray(adjacency)
         except ValueError as error:  # ragged lists
             raise checks.value_error("adjacency", f"must be a square matrix: {error}") from None
+
     if matrix.dtype.kind not in "biuf":
         raise checks.type_error(
             "adjacency",
@@ -35,6 +36,7 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
         raise checks.value_error(
             "adjacency", f"must be a square matrix, got {checks.describe(matrix)}; {_OTHER_SOURCES}"
         )
+
     n_nodes = matrix.shape[0]
     if n_nodes == 0:
         raise checks.value_error("adjacency", "must have at least one node, got shape (0, 0)")
@@ -46,6 +48,7 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
         f"a graph of {n_nodes} nodes and {stored} entries",
         "pass fewer nodes",
     )
+
     # Converted first: duplicates are added on the way to CSR, where small integers would overflow.
     csr = sp.csr_array(matrix.astype(np.float64, copy=False), copy=True)
     if not csr.has_canonical_format:
@@ -54,6 +57,7 @@ def validated_adjacency(adjacency: Any, directed: bool) -> sp.csr_array:
     csr.eliminate_zeros()
     if not directed:
         csr = _symmetric(csr)
+
     narrow = index_dtype(n_nodes, csr.nnz)
     if narrow == np.int32 and csr.indices.dtype != narrow:
         csr = sp.csr_array(
@@ -85,11 +89,13 @@ def _symmetric(csr: sp.csr_array) -> sp.csr_array:
     transposed = sp.csr_array(csr.T)
     if not transposed.has_sorted_indices:
         transposed.sort_indices()
+
     same_pattern = np.array_equal(csr.indptr, transposed.indptr) and np.array_equal(
         csr.indices, transposed.indices
     )
     if same_pattern and np.array_equal(csr.data, transposed.data):
         return csr
+
     if same_pattern:
         off = np.abs(csr.data - transposed.data) > 1e-10 * np.maximum(csr.data, transposed.data)
         if not off.any():
@@ -101,6 +107,7 @@ def _symmetric(csr: sp.csr_array) -> sp.csr_array:
         difference = sp.coo_array(csr - transposed)
         worst = int(np.abs(difference.data).argmax())
         row, column = int(difference.row[worst]), int(difference.col[worst])
+
     raise checks.value_error(
         "adjacency",
         f"must be symmetric, got {csr[row, column]:g} at [{row}, {column}] but "

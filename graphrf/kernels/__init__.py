@@ -1,6 +1,4 @@
-"""Kernels of the nodes of a graph: what is estimated, as functions of its Laplacian and as areal
-models.
-"""
+"""Kernels of the nodes of a graph: functions of its Laplacian, and areal models."""
 
 from __future__ import annotations
 

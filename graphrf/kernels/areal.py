@@ -33,9 +33,7 @@ class _ArealKernel(Kernel):
         return False
 
     def dense(self, graph: Graph) -> np.ndarray:
-        """The exact kernel matrix, shape (N, N), float64, by dense algebra: O(N^3) time, at most
-        5,000 nodes.
-        """
+        """The exact kernel matrix, (N, N), by dense algebra: O(N^3), at most 5,000 nodes."""
         self.check_graph(graph)
         n = graph.n_nodes
         if n > _LARGEST_DENSE:
@@ -116,8 +114,7 @@ class ICAR(_ArealKernel):
 
 @dataclass(frozen=True, repr=False)
 class BYM2(_ArealKernel):
-    r"""The model of Besag, York and Mollié in the form of Riebler et al.: a structured and an
-    unstructured part.
+    r"""The model of Besag, York and Mollié in Riebler et al.'s form: structured and unstructured.
 
     .. math:: K = (1 - \varphi) I + \varphi K_{\mathrm{ICAR}},
 

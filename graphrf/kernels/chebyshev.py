@@ -27,8 +27,7 @@ def chebyshev_coefficients(
     floor: float = ROUNDING,
     cut: bool = False,
 ) -> tuple[np.ndarray | None, float]:
-    """Chebyshev coefficients on 1 - width <= x <= 1 of a function whose dropped tail is below tol
-    max |function|.
+    """Chebyshev coefficients on 1 - width <= x <= 1; the dropped tail is below tol max |function|.
 
     The function is given 1 - x, which is exact near x = 1 where kernels are steep. Coefficients
     below floor max |function| count as 0; with tol = 0 only these are dropped. The second result is
@@ -64,8 +63,7 @@ def chebyshev_columns(
     columns: slice = slice(0, 1),
     expected: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Chebyshev coefficients on 1 - width <= x <= 1 of every column of function(1 - x), (degree +
-    1, columns).
+    """Chebyshev coefficients on 1 - width <= x <= 1 of columns of function(1 - x).
 
     The second result is the largest value of each column. The coefficients end with the last that
     is above tol max |column| in one of the named columns; above `max_degree` they need not be
@@ -89,26 +87,22 @@ def _resolved(
     max_degree: int,
     expected: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Coefficients of a polynomial through enough values to show its degree, the largest values,
-    the degree.
-    """
+    """Coefficients of a polynomial whose values show its degree, largest values, the degree."""
     n = _FEWEST
     while n // 2 < expected:
         n *= 2
     while True:
         c, largest = _interpolated(function, width, n)
         kept = size(c, largest)
-        # only the lower half is trusted: the function's higher terms are folded back onto the upper
-        # one
+        # only the lower half is trusted: the function's
+        # higher terms are folded back onto the upper one
         if kept - 1 <= n // 2 or n // 2 >= max_degree:
             return c, largest, kept
         n *= 2
 
 
 def _interpolated(function: Function, width: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients of the polynomial of degree n through the values at n + 1 points, and the
-    largest values.
-    """
+    """Coefficients of the polynomial of degree n through n + 1 points, and the largest values."""
     values = function(width * np.sin(0.5 * np.pi * np.arange(n + 1) / n) ** 2)
     c = scipy.fft.dct(values, type=1, axis=0) / n
     c[[0, -1]] *= 0.5
@@ -116,9 +110,7 @@ def _interpolated(function: Function, width: float, n: int) -> tuple[np.ndarray,
 
 
 def polynomial(f: np.ndarray) -> Function:
-    """gap -> sum_k f_k (1 - gap)^k on [0, 2], by blocks of about sqrt(len(f)) powers in one matrix
-    product.
-    """
+    """gap -> sum_k f_k (1 - gap)^k on [0, 2], by blocks of about sqrt(len(f)) powers."""
     width = int(np.clip(np.sqrt(f.size), 16, 256))
     padded = np.zeros(-(-f.size // width) * width)
     padded[: f.size] = f
@@ -138,15 +130,13 @@ def polynomial(f: np.ndarray) -> Function:
 
 
 def polynomial_coefficients(f: np.ndarray, width: float) -> np.ndarray:
-    """Chebyshev coefficients on 1 - width <= x <= 1 of sum_k f_k x^k, at most len(f), none below
-    rounding.
-    """
+    """Chebyshev coefficients on 1 - width <= x <= 1 of sum_k f_k x^k, none below rounding."""
     f = np.trim_zeros(f, "b")
     if f.size <= 1:
         return f if f.size else np.zeros(1)
-    # Rounding in W moves F by eps sum_k k |f_k|; the floor keeps what is dropped, all terms
-    # together, below that (the terms decay like exp(-degree / sqrt(slope)) where the slope is
-    # large).
+    # Rounding in W moves F by eps sum_k k |f_k|; the floor keeps what
+    # is dropped, all terms together, below that (the terms decay like
+    # exp(-degree / sqrt(slope)) where the slope is large).
     slope = float(np.arange(f.size) @ np.abs(f)) / float(np.abs(f).sum())
     floor = ROUNDING * max(1.0, np.sqrt(slope))
     coefficients, _ = chebyshev_coefficients(

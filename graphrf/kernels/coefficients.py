@@ -1,5 +1,4 @@
-"""Numerics of power series: the coefficients of the named kernels, their tails, and roots of a
-series.
+"""Numerics of power series: coefficients of named kernels, their tails, and roots of series.
 
 Pure functions of numbers and arrays; `graphrf.kernels` gives them their meaning.
 """
@@ -48,9 +47,7 @@ def _log_poisson(r: int, mean: float) -> float:
 
 
 def negative_binomial(n: int, power: float, odds: float) -> Floats:
-    """The first n coefficients of (1 + odds (1 - x))^-power: (1+b)^-q (q)_r / r! a^r, a = b / (1 +
-    b).
-    """
+    """First coefficients of (1 + b (1 - x))^-q: (1+b)^-q (q)_r / r! a^r, a = b / (1 + b)."""
     r = np.arange(1, n, dtype=np.float64)
     steps = np.log1p((power - 1) / r) - np.log1p(1 / odds)
     if n > 1:
@@ -70,9 +67,7 @@ def poisson_tail(length: int, mean: float) -> float:
 
 
 def negative_binomial_tail(length: int, power: float, odds: float) -> float:
-    """sum_{r>length} of `negative_binomial`, exactly (an incomplete beta function); the
-    total is 1.
-    """
+    """sum_{r>length} of `negative_binomial`, exactly (an incomplete beta function), of 1."""
     if length < 0:
         return 1.0
     if odds < 1:  # the complement would lose odds beside 1
@@ -145,12 +140,10 @@ def inverse_cosine(n: int) -> Floats:
 
 
 def _inverse_cosine_regular(n_terms: int = 48) -> Floats:
-    """The series h of sqrt(cos(pi (1 - x) / 4) / (1 + x)), whose nearest singularity is
-    at x = 3.
-    """
+    """The series h of sqrt(cos(pi (1 - x) / 4) / (1 + x)); its nearest singularity is x = 3."""
     alternating = inverse_cosine(n_terms + 24) * (-1.0) ** np.arange(n_terms + 24)
-    # the quotient by 1 + x: g(-1) = 0, so its coefficients are sums of the later ones, without
-    # cancellation
+    # the quotient by 1 + x: g(-1) = 0, so its coefficients
+    # are sums of the later ones, without cancellation
     following = np.cumsum(alternating[::-1])[::-1][1 : n_terms + 1]
     quotient = -following * (-1.0) ** np.arange(n_terms)
     root = np.zeros(n_terms)
@@ -252,9 +245,7 @@ def dyadic_remainder(series: Floats) -> tuple[float, float]:
 
 
 def remainder(series: Floats, length: int) -> float:
-    """Estimate sum_{k > length} |f_k| from the first coefficients; their part of the
-    sum is exact.
-    """
+    """Estimate sum_{k > length} |f_k| from first coefficients; their own part is exact."""
     remainder, ratio = dyadic_remainder(series)
     if length < series.size:
         return float(np.abs(series[length + 1 :]).sum()) + remainder

@@ -1,6 +1,4 @@
-"""Kernels that are given by their coefficients: fixed ones (`PowerSeries`) or free ones
-(`LearnedModulation`).
-"""
+"""Kernels given by coefficients: fixed ones (`PowerSeries`) or free (`LearnedModulation`)."""
 
 from __future__ import annotations
 
@@ -21,8 +19,7 @@ from graphrf.kernels.kernel import Kernel
 
 @dataclass(frozen=True, repr=False, init=False)
 class PowerSeries(Kernel):
-    r"""A kernel given by a finite series in the walk matrix W: of K (`taylor`) or of its root
-    (`modulation`).
+    r"""A kernel given by a finite series in the walk matrix W: of K (`taylor`) or of its root.
 
     .. math:: K = \sum_r \alpha_r W^r \quad \text{or} \quad K = F^2, \; F = \sum_r f_r W^r.
 
@@ -120,9 +117,7 @@ class PowerSeries(Kernel):
 
     @cached_property
     def _root(self) -> np.ndarray:
-        """The first 1024 to 4096 coefficients of the root, on which tails rest (fewer for long
-        series).
-        """
+        """The first 1024 to 4096 coefficients of the root, for tails (fewer of long series)."""
         length = len(self.coefficients)
         return root(self.coefficients, max(2 * length, min(4096, max(1024, 2**17 // length))))
 
@@ -158,8 +153,7 @@ class PowerSeries(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class LearnedModulation(Kernel):
-    r"""A free modulation f_0 .. f_L, to be trained with a Gaussian process: K = F^2, F = sum_k f_k
-    W^k.
+    r"""A free modulation f_0 .. f_L, trained with a Gaussian process: K = F^2, F = sum_k f_k W^k.
 
     K is positive semi-definite for any signs of f. The values are the hyperparameters, named "f0"
     .. "fL", of any sign; the Jacobian is the identity.

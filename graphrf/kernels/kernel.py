@@ -1,6 +1,4 @@
-"""The base class of node kernels: checks, truncation lengths and dense matrices, once for all of
-them.
-"""
+"""The base class of node kernels: checks, truncation lengths and dense matrices for all."""
 
 from __future__ import annotations
 
@@ -26,7 +24,10 @@ _DENSE_BYTES = 40
 _LARGEST_LOG = 690.0
 # A dense kernel's rounding error, relative to its norm, above which a warning is issued.
 _ROUNDING_WARNING = 1e-6
-_WAY_OUT = "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer to 1"
+_WAY_OUT = (
+    "lower its power (`power`, `nu`, `steps`), or bring lengthscale, alpha or coefficients closer "
+    "to 1"
+)
 
 # For a kernel that has only coefficients: the step of differences over the hyperparameter, the
 # fewest and most terms of its series, and the fraction that may be left out.
@@ -87,7 +88,8 @@ class Kernel:
         checks.choice("laplacian", self.laplacian, LAPLACIANS)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # kernels are not changed, and terms with one kernel object share its hyperparameters
+        # Kernels are not changed, and terms with one kernel object share its hyperparameters.
+        return self
 
     # -- what a kernel may supply, called with checked arguments ---------------------------------
 
@@ -104,9 +106,7 @@ class Kernel:
 
     @property
     def is_series(self) -> bool:
-        """True if K is a function of the Laplacian, and so a series in W; else it has only a sparse
-        precision.
-        """
+        """True if K is a function of the Laplacian, a series in W; else a sparse inverse."""
         return True
 
     def modulation_coefficients(self, n: int, scale: float) -> np.ndarray:
@@ -120,9 +120,7 @@ class Kernel:
         return square(self.modulation_coefficients(n, scale))[:n]
 
     def modulation_derivatives(self, n: int, scale: float) -> np.ndarray:
-        """df_k / d(hyperparameter), shape (n, number of hyperparameters); here by central
-        differences.
-        """
+        """df_k / d(hyperparameter), shape (n, hyperparameters); here by central differences."""
         columns = [np.zeros((n, 0))]
         for name, value in self.hyperparameters.items():
             step = _DIFFERENCE * (abs(value) or 1.0)
@@ -156,9 +154,7 @@ class Kernel:
 
     @property
     def inverse_power(self) -> tuple[float, float, float] | None:
-        """(c, t, q) if K = (c I + t L)^-q, whose inverse is sparse for small integers
-        q; else None.
-        """
+        """(c, t, q) if K = (c I + t L)^-q, of sparse inverse for small integers q; else None."""
         return None
 
     def nth_root(self, n: int) -> Kernel:
@@ -231,8 +227,7 @@ class Kernel:
         return high
 
     def root(self, n: int) -> Kernel:
-        """The kernel R with R^n = K, on the same Laplacian: what each of n factors of a product
-        estimates.
+        """The kernel R with R^n = K, on the same Laplacian: estimated by n factors of a product.
 
         ================================== ================================================
         `Diffusion(l)`                     `Diffusion(l / sqrt(n))`
@@ -263,9 +258,7 @@ class Kernel:
     # -- spectra and dense matrices --------------------------------------------------------------
 
     def spectrum(self, eigenvalues: Any, scale: float | None = None) -> np.ndarray:
-        r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape, float64; `scale` as
-        above.
-        """
+        r"""g at eigenvalues of the Laplacian, K = U g(Lambda) U^T; same shape; `scale` as above."""
         return self._finite(
             self.spectral_function,
             checks.array("eigenvalues", eigenvalues, np.float64),
@@ -281,19 +274,13 @@ class Kernel:
         )
 
     def root_norm(self, scale: float | None = None) -> float:
-        """The largest |F| where the Laplacian may have eigenvalues, by values at some points; 0 is
-        one of them.
-        """
+        """The largest |F| where the Laplacian may have eigenvalues, by values at points and 0."""
         scale = self.checked_scale(scale)
-        return float(
-            np.abs(
-                self.root_spectrum(np.linspace(0.0, self.spectrum_end(scale), _POINTS), scale)
-            ).max()
-        )
+        eigenvalues = np.linspace(0.0, self.spectrum_end(scale), _POINTS)
+        return float(np.abs(self.root_spectrum(eigenvalues, scale)).max())
 
     def cancellation(self, scale: float | None = None) -> float:
-        """sum_k |f_k| over the largest |F|: how much larger than their sum the terms are, at least
-        1.
+        """sum_k |f_k| over the largest |F|: how much larger than the sum terms are, at least 1.
 
         Rounding of each power of W by a share u moves F by up to u times this, and K by up to twice
         that, relative to their norms. It is 1 where no coefficient is negative, and large for
@@ -304,9 +291,7 @@ class Kernel:
         return max(self.modulation_tail(-1, scale) / largest, 1.0) if largest > 0 else 1.0
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
-        """The lower bound of each hyperparameter, itself excluded when training; 0 unless
-        overridden.
-        """
+        """The lower bound of each hyperparameter, excluded in training; 0 unless overridden."""
         self.checked_scale(scale)
         return dict.fromkeys(self.hyperparameters, 0.0)
 
@@ -322,8 +307,7 @@ class Kernel:
         return scale
 
     def dense(self, graph: Graph) -> np.ndarray:
-        """The exact kernel matrix, shape (N, N), float64, by eigendecomposition of the dense
-        Laplacian.
+        """The exact kernel matrix, (N, N), float64, by eigendecomposition of the dense Laplacian.
 
         O(N^3) time and about 40 N^2 bytes; above 20,000 nodes use `graphrf.apply_kernel`. A
         `UserWarning` is given where rounding of the eigenvalues may move it by more than a
@@ -362,8 +346,7 @@ class Kernel:
     def warn_of_rounding(
         self, graph: Graph, eigenvalues: np.ndarray, values: np.ndarray, *, root: bool = False
     ) -> None:
-        """Warn where rounding of the decomposition moves g(L), or F, by more than a millionth of
-        its norm.
+        """Warn where rounding of the decomposition moves g(L), or F, by over a millionth.
 
         Rounding adds some E to L. To first order that moves g(L) by at most |E| times the largest
         divided difference of g between two eigenvalues (Daleckii and Krein), which is one of
@@ -439,9 +422,7 @@ class Kernel:
         return values
 
     def _long_series(self, scale: float) -> np.ndarray:
-        """Coefficients of F up to where their remainder is negligible, or to the largest length
-        allowed.
-        """
+        """Coefficients of F until the remainder is negligible, or to the largest length."""
         n = _SHORTEST_SERIES
         while True:
             series = self.modulation_coefficients(n, scale)
@@ -451,9 +432,7 @@ class Kernel:
             n *= 2
 
     def check_size(self, log_size: float) -> None:
-        """Raise `ValueError` where the largest eigenvalue of K, given by its logarithm, leaves
-        float64.
-        """
+        """Raise `ValueError` where the largest eigenvalue of K, by logarithm, leaves float64."""
         if not abs(log_size) < _LARGEST_LOG:
             raise ValueError(
                 f"{self!r} leaves the range of float64: its largest eigenvalue is "
@@ -461,9 +440,7 @@ class Kernel:
             )
 
     def require_proportion(self, name: str, least: float = 0.0) -> None:
-        """Check a field that must lie between 0 and 1, by `least` off both, and store it as a
-        float.
-        """
+        """Check a field between 0 and 1, by `least` off both, and store it as a float."""
         ends = {"include_low": least > 0, "include_high": least > 0}
         checked = checks.number(name, getattr(self, name), low=least, high=1 - least, **ends)
         object.__setattr__(self, name, checked)
@@ -478,8 +455,7 @@ class Kernel:
 
 
 def cleaned_eigenvalues(eigenvalues: np.ndarray, graph: Graph, laplacian: str) -> np.ndarray:
-    """Computed eigenvalues of a dense Laplacian, ascending, within their range and 0 where they
-    are.
+    """Computed eigenvalues of a dense Laplacian, ascending, in their range, 0 where they are.
 
     As many are 0 as the graph has components; what rounding leaves of them is much to a steep
     kernel.

@@ -13,16 +13,15 @@ LENGTHSCALES = (0.1, 100.0)
 
 
 def lengthscale_unit(graph: Graph, laplacian: str) -> float:
-    """Unit of lengthscales: 1, or for the combinatorial Laplacian, which has the weights' units,
-    one over the root of their geometric mean.
+    """The unit of lengthscales: 1, or one over the root of the geometric mean weight.
+
+    The latter is for the combinatorial Laplacian, which has the units of the weights.
     """
     return 1.0 if laplacian == "normalized" else graph.geometric_mean_weight**-0.5
 
 
 def longest_lengthscale(kernel: Kernel, fits: Callable[[Kernel], bool], unit: float = 1.0) -> float:
-    """The largest lengthscale up to 100 units for which the kernel still fits, by bisection; 0.1 at
-    least.
-    """
+    """The largest lengthscale up to 100 units at which the kernel fits, by bisection."""
     low, high = (end * unit for end in LENGTHSCALES)
     if fits(kernel.replace(lengthscale=high)):
         return high

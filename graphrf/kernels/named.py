@@ -1,5 +1,4 @@
-r"""Node kernels as power series in the walk matrix: coefficients, their root, and exact dense
-matrices.
+r"""Node kernels as power series in the walk matrix: coefficients, root, and dense matrices.
 
 A kernel is K = g(L) for a Laplacian L = s (I - W) with the walk matrix W (`Graph.walk_matrix`) and
 its scale s (`Graph.laplacian_scale`). So
@@ -390,9 +389,8 @@ class PStepRandomWalk(Kernel):
 
     def check_graph(self, graph: Graph) -> float:
         scale = super().check_graph(graph)
-        if (
-            self.alpha < scale
-        ):  # c bounds the eigenvalues, so only a smaller alpha needs the largest of them
+        # c bounds the eigenvalues, so only a smaller alpha needs the largest of them.
+        if self.alpha < scale:
             largest = _largest_eigenvalue(graph)
             if self.alpha < largest * (1 - 1e-10):
                 raise checks.value_error(
@@ -406,8 +404,7 @@ class PStepRandomWalk(Kernel):
         return min(self.alpha, super().spectrum_end(scale))
 
     def hyperparameter_bounds(self, scale: float | None = None) -> dict[str, float]:
-        """alpha's lower bound: 2, or 2 c (odd steps) or c (even steps) for the combinatorial
-        Laplacian.
+        """alpha's lower bound: 2, or 2 c (odd steps), c (even steps) if combinatorial.
 
         c is a bound of the eigenvalues; an alpha that is already below it is its own bound.
         """
@@ -450,9 +447,8 @@ def _largest_eigenvalue(graph: Graph) -> float:
     laplacian = graph.laplacian(normalized=False)
     if graph.n_nodes <= 64:
         return float(np.linalg.eigvalsh(laplacian.toarray())[-1])
-    start = np.random.default_rng(0).standard_normal(
-        graph.n_nodes
-    )  # fixed: the same answer every time
+    # The start is fixed, so that the answer is the same every time.
+    start = np.random.default_rng(0).standard_normal(graph.n_nodes)
     top = scipy.sparse.linalg.eigsh(laplacian, k=1, which="LA", v0=start, return_eigenvectors=False)
     return float(top[0])
 

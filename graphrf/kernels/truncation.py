@@ -20,7 +20,5 @@ def series_length(kernel: Kernel, scale: float, tol: float) -> int:
 
 
 def steps_needed(kernel: Kernel, scale: float) -> int:
-    """Steps after which a thousandth of sum |f_k| is left, so that K is off by at most 0.2 % of
-    (sum |f_k|)^2.
-    """
+    """Steps after which a thousandth of sum |f_k| is left: K is off by at most 0.2 %."""
     return series_length(kernel, scale, _TAIL)

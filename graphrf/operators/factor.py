@@ -1,6 +1,4 @@
-"""The protocol that carries inference: a factor F of a kernel matrix K = F F^T, linear in the
-modulation.
-"""
+"""The protocol of inference: a factor F of a kernel matrix K = F F^T, linear in the modulation."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ class Factor(Protocol):
 
     @property
     def max_length(self) -> int:
-        """The largest k with a matrix P_k: modulations longer than `max_length + 1` are
-        cut there.
-        """
+        """The largest k with a matrix P_k: modulations longer than that are cut there."""
         ...
 
     def apply(self, f: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -61,9 +57,7 @@ class Factor(Protocol):
         ...
 
     def take(self, rows: np.ndarray) -> Factor:
-        """The factor of some of the rows, given by their position among this factor's rows; repeats
-        allowed.
-        """
+        """The factor of some rows, by position among this factor's rows; repeats allowed."""
         ...
 
     # -- derived methods, which may be overridden with cheaper ones --------------------------------
@@ -81,9 +75,7 @@ class Factor(Protocol):
         ...
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F G^T for the rows G of another factor of distinct nodes, dense, and the diagonal of G
-        G^T.
-        """
+        """F G^T for the rows G of another factor of distinct nodes, and the diagonal of G G^T."""
         ...
 
     def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -92,8 +84,7 @@ class Factor(Protocol):
 
 
 class FactorBase:
-    """Base class of factors: methods built on their products, which request rows only in panels of
-    64 MB.
+    """Base class of factors: methods built on their products, with rows in panels of 64 MB.
 
     Supply `shape`, `dtype`, `max_length`, `apply`, `apply_t`, `grad_f`, `diagonal` and `take` of
     `Factor`. Where rows live elsewhere, as on the workers of a cluster, `gram_apply` is best
@@ -131,9 +122,7 @@ class FactorBase:
 
 
 def panels(n: int, n_nodes: int) -> Iterator[slice]:
-    """Slices of n columns so small that a panel of them over all nodes of the graph stays within 64
-    MB.
-    """
+    """Slices of n columns so small that their panel over all nodes stays within 64 MB."""
     size = max(1, _PANEL_NUMBERS // n_nodes)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -1,5 +1,4 @@
-r"""Posterior draws of a Gaussian process as whole functions, by Matheron's rule in the space of
-features.
+r"""Posterior draws of a Gaussian process as functions, by Matheron's rule in feature space.
 
 Nothing here knows of graphs: any features with K = F F^T serve, of nodes or of points.
 """
@@ -51,8 +50,7 @@ Solve = Callable[[np.ndarray], S]
 
 @dataclass(frozen=True, repr=False)
 class PosteriorDraws:
-    """Draws of f - c given the observations: functions, each known by its coefficients in the
-    features.
+    """Draws of f - c given observations, as functions: coefficients in the features.
 
     Made by `posterior_draws`.
 
@@ -72,9 +70,7 @@ class PosteriorDraws:
         return f"PosteriorDraws({draws} draws, {outputs} outputs, {size} coefficients)"
 
     def at(self, rows: FeatureRows) -> np.ndarray:
-        """f - c at the inputs whose rows of features are given, shape (q, s, p); one product with
-        the rows.
-        """
+        """f - c at inputs with these rows of features, shape (q, s, p); one product with them."""
         size, draws, outputs = self.coefficients.shape
         flat = self.coefficients.reshape(size, draws * outputs)
         return rows.apply(flat).reshape(-1, draws, outputs)
@@ -101,8 +97,7 @@ def posterior_draws(
     n_samples: int,
     rng: np.random.Generator,
 ) -> PosteriorDraws:
-    r"""Draw functions from the posterior of f = F g, g ~ N(0, I), given residual = F_u g + eps, eps
-    ~ N(0, noise).
+    r"""Draw functions from the posterior of f = F g, g ~ N(0, I), given residuals with noise.
 
     .. math:: g' = g + F_u^\top A^{-1} (residual - \varepsilon - F_u g), \quad
               A = F_u F_u^\top + \mathrm{diag}(noise),

@@ -1,6 +1,4 @@
-"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients with their
-convergence.
-"""
+"""Solves with covariance plus noise, by Cholesky or preconditioned conjugate gradients."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ class IterativeSolver(Protocol):
 
 
 class CholeskySolver:
-    """A = K + diag(noise) = L L^T, made once: m^3 / 6 multiply-adds, m^2 numbers; a solve costs m^2
-    per column.
+    """A = K + diag(noise) = L L^T: m^3 / 6 multiply-adds, m^2 numbers; m^2 a solved column.
 
     `matrix`, K, is overwritten; its diagonal is kept as `prior`. A solve whose residual is above
     `tol` is refined once; one that stays above it, as where the noise is lost beside K in rounding,
@@ -77,9 +74,7 @@ class CholeskySolver:
 
     @cached_property
     def inverse_diagonal(self) -> np.ndarray:
-        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers while it
-        lasts.
-        """
+        """The diagonal of A^-1, by the inverse of L: m^3 / 6 multiply-adds, m^2 numbers."""
         inverse, _ = dtrtri(self._factor, lower=1)
         return np.einsum("ij,ij->j", inverse, inverse)
 
@@ -90,9 +85,8 @@ class CholeskySolver:
     def solve(self, rhs: np.ndarray) -> Solution:
         """A^-1 b for b of shape (m,) or (m, p)."""
         tiny = np.finfo(np.float64).tiny
-        unit = np.maximum(
-            np.abs(rhs).max(axis=0, initial=0.0), tiny
-        )  # covariances' squares may leave float64
+        # Covariances' squares may leave float64.
+        unit = np.maximum(np.abs(rhs).max(axis=0, initial=0.0), tiny)
         norm = np.maximum(np.linalg.norm(rhs / unit, axis=0), tiny)
         value = self._once(rhs)
         left = rhs - self._factor @ (self._factor.T @ value)
@@ -155,17 +149,15 @@ class ConjugateGradients:
         while True:
             r = b - self.product(x) if done else b.copy()
             last, reached = reached, float((np.linalg.norm(r, axis=0) / norm).max())
-            # A restart that does not halve the residual has met rounding: more steps would not
-            # help.
+            # A restart that does not halve the residual
+            # has met rounding: more steps would not help.
             if reached <= tol or done >= self._max_iterations or reached > 0.5 * last:
                 break
             done += self._iterate(x, r, tol * norm, self._max_iterations - done)
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), reached <= tol, done, reached)
 
     def _iterate(self, x: np.ndarray, r: np.ndarray, wanted: np.ndarray, most: int) -> int:
-        """Improve x in place from its residual r until the recurrence has half the wanted norms;
-        steps taken.
-        """
+        """Improve x in place from its residual r to half the wanted norms; the steps taken."""
         z = self._precondition(r)
         p = z.copy()
         rho = (r * z).sum(axis=0)
@@ -187,8 +179,7 @@ class ConjugateGradients:
 
 
 def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """b of shape (m,) or (m, p) as (m, p) with columns of size 1/2 to 1, and the powers of two
-    taken off them.
+    """b, (m,) or (m, p), as (m, p) with columns of size 1/2 to 1, and the powers of two.
 
     Their norms are safe, those of b may leave float64; nothing is rounded.
     """
@@ -200,8 +191,7 @@ def columns_near_one(rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def nystrom_preconditioner(
     columns: np.ndarray, chosen: np.ndarray, diagonal: np.ndarray
 ) -> Product:
-    """The inverse of P = C B^-1 C^T + D, with C = K[:, chosen], shape (m, k), B = K[chosen,
-    chosen], D > 0 the noise.
+    """The inverse of P = C B^-1 C^T + D, C = K[:, chosen], B = K[chosen, chosen], D the noise.
 
     P shares K's large eigenvalues, where conjugate gradients spend their time. By Woodbury's
     identity with V = C L^-T, B = L L^T: P^-1 = D^-1 - D^-1 V (I + V^T D^-1 V)^-1 V^T D^-1. Where B

@@ -9,24 +9,22 @@ import math
 # than two additional ones.
 _FIRST = 4  # iterations before the first estimate, in which fast components decay
 _WINDOW = 6  # iterations over which the decrease is measured
-_FIRST_SHARE = (
-    0.6  # maximum of the first estimate as a share of the largest radius: it can only increase
-)
+# Maximum of the first estimate as a share of the largest radius: it can only increase.
+_FIRST_SHARE = 0.6
 _SLOW = 1.1  # ratio of the decrease to the predicted one above which the radius is raised
 
 
 class Acceleration:
-    r"""The extrapolation of one vector on an undirected graph, whose transitions P have real
-    eigenvalues.
+    r"""The extrapolation of a vector on an undirected graph: P has real eigenvalues.
 
     .. math:: x_{k+1} = \omega (F(x_k) - x_{k-1}) + x_{k-1}, \qquad \omega = 2 / (1 + \sqrt{1 -
         r^2})
 
-    for the map F of power iteration. Errors along eigenvalues up to r in size fall by sqrt(omega -
-    1) an iteration, which is well below r; those above r still fall faster than by F alone. So r
-    need not be exact: it starts low, and when the change falls more slowly than predicted, the
-    eigenvalue that explains this is the next r, up to 1 - p_halt, the bound of all of them. Sums
-    are preserved, as by F.
+    for the map F of power iteration. Errors along eigenvalues up to r in size fall by
+    sqrt(omega - 1) an iteration, which is well below r; those above r still fall faster than by F
+    alone. So r need not be exact: it starts low, and when the change falls more slowly than
+    predicted, the eigenvalue that explains this is the next r, up to 1 - p_halt, the bound of all
+    of them. Sums are preserved, as by F.
 
     Source: Golub and Varga, Numer. Math. 3, 1961 (second-order Richardson iteration).
     """

@@ -102,9 +102,9 @@ def estimate(
         weight in v.
     exact_steps : int, optional
         Initial steps that are computed exactly; walks then start from the mass at that point,
-        `n_walks` for every node there. Each reduces the error of the walks by a factor of 1 -
-        p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as leave a
-        mass of sqrt(tol).
+        `n_walks` for every node there. Each reduces the error of the walks by a factor of
+        1 - p_halt, for one product with a sparse matrix. Default: none; with `tol`, as many as
+        leave a mass of sqrt(tol).
     n_batches : int, optional
         Independent batches of walks; two or more give `stderr`. Default: one for each group of
         coupled walks, at most 16 (stratified: for each 4 walks); **one if pooled, hence no
@@ -319,8 +319,8 @@ def length_law(coupling: str | Coupling, p_halt: float, estimator: str) -> Lengt
             )
         return None
     if coupling == "sigma":
-        # The PageRank objective is for end points; for visits, permutations for Gram matrices have
-        # less variance.
+        # The PageRank objective is for end points; for visits,
+        # permutations for Gram matrices have less variance.
         return SigmaCoupled(
             p_halt, shipped_coupling(p_halt, "pagerank" if estimator == "endpoints" else "gram")
         )
@@ -380,9 +380,7 @@ def _checked_batches(
 
 
 def _checked_exact_steps(exact_steps: int | None, tol: float | None, p_halt: float) -> int:
-    """The number of exact steps; by default as many as leave sqrt(tol) of the mass, 0 without
-    `tol`.
-    """
+    """The number of exact steps; by default so many that sqrt(tol) of the mass is left."""
     if exact_steps is not None:
         return checks.integer("exact_steps", exact_steps, low=0, high=_MOST_EXACT)
     if tol is not None and tol < 1:

@@ -74,8 +74,7 @@ class LocalPageRankResult:
     _single: bool
 
     def top(self, k: int | None = None) -> list[Any]:
-        """The `k` best nodes as pairs (name, score), best first; for several sources a list of such
-        lists.
+        """The `k` best nodes as pairs (name, score), best first; lists of such for several.
 
         Default: the `k` of the query, else 10. Fewer if fewer nodes have a score. Ties in the order
         of the nodes.
@@ -92,9 +91,7 @@ class LocalPageRankResult:
         return lists[0] if self._single else lists
 
     def best(self, k: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and scores of the `k` best nodes, shape (n_sources, k) each; missing ones are
-        -1 and 0.
-        """
+        """Positions and scores of the `k` best nodes, (n_sources, k) each; missing: -1 and 0."""
         if k is None:
             k = 10 if self.k is None else self.k
         k = min(checks.integer("k", k, low=0), self.scores.shape[1])
@@ -107,9 +104,7 @@ class LocalPageRankResult:
         return positions, values
 
     def _best_entries(self, row: int, k: int) -> np.ndarray:
-        """Positions, in the data of `scores`, of the `k` largest entries of a row,
-        largest first.
-        """
+        """Positions, in the data of `scores`, of a row's `k` largest entries, largest first."""
         first, last = self.scores.indptr[row : row + 2]
         return first + np.argsort(-self.scores.data[first:last], kind="stable")[:k]
 
@@ -117,9 +112,7 @@ class LocalPageRankResult:
         return f"LocalPageRankResult({self._facts()})"
 
     def _repr_html_(self) -> str:
-        """A table for notebooks: ten nodes of one source, or the best three of each of the first
-        five.
-        """
+        """A table for notebooks: ten nodes of one source, or three of each of the first five."""
         rows: list[list[Any]] = []
         for row in range(min(self.sources.size, 5)):
             for entry in self._best_entries(row, 10 if self.sources.size == 1 else 3):
@@ -134,11 +127,10 @@ class LocalPageRankResult:
         return html.table(f"LocalPageRankResult: {self._facts()}", rows, header)
 
     def _facts(self) -> str:
-        how = (
-            f"max_residual={self.max_residual:g}"
-            if self.max_residual is not None
-            else f"epsilon={self.epsilon:g}, {self.walks.sum()} walks, {self.steps.sum()} steps"
-        )
+        if self.max_residual is not None:
+            how = f"max_residual={self.max_residual:g}"
+        else:
+            how = f"epsilon={self.epsilon:g}, {self.walks.sum()} walks, {self.steps.sum()} steps"
         touched = self.touched.mean() if self.touched.size else 0
         return (
             f"{html.count(self.sources.size, 'source')}, {self.scores.shape[1]} nodes, "
@@ -161,8 +153,7 @@ def local_pagerank(
     n_threads: int | None = None,
     progress: bool = False,
 ) -> LocalPageRankResult:
-    r"""Personalised PageRank of source nodes, each from its neighbourhood; p_halt = 1 - alpha of
-    networkx.
+    r"""Personalised PageRank of nodes, each from its neighbourhood; p_halt = 1 - alpha of networkx.
 
     .. math:: \rho_s = p e_s + (1 - p) (P^T \rho_s + \delta_s e_s), \qquad
               \delta_s = \sum_{i\ \text{dangling}} \rho_{s,i}, \qquad P = D^{-1} A,
@@ -229,8 +220,8 @@ def local_pagerank(
     - where rho_t < delta, the score is less than (1 + epsilon) delta, so a score of that size
       certifies rho_t >= delta;
     - with `k`, for every i such that i nodes have rho >= delta: the i-th best score is at least 1 -
-      epsilon times the i-th best rho, and the node that has it has at least ((1 - epsilon) / (1 +
-      epsilon))^2 times that rho.
+      epsilon times the i-th best rho, and the node that has it has at least
+      ((1 - epsilon) / (1 + epsilon))^2 times that rho.
 
     The score of a given node is unbiased; those of the k best are slightly too high by selection.
 
@@ -278,9 +269,7 @@ def local_pagerank(
 
 
 class LocalQueries(NamedTuple):
-    """Valid arguments of `local_pagerank`; `single` if one node was given, not a list, `seed` None
-    without walks.
-    """
+    """Valid arguments of `local_pagerank`; `single` if one node was given, and not a list."""
 
     graph: Graph
     positions: np.ndarray
@@ -458,9 +447,8 @@ def _as_sparse(
     )
     index_type = np.int32 if max(nodes.size, shape[1]) < 2**31 else np.int64
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(index_type)
-    order = np.argsort(
-        np.repeat(np.arange(shape[0]), counts) * shape[1] + nodes
-    )  # 6 times faster than lexsort
+    # This is 6 times faster than lexsort.
+    order = np.argsort(np.repeat(np.arange(shape[0]), counts) * shape[1] + nodes)
     indices = nodes[order].astype(index_type)
     return (
         sp.csr_array((scores[order], indices, indptr), shape=shape),

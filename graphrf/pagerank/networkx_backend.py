@@ -25,8 +25,7 @@ _FEWEST_NODES = 1000
 
 
 class BackendGraph:
-    """A networkx graph made ready for this backend: its nodes in order and its weights as a
-    `Graph`.
+    """A networkx graph made ready for this backend: nodes in order, weights as a `Graph`.
 
     `weight` names the attribute that the weights were read from, None if every edge counts 1;
     `weighted` is None without nodes; `unit` has weights of 1 for every edge, parallel ones added,
@@ -93,8 +92,7 @@ class BackendGraph:
 def convert_from_nx(
     graph: Any, *, edge_attrs: Mapping[Hashable, Any] | None = None, **others: Any
 ) -> BackendGraph:
-    """A networkx graph of any kind as a `BackendGraph`, by one pass over its adjacency
-    dictionaries.
+    """A networkx graph of any kind as a `BackendGraph`, by one pass over its adjacency.
 
     `edge_attrs` maps one attribute, where the weights are read from, to its default; parallel edges
     are added. Without it every edge counts 1. The other arguments are those of networkx; attributes
@@ -112,9 +110,8 @@ def convert_from_nx(
     directed = graph.is_directed()
     if not nodes:
         return BackendGraph(nodes, directed, weight, None)
-    rows = [
-        graph._adj[node] for node in nodes
-    ]  # the views of `graph.adj` would take several times as long
+    # The views of `graph.adj` would take several times as long.
+    rows = [graph._adj[node] for node in nodes]
     indptr = np.zeros(len(nodes) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)), out=indptr[1:])
     entries = int(indptr[-1])
@@ -141,9 +138,7 @@ def convert_from_nx(
 def _edge_values(
     edges: list[Any], weight: Hashable | None, default: Any, parallel: bool
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Numbers of parallel edges between neighbours, and their total weights (None without
-    `weight`).
-    """
+    """Numbers of parallel edges between neighbours, and total weights (None if unweighted)."""
     if parallel:
         counts = np.fromiter(map(len, edges), dtype=np.float64, count=len(edges))
         totals = (sum(data.get(weight, default) for data in keys.values()) for keys in edges)
@@ -154,9 +149,7 @@ def _edge_values(
 
 
 def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
-    """A `BackendGraph` or a `Graph` as a networkx graph with its weights; anything else
-    as it is.
-    """
+    """A `BackendGraph` or `Graph` as a networkx graph with weights; all else as it is."""
     if isinstance(obj, Graph):
         return obj.to_networkx()
     if not isinstance(obj, BackendGraph):
@@ -312,8 +305,8 @@ def pagerank(
 
     result = iterated(plain=False)
     if not result.residual < n * tol:
-        # Where few iterations are allowed, plain ones may be enough while longer steps have not
-        # paid yet.
+        # Where few iterations are allowed, plain ones may
+        # be enough while longer steps have not paid yet.
         result = iterated(plain=True)
     if not result.residual < n * tol:
         raise nx.PowerIterationFailedConvergence(max_iter)
@@ -327,9 +320,7 @@ def _by_node(G: BackendGraph, scores: np.ndarray) -> dict[Hashable, float]:
 def _vector(
     G: BackendGraph, given: Mapping[Hashable, float] | None, name: str
 ) -> np.ndarray | None:
-    """A mapping as networkx reads it: nodes that are missing have 0, keys that are no nodes are
-    passed over.
-    """
+    """A mapping as networkx reads it: missing nodes have 0, other keys are passed over."""
     if given is None:
         return None
     values = np.array([given.get(node, 0) for node in G.nodes], dtype=np.float64)

@@ -1,6 +1,4 @@
-"""Backend information that networkx reads on its own import; separate, so that `import networkx`
-stays quick.
-"""
+"""Backend information that networkx reads on its own import, which must stay quick."""
 
 from __future__ import annotations
 
@@ -8,9 +6,7 @@ from typing import Any
 
 
 def get_info() -> dict[str, Any]:
-    """Name, summary and extra parameters of the networkx backend
-    (`graphrf.pagerank.networkx_backend`).
-    """
+    """Name, summary and parameters of the networkx backend (`pagerank.networkx_backend`)."""
     return {
         "backend_name": "graphrf",
         "project": "graphrf",

@@ -1,6 +1,4 @@
-"""Exact PageRank by power iteration: the reference, and the better choice for one vector on one
-machine.
-"""
+"""Exact PageRank by power iteration: the reference, and best for one vector on one machine."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ def pagerank(
     max_iter: int | None = None,
     n_threads: int | None = None,
 ) -> PageRankResult:
-    r"""The exact PageRank, by power iteration, with a bound on its error; p_halt = 1 - alpha of
-    networkx.
+    r"""The exact PageRank by power iteration, with an error bound; p_halt = 1 - alpha of networkx.
 
     .. math:: \rho \leftarrow p v + (1 - p) (P^T \rho + \delta u), \qquad
               \delta = \sum_{i\ \text{dangling}} \rho_i.
@@ -71,7 +68,7 @@ def pagerank(
         Directed or not, weighted or not; self-loops count.
     p_halt : float in (0, 1)
         Probability of a jump to v before every step.
-    personalization : mapping of nodes to values or Series, array_like of shape (N,), or several, optional
+    personalization : mapping of nodes to values, Series, array_like of shape (N,), or several
         The vector v, up to a factor: finite, not negative, not all zero. Keys are the nodes' names,
         integers too (unlike `nodes` and `sources` elsewhere); positions if the graph has no names
         or none that is an integer. The index of a Series of pandas holds keys, unless it only
@@ -176,9 +173,8 @@ def iterate(
     tol = checks.number("tol", tol, low=0, include_low=False)
     p = problems[0].p_halt
     nats = math.log(2) - math.log(min(tol, 1.0)) - math.log(p)
-    contractions = math.ceil(
-        min(-nats / math.log1p(-p), 2.0**62)
-    )  # p below 1e-305 would make it infinite
+    # P below 1e-305 would make it infinite.
+    contractions = math.ceil(min(-nats / math.log1p(-p), 2.0**62))
     if max_iter is None:
         limit = min(contractions if graph.directed else 2 * contractions, _MOST_ITERATIONS)
     else:
@@ -215,9 +211,7 @@ def iterate(
 
 
 def walked(problem: RankingProblem, n_steps: int, n_threads: int) -> Iterator[np.ndarray]:
-    """((1 - p) P^T)^k v for k = 1 .. n_steps, shape (N,) each: the mass of walks of at least k
-    steps, after k.
-    """
+    """((1 - p) P^T)^k v for k = 1 .. n_steps, (N,) each: walks of at least k steps, after k."""
     matrix = _matrix(problem.graph, several=False)
     panel = _panel([problem], None, matrix)
     nothing = np.zeros(1)
@@ -243,9 +237,7 @@ def _guesses(graph: Graph, start: Any, count: int) -> Callable[[int], np.ndarray
 
 
 class _Matrix(NamedTuple):
-    """Arrays of the graph for `sweep`: A^T by rows, its entries (none if all are 1), degrees (0 if
-    dangling).
-    """
+    """Arrays of the graph for `sweep`: A^T by rows, entries (none if all 1), degrees."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -265,8 +257,8 @@ def _matrix(graph: Graph, several: bool) -> _Matrix:
         adjacency = _transposed(adjacency, np.ones(data.size, np.int8) if unit else data)
         data = data if unit else adjacency.data
     if unit and not several:
-        # With several vectors, reading entries of 1 costs little, so only single ones have a loop
-        # without them.
+        # With several vectors, reading entries of 1 costs
+        # little, so only single ones have a loop without them.
         data = data[:0]
     index_type = np.int32 if adjacency.nnz < 2**31 else np.int64
     indptr = adjacency.indptr.astype(index_type, copy=False)
@@ -284,9 +276,7 @@ def _transposed(adjacency: sp.csr_array, data: np.ndarray) -> sp.csc_array:
 
 @dataclass
 class _Panel:
-    """Iterated vectors by columns: scores per degree (two copies), personalisations, and targets of
-    jumps.
-    """
+    """Iterated vectors by columns: scores per degree (two copies), personalisations, jumps."""
 
     now: np.ndarray
     following: np.ndarray
@@ -296,9 +286,7 @@ class _Panel:
     p_halt: float
 
     def jumps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mass of each column that restarts from its personalisation, and mass that leaves dangling
-        nodes.
-        """
+        """Mass of each column that restarts from its vector, and that leaves dangling nodes."""
         leak = (1 - self.p_halt) * self.lost
         return self.p_halt + (leak if self.jump.size == 0 else np.zeros_like(leak)), leak
 
@@ -337,9 +325,7 @@ _Share = Callable[[Callable[[int, int], None]], None]
 
 @contextmanager
 def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share]:
-    """A function that runs a task over all blocks of rows, on several threads if that
-    is worth it.
-    """
+    """A function that runs a task over all blocks of rows, on threads if that is worth it."""
     n_nodes = matrix.degrees.size
     n_blocks = -(-n_nodes // BLOCK_ROWS)
     n_threads = startable(n_threads)
@@ -360,9 +346,7 @@ def _row_sharing(matrix: _Matrix, width: int, n_threads: int) -> Iterator[_Share
 
 
 class _Stop(NamedTuple):
-    """Limits of the iteration: an error below `tol`, a number of iterations, and the last
-    accelerated one.
-    """
+    """Limits of the iteration: an error below `tol`, iterations, the last accelerated one."""
 
     tol: float
     limit: int

@@ -1,6 +1,4 @@
-"""The problem of PageRank: a chain that halts with probability p_halt and starts from a
-personalisation vector.
-"""
+"""The problem of PageRank: a chain that halts with p_halt, from a personalisation vector."""
 
 from __future__ import annotations
 
@@ -82,9 +80,7 @@ def walks_halt(p_halt: float) -> float:
 def make_problem(
     graph: Graph, p_halt: float, personalization: Any, dangling: Any = None
 ) -> RankingProblem:
-    """The problem of one vector; `personalization` may be an element of the result of
-    `vectors_of`.
-    """
+    """The problem of one vector; `personalization` may be an element of `vectors_of`."""
     require_graph(graph)
     p_halt = checks.number("p_halt", p_halt, low=0, high=1, include_low=False, include_high=False)
     if personalization is None:
@@ -162,9 +158,8 @@ def _sparse_rows(graph: Graph, matrix: Any, name: str) -> list[_Entries]:
         rows = rows.copy()  # which may share the caller's arrays
         rows.sum_duplicates()
     result = []
-    for i, (first, last) in enumerate(
-        zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
-    ):
+    limits = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+    for i, (first, last) in enumerate(limits):
         positions = rows.indices[first:last].astype(np.int64)
         _check_values(rows.data[first:last], f"{name}[{i}]", positions)
         result.append(_Entries(positions, rows.data[first:last], f"{name}[{i}]"))
@@ -179,9 +174,7 @@ def _check_rows(graph: Graph, shape: tuple[int, ...], name: str) -> None:
 
 
 def distribution(graph: Graph, given: Any, name: str) -> np.ndarray:
-    """A probability vector (N,) from a vector up to a factor: a mapping, an array, or one of
-    `vectors_of`.
-    """
+    """A probability vector (N,) from one up to a factor: mapping, array or of `vectors_of`."""
     given = _by_labels(graph, given, name)
     if isinstance(given, Mapping):
         given = _Entries(*_entries(graph, given, name), name)
@@ -255,9 +248,7 @@ def _numeric(graph: Graph, given: Any, name: str) -> np.ndarray:
 
 
 def _check_values(values: np.ndarray, name: str, positions: np.ndarray | None = None) -> None:
-    """Raise an error unless the entries of a vector, at `positions`, are finite, not negative and
-    not all zero.
-    """
+    """Raise unless a vector's entries, at `positions`, are finite, not negative, not all 0."""
     checks.finite(name, values)
     if (values < 0).any():
         worst = int(values.argmin())

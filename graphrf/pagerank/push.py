@@ -1,5 +1,4 @@
-"""The compiled loops of local PageRank: push residual mass along edges from a source, then walk
-from the rest.
+"""The compiled loops of local PageRank: push residual mass from a source, then walk.
 
 A source's state is kept for the touched nodes alone (`graphrf.pagerank.node_table`), so memory and
 time depend on the neighbourhood and not on the graph. All random bits are functions of (seed,
@@ -71,8 +70,8 @@ class Query(NamedTuple):
 def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignore[no-untyped-def]
     """One row of scores for every source, from the walk arrays, where an empty row is dangling.
 
-    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if k >
-    0, and `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
+    Returns `ends`, the limits of rows in `nodes`, `scores` and `errors`, each row best first if
+    k > 0, and `record`, shape (n, 6): residual mass, pushes, walks, steps, touched nodes, delta.
     """
     n = sources.size
     ends = np.zeros(n + 1, np.int64)
@@ -112,9 +111,7 @@ def local_rows(indptr, indices, cumulative, sources, query, key):  # type: ignor
 def _solve(  # type: ignore[no-untyped-def]
     table, used, indptr, indices, cumulative, query, key, best_scores, best_rows, record
 ):
-    """Push, then walk unless `query.limit` is given; returns the walks for each unit of mass, 0
-    without walks.
-    """
+    """Push, then walk unless `query.limit` is given; returns walks for each unit of mass."""
     p = query.p_halt
     origin = table.nodes[0]
     record[5] = query.delta
@@ -135,8 +132,8 @@ def _solve(  # type: ignore[no-untyped-def]
             return table, used, 0.0
         delta = query.delta
         if query.k > 0 and rank(table, used, 0.0, query, best_scores, best_rows) == query.k:
-            # Scores without walks are lower bounds, so the k best scores are at least the k-th of
-            # them.
+            # Scores without walks are lower bounds, so the
+            # k best scores are at least the k-th of them.
             delta = max(delta, row_score(table, best_rows[query.k - 1], 0.0, p))
         density = walk_density(
             query.epsilon, delta, max(delta * query.failure, _LEAST_FAILURE), query.variance_bound
@@ -160,8 +157,7 @@ def _solve(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _push(table, used, indptr, indices, cumulative, p_halt, limit):  # type: ignore[no-untyped-def]
-    """Push nodes in order of arrival until no node's residual exceeds `limit` for each of its
-    edges.
+    """Push nodes in order of arrival until no residual exceeds `limit` for each edge.
 
     A push turns p_halt of a node's residual into reserve and gives the rest to its neighbours, from
     a dangling node to the source. Returns the table, its number of rows, and the numbers of pushes
@@ -229,8 +225,7 @@ def _deal(  # type: ignore[no-untyped-def]
     p_halt,
     limit,
 ):
-    """Push the nodes first .. last - 1 of a queue; returns the numbers of rows and of nodes in the
-    next queue.
+    """Push nodes first .. last - 1 of a queue; returns numbers of rows and nodes of the next.
 
     The table is passed as arrays, since numba would count references to each of them at every edge.
     """
@@ -277,8 +272,7 @@ def _deal(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _look_ahead(queue, nodes, first, last, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Prefetch the data of some nodes of a queue from `first` on; returns their end, and their
-    number of edges.
+    """Prefetch data of a queue's nodes from `first` on; returns their end and edges.
 
     Nodes without edges count as one edge.
     """
@@ -313,24 +307,24 @@ def _residual(table, used):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def walk_density(epsilon, score, failure, variance_bound):  # type: ignore[no-untyped-def]
-    """Walks for each unit of residual mass: the relative error of a score of at least `score`
-    exceeds epsilon with probability at most `failure`.
+    """Walks for each unit of residual mass that keep the relative errors of large scores.
 
-    A walk that has reached t comes back with probability R at most, so its score X has E exp(a X) -
-    1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`). Let n walks
-    start for each unit of mass, and let m be the part of rho_t that they estimate. By Chernoff the
-    score misses rho_t by h or more with probability at most 2 exp(-n h^2 / (s (2 m + h))); h =
-    epsilon rho_t and m <= rho_t give n. At most 1 / delta nodes have rho_t >= delta, so that delta
-    times the failure of a source serves all; smaller rho_t fail with probabilities that add up to
-    less than the rest.
+    The error of a score of at least `score` exceeds epsilon with probability at most `failure`.
+
+    A walk that has reached t comes back with probability R at most, so its score X has
+    E exp(a X) - 1 <= E[X] a / (1 - s a / 2) for 0 <= a < 2 / s (s and R: `visit_variance_bound`).
+    Let n walks start for each unit of mass, and let m be the part of rho_t that they estimate. By
+    Chernoff the score misses rho_t by h or more with probability at most
+    2 exp(-n h^2 / (s (2 m + h))); h = epsilon rho_t and m <= rho_t give n. At most 1 / delta nodes
+    have rho_t >= delta, so that delta times the failure of a source serves all; smaller rho_t fail
+    with probabilities that add up to less than the rest.
     """
     return variance_bound * (2 + epsilon) * np.log(2 / failure) / (epsilon * epsilon * score)
 
 
 @njit(nogil=True, cache=True)
 def _walk(table, used, indptr, indices, cumulative, p_halt, density, key):  # type: ignore[no-untyped-def]
-    """Walk from the residual, `density` walks for each unit of mass that does not halt at once, and
-    count.
+    """Walk from the residual, `density` walks a unit of mass that goes on, and count.
 
     Each walk takes at least one step. A node's number of walks is rounded at random without bias,
     and batches take walks in turn. Counters, with a key of the source node: (node, walk, block of

@@ -21,9 +21,7 @@ ITERATION_ROUNDING = 2.0**-50
 
 
 def iteration_bound(change: Any, p_halt: float) -> Any:
-    """A bound on the L1 error of scores after an iteration with this change (a number
-    or an array).
-    """
+    """A bound on the L1 error of scores after an iteration with this change (or changes)."""
     with np.errstate(over="ignore"):  # of p_halt near the least number
         return np.minimum(((1 - p_halt) * change + ITERATION_ROUNDING) / p_halt, 2.0)
 
@@ -51,8 +49,7 @@ class Ranking:
         self.__post_init__()  # pickle drops read-only flags
 
     def top(self, k: int = 10) -> Any:
-        """The `k` largest scores with their nodes' names, largest first; ties in the order of the
-        nodes.
+        """The `k` largest scores with nodes' names, largest first; ties in the nodes' order.
 
         A list of pairs (name, score); a list of such lists for several personalisation vectors.
         """
@@ -74,9 +71,7 @@ class Ranking:
         return html.table(f"{type(self).__name__}: {self._facts()}", rows, header)
 
     def _top_shown(self) -> tuple[list[str], list[list[Any]]]:
-        """Header and rows of that table: ten nodes, or the first three of each of the first five
-        vectors.
-        """
+        """Header and rows of that table: ten nodes, or three of each of the first five."""
         single = self.scores.ndim == 1
         errors = getattr(self, "stderr", None)
         rows: list[list[Any]] = []
@@ -84,11 +79,9 @@ class Ranking:
             for position in _largest(scores, 10 if single else 3).tolist():
                 row: list[Any] = [] if single else [str(number)]
                 row += [html.short_name(self.nodes[position]), float(scores[position])]
-                rows.append(
-                    row
-                    if errors is None
-                    else [*row, float(np.atleast_2d(errors)[number, position])]
-                )
+                if errors is not None:
+                    row.append(float(np.atleast_2d(errors)[number, position]))
+                rows.append(row)
         header = [] if single else ["vector"]
         return [*header, "node", "score", *([] if errors is None else ["standard error"])], rows
 
@@ -110,9 +103,7 @@ class Ranking:
 
 
 def _largest(scores: np.ndarray, k: int) -> np.ndarray:
-    """Positions of the k largest of N scores, largest first, equal ones in their order: O(N + k log
-    k) time.
-    """
+    """Positions of the k largest of N scores, largest first, ties in order: O(N + k log k)."""
     if k < scores.size:
         least = np.partition(scores, scores.size - k)[scores.size - k] if k else np.inf
         found = np.flatnonzero(scores >= least)
@@ -124,8 +115,7 @@ def _largest(scores: np.ndarray, k: int) -> np.ndarray:
 def expected_l1_error(
     stderr: np.ndarray, n_batches: int, estimated: np.ndarray | None = None
 ) -> float:
-    r"""The expected L1 error of scores whose standard errors were estimated from `n_batches`
-    batches.
+    r"""The expected L1 error of scores with standard errors of `n_batches` batches.
 
     .. math:: E \sum_i |\hat\rho_i - \rho_i| = \sqrt{2 / \pi} \sum_i \sigma_i
 
@@ -269,9 +259,7 @@ class PageRankResult(Ranking):
 
     @property
     def error_bound(self) -> float:
-        """Bound on the L1 error of the scores: ((1 - p_halt) residual + 9e-16) /
-        p_halt, at most 2.
-        """
+        """Bound on the scores' L1 error: ((1 - p_halt) residual + 9e-16) / p_halt, at most 2."""
         return float(iteration_bound(self.residual, self.p_halt))
 
     def _facts(self) -> str:

@@ -12,9 +12,7 @@ N_BATCHES = 16
 
 @njit(nogil=True)
 def row_score(table, row, scale, p_halt):  # type: ignore[no-untyped-def]
-    """Score of a row: its reserve, the part of the residual that halts at once, and the visits of
-    walks.
-    """
+    """Score of a row: its reserve, the residual's part that halts at once, and visits."""
     score = table.mass[row, 1] + p_halt * table.mass[row, 0]
     return score + scale * table.visits[row, 2] if scale > 0 else score
 

@@ -1,6 +1,4 @@
-"""The compiled loop of power iteration: one product with P^T, the jumps and the change, in one pass
-over rows.
-"""
+"""The compiled loop of power iteration: product with P^T, jumps and change, in one pass."""
 
 from __future__ import annotations
 
@@ -34,15 +32,14 @@ def sweep(  # type: ignore[no-untyped-def]
     change,
     lost,
 ):
-    """Blocks first .. last - 1, of `BLOCK_ROWS` rows, of following <- weight (F(now) - following) +
-    following.
+    """Blocks first .. last - 1, of `BLOCK_ROWS` rows: following += weight (F(now) - following).
 
-    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree, z =
-    D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the
+    Here F(z) = D^-1 (walk A^T z + restart starts + leak jump). Vectors are scores per degree,
+    z = D^-1 rho, so that A^T z = P^T rho needs no scaled matrix, and on undirected graphs only the
     adjacency. At dangling nodes, of degree 0, z = rho; no row reads them. `data` is empty if all
-    entries are 1 (one vector only), `jump` if it is `starts`. `change` and `lost`, shape (n_blocks,
-    p), receive the L1 norm of F(now) - now in each block as a change of rho, and rho at its
-    dangling nodes. Every number is a sum in the order of its row, so its bits do not depend on
+    entries are 1 (one vector only), `jump` if it is `starts`. `change` and `lost`, shape
+    (n_blocks, p), receive the L1 norm of F(now) - now in each block as a change of rho, and rho at
+    its dangling nodes. Every number is a sum in the order of its row, so its bits do not depend on
     other columns or threads.
     """
     n_nodes, width = now.shape
@@ -59,9 +56,8 @@ def sweep(  # type: ignore[no-untyped-def]
             for i in range(row, stop):
                 for c in range(width):
                     before[i - row, c] = following[i, c]
-        if (
-            data.size == 0 and width == 1
-        ):  # with several vectors, `data` is empty only without edges
+        # With several vectors, `data` is empty only without edges.
+        if data.size == 0 and width == 1:
             _sum_rows(row, stop, indptr, indices, walk, now.ravel(), following.ravel())
         else:
             step_rows(

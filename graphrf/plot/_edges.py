@@ -86,6 +86,7 @@ def plot_edges(
     n = int(found.edge.max(initial=-1)) + 1 if found.names is None else len(found.names)
     known = _in_order(values, n, found.names)
     low, high = limits if limits is not None else finite_range(known)
+
     ax = new_axes(ax, (6.0, 5.0))
     corners = np.concatenate(found.parts) if found.parts else np.empty((0, 2))
     degrees = in_degrees(corners, crs_in_degrees(found.crs) if geographic is None else geographic)
@@ -93,6 +94,7 @@ def plot_edges(
     apart, unit = spacing(ax, corners, stretch, len(found.parts))
     width = float(np.clip(0.3 * apart, 0.3, 2.6))
     shown = _beside(found.parts, 0.6 * width / unit, stretch)
+
     from matplotlib.collections import LineCollection
 
     own = known[found.edge]
@@ -102,11 +104,13 @@ def plot_edges(
     ax.add_collection(
         LineCollection(grey, colors=PALE, linewidths=min(0.8, width), zorder=1, **drawn)
     )
+
     lines = [line for line, some in zip(shown, valued, strict=True) if some]
     coloured = LineCollection(lines, cmap=cmap, linewidths=width, zorder=2, **drawn)
     coloured.set_array(own[valued])
     coloured.set_clim(low, high)
     ax.add_collection(coloured)
+
     ax.autoscale_view()
     map_frame(ax, stretch, degrees)
     colour_bar(coloured, ax, label, extended_ends(own[valued], low, high))
@@ -163,10 +167,8 @@ def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
         for part in shape.geoms:
             yield from _parts(part, edge)
         return
-    if (
-        getattr(shape, "geom_type", "LineString") not in ("LineString", "LinearRing")
-        or shape is None
-    ):
+    kind = getattr(shape, "geom_type", "LineString")
+    if kind not in ("LineString", "LinearRing") or shape is None:
         kind = getattr(shape, "geom_type", "no geometry")
         raise checks.value_error("lines", f"must have lines only, got {kind} at edge {edge}")
     corners = np.asarray(shape.coords if hasattr(shape, "coords") else shape, dtype=np.float64)
@@ -186,12 +188,14 @@ def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np
         raise checks.value_error(
             "values", f"must have one entry per edge, shape ({n},), got {array.shape}"
         )
+
     index = getattr(values, "index", None)
     if names is None or index is None or callable(index):
         return array
     labels = list(index)
     if labels == list(names):
         return array
+
     table = dict(zip(labels, array.tolist(), strict=True))
     lacking = next((name for name in names if name not in table), None)
     if lacking is not None or len(table) < n:
@@ -205,9 +209,7 @@ def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:
-    """Lines, moved to their right by `offset` units of height where another joins their ends the
-    other way.
-    """
+    """Lines, moved right by `offset` units of height where another joins their ends back."""
     ends = [(tuple(part[0].tolist()), tuple(part[-1].tolist())) for part in parts]
     known = set(ends)
     paired = np.array(

@@ -10,8 +10,8 @@ from graphrf.graph.graph import Graph
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
-# Nearer to the equator degrees of longitude are as long as those of latitude, but for one in
-# seventy.
+# Nearer to the equator degrees of longitude are as
+# long as those of latitude, but for one in seventy.
 _LEAST_LATITUDE = 10
 _UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
 
@@ -25,9 +25,7 @@ def places(coordinates: ArrayLike) -> np.ndarray:
 
 
 def in_degrees(coordinates: np.ndarray, geographic: bool | None) -> bool:
-    """True if coordinates are longitudes and latitudes: as stated, or by the rule of
-    `plot_graph_signal`.
-    """
+    """True if coordinates are longitudes and latitudes: as stated, or by the usual rule."""
     if geographic is not None:
         return checks.flag("geographic", geographic)
     known = coordinates[np.isfinite(coordinates).all(axis=1)]
@@ -110,9 +108,7 @@ def deviations(deviation: ArrayLike, shape: tuple[int, ...], of: str = "`mean`")
 def mesh_values(
     values: ArrayLike, n_vertices: int, n_faces: int, on: str | None
 ) -> tuple[np.ndarray, bool]:
-    """The values of a mesh, and whether they belong to its vertices: as `on` has it, or by their
-    number.
-    """
+    """The values of a mesh, and whether they are its vertices': by `on`, or their number."""
     if on is not None:
         checks.choice("on", on, ("faces", "vertices"))
     array = np.asarray(values, dtype=np.float64)

@@ -111,6 +111,7 @@ def interactive_map(
     for name, some in (("values", values), ("deviation", deviation), ("observed", observed)):
         if some is not None:
             node_values(some, len(spots), name)
+
     layers = _layers(values, deviation, observed, label, limits)
     if names is None:
         names = edges.nodes if isinstance(edges, Graph) and edges.has_names else range(len(spots))
@@ -118,6 +119,7 @@ def interactive_map(
     scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
     groups = [_map_traces(scatter, spots, roads, layer, text) for layer in layers]
     figure = _with_buttons(objects, groups, layers, title)
+
     degrees = in_degrees(spots, geographic)
     stretch = stretch_of(spots, degrees)
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": degrees}
@@ -152,8 +154,7 @@ def interactive_mesh(
     title: str = "",
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """A mesh to turn and zoom, with the value and standard deviation of the face or vertex under
-    the pointer.
+    """A mesh to turn and zoom; values and standard deviations appear under the pointer.
 
     Parameters
     ----------
@@ -200,12 +201,14 @@ def interactive_mesh(
             raise checks.value_error(
                 name, f"must have one entry per {kind}, as `values` has, got {np.shape(some)}"
             )
+
     layers = _layers(values, deviation, observed, label, limits)
     text = _hover(_checked_names(range(count) if names is None else names, count, kind), layers)
     groups = [
         _mesh_traces(objects, corners, triangles, layer, text, on_vertices) for layer in layers
     ]
     figure = _with_buttons(objects, groups, layers, title)
+
     # The eye and what is up to it, in the coordinates of the file.
     back = turn(up).T
     eye, above = 1.8 * back @ direction(*view), back @ [0.0, 0.0, 1.0]
@@ -220,13 +223,12 @@ def interactive_mesh(
             },
         }
     )
+
     return _written(figure, path, title or label)
 
 
 def _filling(corners: np.ndarray) -> dict[str, Any]:
-    """Hidden axes with one unit, such that the mesh fills the height of the page however it is
-    turned.
-    """
+    """Hidden axes with one unit, so that the mesh fills the page however it is turned."""
     low, high = corners.min(axis=0), corners.max(axis=0)
     radius = float(np.linalg.norm(corners - (low + high) / 2, axis=1).max()) or 1.0
     half = np.maximum(1.001 * (high - low) / 2, 0.01 * radius)  # of a flat mesh too
@@ -323,10 +325,12 @@ def _map_traces(
     known = np.isfinite(means)
     share = np.clip((means[known] - low) / ((high - low) or 1.0), 0.0, 1.0)
     bins = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
+
     traces = [_lines(scatter, spots, roads[~known], _PALE, 1.5)]
     for number in np.unique(bins):
         (colour,) = sample_colorscale(layer.cmap, [(number + 0.5) / _COLOURS])
         traces.append(_lines(scatter, spots, roads[known][bins == number], colour, 3.0))
+
     shown = np.flatnonzero(np.isfinite(layer.values))
     traces.append(
         scatter(
@@ -390,6 +394,7 @@ def _mesh_traces(
             intensitymode="vertex" if on_vertices else "cell",
         )
     ]
+
     if not valued.all():
         # Of a mesh with one colour the pointer would name vertices, and not faces.
         traces.append(
@@ -412,6 +417,7 @@ def _with_buttons(objects: Any, groups: list[list[Any]], layers: list[Layer], ti
     figure = objects.Figure([trace for group in groups for trace in group])
     for trace, number in zip(figure.data, owner, strict=True):
         trace.visible = number == 0
+
     buttons = [
         {
             "label": layer.label,
@@ -420,6 +426,7 @@ def _with_buttons(objects: Any, groups: list[list[Any]], layers: list[Layer], ti
         }
         for number, layer in enumerate(layers)
     ]
+
     if len(buttons) > 1:
         place = {"x": 0.0, "xanchor": "left", "y": 1.0, "yanchor": "bottom"}
         menu = {
@@ -430,6 +437,7 @@ def _with_buttons(objects: Any, groups: list[list[Any]], layers: list[Layer], ti
             **place,
         }
         figure.update_layout(updatemenus=[menu])
+
     figure.update_layout(
         title=escape(title),
         paper_bgcolor="white",

@@ -38,8 +38,7 @@ def plot_graph_signal(
     marked: ArrayLike | None = None,
     geographic: bool | None = None,
 ) -> Axes:
-    """A graph drawn in the plane, its nodes coloured by `values`, its edges by the mean of their
-    ends.
+    """A graph in the plane, nodes coloured by `values`, edges by the mean of their ends.
 
     Parameters
     ----------
@@ -87,6 +86,7 @@ def plot_graph_signal(
     edges = links(edges, len(coordinates))
     values = node_values(values, len(coordinates))
     low, high = limits if limits is not None else finite_range(values)
+
     x, y = coordinates.T
     ax = new_axes(ax, (6.0, 5.0))
     degrees = in_degrees(coordinates, geographic)
@@ -95,12 +95,12 @@ def plot_graph_signal(
     width, size = np.clip(0.22 * apart, 0.3, 2.2), np.clip(0.24 * apart, 0.7, 7.0) ** 2
     from matplotlib.collections import LineCollection
 
-    # Edges between two valued nodes carry the mean of the two, so that roads read as lines and not
-    # as beads.
+    # Edges between two valued nodes carry the mean of the
+    # two, so that roads read as lines and not as beads.
     means = values[edges].mean(axis=1) if len(edges) else np.empty(0)
     known = np.isfinite(means)
-    # The coloured ones have a grey rim, without which the light end of the colours is lost on
-    # white.
+    # The coloured ones have a grey rim, without which
+    # the light end of the colours is lost on white.
     colours, widths = np.where(known, GREY, PALE), np.where(known, 1.4 * width, min(0.8, width))
     ax.add_collection(
         LineCollection(list(coordinates[edges]), colors=colours, linewidths=widths, zorder=1)
@@ -109,6 +109,7 @@ def plot_graph_signal(
     lines.set_array(means[known])
     lines.set_clim(low, high)
     ax.add_collection(lines)
+
     shown = np.flatnonzero(np.isfinite(values))
     points = ax.scatter(
         x[shown],
@@ -122,6 +123,7 @@ def plot_graph_signal(
         linewidths=0.18 * width,
         zorder=3,
     )
+
     if marked is not None:
         ringed = np.asarray(marked)
         ax.scatter(
@@ -133,6 +135,7 @@ def plot_graph_signal(
             linewidths=np.clip(0.36 * width, 0.3, 0.8),
             zorder=4,
         )
+
     map_frame(ax, stretch, degrees)
     colour_bar(points, ax, label, extended_ends(values[shown], low, high))
     return ax

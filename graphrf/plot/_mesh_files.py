@@ -20,8 +20,7 @@ def write_mesh(
     faces: ArrayLike,
     values: Mapping[str, ArrayLike],
 ) -> None:
-    """Write a triangle mesh with values, such as posterior means and standard deviations, to a PLY
-    or VTK file.
+    """Write a triangle mesh with values, such as posterior means, to a PLY or VTK file.
 
     Examples
     --------
@@ -61,6 +60,7 @@ def write_mesh(
     suffix = Path(checks.path("path", path)).suffix.lower()
     if suffix not in writers:
         raise checks.value_error("path", f"must end in .ply or .vtk, got {os.fspath(path)!r}")
+
     of_vertices: dict[str, np.ndarray] = {}
     of_faces: dict[str, np.ndarray] = {}
     for name, given in values.items():
@@ -74,6 +74,7 @@ def write_mesh(
                 f"({len(triangles)}), got shape {array.shape} for {name!r}",
             )
         (of_faces if array.size == len(triangles) else of_vertices)[name] = array
+
     with atomic_write(path) as file:
         file.writelines(
             f"{line}\n".encode()

@@ -91,6 +91,7 @@ def plot_mesh(
     shown, on_vertices = mesh_values(values, len(points), len(triangles), on)
     if on_vertices:
         shown = shown[triangles].mean(axis=1)
+
     if ax is not None and ax.name != "rectilinear":
         raise checks.value_error(
             "ax", f"must be plain axes, got those of the projection {ax.name!r}"
@@ -106,6 +107,7 @@ def plot_mesh(
     scale = ScalarMappable(Normalize(*ends), colormaps[cmap])
     colours = scale.to_rgba(shown)
     colours[~np.isfinite(shown)] = UNOBSERVED
+
     corners = (points @ turn(up).T)[triangles]
     normals = _normals(corners)
     towards = direction(*view)
@@ -116,6 +118,7 @@ def plot_mesh(
         # away throughout.
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
         order = order[(normals @ towards * np.sign(volume) > 0)[order]]
+
     right = direction(0.0, view[1] + 90)
     flat = corners[order] @ np.column_stack([right, np.cross(towards, right)])
     # Edges in the faces' colours close the hairlines that antialiasing leaves between them.
@@ -125,6 +128,7 @@ def plot_mesh(
     shapes.set_rasterized(len(order) > _MOST_SHAPES)
     ax.add_collection(shapes)
     ax.autoscale_view()
+
     # Axes that shrink to the mesh would mislead the layout, which then cuts titles off.
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
@@ -145,9 +149,7 @@ def _normals(corners: np.ndarray) -> np.ndarray:
 
 
 def _lightness(normals: np.ndarray, view: tuple[float, float]) -> np.ndarray:
-    """Lightness of every face in [0.72, 1] under a lamp beside the viewer, the same for both sides
-    of a face.
-    """
+    """Lightness of faces in [0.72, 1] under a lamp beside the viewer, alike on both sides."""
     return 0.72 + 0.28 * np.abs(normals @ direction(view[0] + 25, view[1] + 25))
 
 

@@ -1,6 +1,4 @@
-"""The posterior of a Gaussian process on a whole mesh or map: its mean beside its standard
-deviation.
-"""
+"""The posterior of a Gaussian process on a mesh or map: mean beside standard deviation."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
 # observations would stretch the colours of all others.
 _ENDS = (2, 98)
 _HARDLY_MORE = 1.3
-# Inches: the width that a panel needs at least, the width that it usually has, and the height of
-# its text.
+# Inches: the width that a panel needs at least, the
+# width that it usually has, and the height of its text.
 _LEAST, _USUAL, _TEXT = 1.5, 4.2, 1.1
 
 
@@ -123,8 +121,7 @@ def plot_map_posterior(
     limits: tuple[float, float] | None = None,
     geographic: bool | None = None,
 ) -> Figure | SubFigure:
-    """The mean of a signal on a graph in the plane and its standard deviation, after truth and
-    observations.
+    """The mean of a signal on a map and its standard deviation, after truth and data.
 
     Parameters
     ----------

@@ -22,8 +22,7 @@ def plot_reliability(
     xlabel: str = "probability of the predicted class",
     ylabel: str = "accuracy",
 ) -> Axes:
-    """A reliability diagram: observed frequencies against predicted probabilities, one line for
-    each method.
+    """A reliability diagram: observed frequencies against probabilities, a line a method.
 
     Parameters
     ----------
@@ -52,6 +51,7 @@ def plot_reliability(
     ax.plot(
         [0, 1], [0, 1], color=GREY, linestyle=(0, (4, 3)), linewidth=1, zorder=1, label="calibrated"
     )
+
     for number, (label, line) in enumerate(lines.items()):
         ax.errorbar(
             line[:, 0],
@@ -66,6 +66,7 @@ def plot_reliability(
             capsize=2,
             zorder=2,
         )
+
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=xlabel, ylabel=ylabel)
     ax.set_aspect("equal")
     ax.grid(color=GRID, linewidth=0.8)

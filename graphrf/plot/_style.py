@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colours of lines and marks, distinct to colour-blind readers (Okabe and Ito 2008), the strongest first.
+#: Colours of lines and marks, distinct to colour-blind readers (Okabe and Ito 2008), the strongest
+#: first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: The colour map of values.
 VALUES = "viridis"
@@ -39,8 +40,7 @@ def require_matplotlib() -> None:
 
 
 def style(width: float | None = None) -> AbstractContextManager[None]:
-    """The look of graphrf's own figures, for the time of a `with` block: small type, open frames, a
-    pale grid.
+    """The look of graphrf's figures, in a `with` block: small type, open frames, pale grid.
 
     Parameters
     ----------
@@ -80,10 +80,12 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
 
     text = {"font": 9.0, "title": 10.0, "ticks": 8.5}
     own: dict[str, Any] = {"savefig.dpi": 120.0}
+
     if width is not None:
         width = checks.number("width", width, low=1, high=30)
         text = {"font": 8.0, "title": 8.5, "ticks": 7.5}
         own = {"savefig.dpi": 300.0, "pdf.fonttype": 42, "figure.figsize": (width, 0.75 * width)}
+
     settings: dict[str, Any] = {
         "font.size": text["font"],
         "axes.titlesize": text["title"],
@@ -112,9 +114,7 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
 
 
 def wanted_width(usual: float) -> float:
-    """The width of a new figure in inches: that of `rcParams["figure.figsize"]` where it was
-    changed.
-    """
+    """The width of a new figure in inches: of `rcParams["figure.figsize"]` if changed."""
     from matplotlib import rcParams, rcParamsDefault
 
     size, default = rcParams["figure.figsize"], rcParamsDefault["figure.figsize"]
@@ -122,9 +122,7 @@ def wanted_width(usual: float) -> float:
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A new figure: one of pyplot's where the caller has imported pyplot, which is not imported
-    here.
-    """
+    """A new figure: pyplot's where the caller has imported it, which is not done here."""
     require_matplotlib()
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
@@ -136,9 +134,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def new_axes(ax: Axes | None, size: tuple[float, float]) -> Any:
-    """`ax`, or the axes of a new figure: in the proportions of `size`, but in a narrow figure not
-    too flat.
-    """
+    """`ax`, or new axes in the proportions of `size`, in a narrow figure not too flat."""
     if ax is not None:
         return ax
     require_matplotlib()

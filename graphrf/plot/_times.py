@@ -45,8 +45,7 @@ def plot_series(
     ax: Axes | None = None,
     label: str = "value",
 ) -> Axes:
-    """The series of one node: posterior mean with its band for 95 %, readings, and where there are
-    none.
+    """The series of one node: posterior mean with 95 % band, readings, and gaps of these.
 
     Parameters
     ----------
@@ -85,6 +84,7 @@ def plot_series(
         for name, some in arrays.items()
         if some is not None
     }
+
     for name, some in values.items():
         if some.shape != stamps.shape:
             raise checks.value_error(
@@ -92,6 +92,7 @@ def plot_series(
             )
     if deviation is not None:
         deviations(deviation, stamps.shape)
+
     ax = new_axes(ax, (7.2, 3.2))
     seen = ~np.isnan(values["observed"]) if observed is not None else np.ones(stamps.size, bool)
     _shade_gaps(ax, stamps, seen)
@@ -108,6 +109,7 @@ def plot_series(
             zorder=1,
         )
     ax.plot(stamps, values["mean"], color=COLOURS[0], linewidth=1.4, label="mean", zorder=3)
+
     if observed is not None and seen.any():
         ax.plot(
             stamps[seen],
@@ -118,6 +120,7 @@ def plot_series(
             label="reading",
             zorder=4,
         )
+
     if truth is not None:
         hidden = ~np.isnan(values["truth"]) & ~(
             seen if observed is not None else np.zeros_like(seen)
@@ -133,6 +136,7 @@ def plot_series(
             label="held back" if hidden.any() else None,
             zorder=4,
         )
+
     _label_times(ax, stamps)
     ax.set_xlim(stamps[0], stamps[-1])
     ax.set_ylabel(label)
@@ -256,6 +260,7 @@ def animate_map(
         raise checks.value_error(
             "titles", f"must have one for each of {len(frames)} frames, got {len(titles)}"
         )
+
     rate = checks.integer("frames_per_second", frames_per_second, low=1, high=100)
     writer = _writer(target, rate)
     from matplotlib.figure import Figure
@@ -275,6 +280,7 @@ def animate_map(
     )
     _, roads, nodes = ax.collections[:3]
     ends = links(edges, frames.shape[1])
+
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         whole = os.path.join(folder, target.name)
         with writer.saving(figure, whole, dpi=100):

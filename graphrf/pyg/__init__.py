@@ -1,6 +1,4 @@
-"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return
-probabilities.
-"""
+"""Transforms for PyTorch Geometric: diffusion, PageRank, features, return probabilities."""
 
 from __future__ import annotations
 

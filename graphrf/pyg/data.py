@@ -16,8 +16,8 @@ from graphrf.kernels.kernel import require_kernel
 from graphrf.sampling.sample import require_sampler
 
 EDGE_WEIGHT = "edge_weight"
-# Attributes in which PyTorch Geometric numbers edges (`to_homogeneous`, loaders); they follow the
-# edges.
+# Attributes in which PyTorch Geometric numbers edges
+# (`to_homogeneous`, loaders); they follow the edges.
 _NUMBERS_OF_EDGES = ("edge_type", "e_id")
 # Both directions of an edge may differ by the rounding of float32.
 _ROUNDING = 1e-6
@@ -49,6 +49,7 @@ def graph_of(data: Any, weight: str | None) -> Graph | None:
         raise checks.type_error(
             "data", f"must be a torch_geometric.data.Data, got {checks.describe(data)}"
         )
+
     if data.num_nodes is None:
         raise checks.value_error(
             "data", "must state how many nodes it has, by `num_nodes`, `x` or `edge_index`"
@@ -59,6 +60,7 @@ def graph_of(data: Any, weight: str | None) -> Graph | None:
         raise checks.value_error(
             "data", "must have an `edge_index`; transforms to `adj_t` come after this one"
         )
+
     given: str | Literal[False] = weight or False
     if weight is not None and getattr(data, weight, None) is None:
         if weight != EDGE_WEIGHT:
@@ -96,9 +98,11 @@ def with_edges(
         device
     )
     values = torch.from_numpy(by_source.data.astype(np.float32, copy=False)).to(device)
+
     if attr_name is not None:
         data[f"{attr_name}_index"], data[f"{attr_name}_weight"] = edge_index, values
         return data
+
     weight = EDGE_WEIGHT if weight is None else weight
     stale = sorted(set(data.edge_attrs()) - {"edge_index", *_NUMBERS_OF_EDGES, weight})
     if stale:
@@ -107,6 +111,7 @@ def with_edges(
             "must have no attributes of the edges that are to be replaced, got "
             f"{', '.join(stale)}; delete them, or keep the edges: attr_name='diffusion'",
         )
+
     for name in _NUMBERS_OF_EDGES:
         if name in data:
             del data[name]

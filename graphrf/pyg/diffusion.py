@@ -1,5 +1,4 @@
-"""Transforms for PyTorch Geometric: diffusion, personalised PageRank, random features and return
-probabilities.
+"""Transforms for PyTorch Geometric that replace edges: diffusion and personalised PageRank.
 
 Each is a `torch_geometric.transforms.BaseTransform` for homogeneous `Data`. None forms a dense N x
 N matrix, and graphs with isolated nodes, without edges or without nodes are allowed. Results lie on

@@ -17,15 +17,14 @@ from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.protocol import Sampler
 from graphrf.sampling.sample import sample_features
 
-# Columns of random features that are made at once, and the error of the exact ones relative to the
-# largest root.
+# Columns of random features that are made at once, and the
+# error of the exact ones relative to the largest root.
 _COLUMNS, _TOLERANCE = 16, 1e-6
 
 
 @dataclass(frozen=True)
 class AddRandomFeatures(BaseTransform):
-    r"""Adds F R to the nodes: `dim` numbers for each whose inner products are the kernel K = F F^T,
-    up to noise.
+    r"""Adds F R to the nodes: `dim` numbers with inner products K = F F^T, up to noise.
 
     R has independent entries +-1 / sqrt(dim), so that E[(F R)(F R)^T] = K, with a standard
     deviation below
@@ -108,8 +107,7 @@ class AddRandomFeatures(BaseTransform):
 
 @dataclass(frozen=True)
 class AddReturnProbabilities(BaseTransform):
-    r"""Adds the random-walk positional encoding: P^k_ii, k = 1 .. walk_length, P = D^-1 A, without
-    dense matrices.
+    r"""Adds the random-walk positional encoding: P^k_ii, k = 1 .. walk_length, P = D^-1 A.
 
     `torch_geometric.transforms.AddRandomWalkPE` computes it by products of N x N matrices that fill
     in. Here it is computed from powers of half the length, node by node: walks are reversible, so

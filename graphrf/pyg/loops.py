@@ -10,14 +10,13 @@ from graphrf.sampling.powers.selection import kth_largest
 
 @njit(nogil=True, cache=True)
 def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
-    """CSR arrays of the k largest entries by size of each row; zeros are dropped, early ones win
-    ties.
-    """
+    """CSR arrays of the k entries of largest size of each row, not 0; early ones win ties."""
     n_rows = indptr.size - 1
     new_indptr = np.zeros(n_rows + 1, np.int64)
     new_indices = np.empty(min(indices.size, n_rows * k), indices.dtype)
     new_data = np.empty(new_indices.size, data.dtype)
     n = 0
+
     for row in range(n_rows):
         sizes = np.abs(data[indptr[row] : indptr[row + 1]])
         least = 0.0
@@ -26,6 +25,7 @@ def largest_entries(indptr, indices, data, k):  # type: ignore[no-untyped-def]
             least = kth_largest(sizes.copy(), k)
             for size in sizes:
                 ties -= size > least
+
         for i in range(sizes.size):
             if sizes[i] > least or (sizes[i] == least and least > 0.0 and ties > 0):
                 ties -= sizes[i] == least

@@ -22,8 +22,8 @@ NORMALIZATIONS = ("sym", "row", "none")
 
 # Nodes whose records are held at once, by a thread or by all.
 _BLOCK = 16_384
-# A kernel's series is cut where its remainder is below this fraction, and at this number of steps
-# at most.
+# A kernel's series is cut where its remainder is below
+# this fraction, and at this number of steps at most.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
 # Terms of a series from which tails are read.
 _TERMS = 8 * _MOST_STEPS
@@ -53,14 +53,16 @@ def kernel_diffusion(
             f"must be 'none' for {kernel!r}, whose series has negative terms, got "
             f"{normalization!r}",
         )
-    # The remainder after these terms is the rest of K's eigenvalue at 0, where none of them is
-    # negative.
+
+    # The remainder after these terms is the rest of K's
+    # eigenvalue at 0, where none of them is negative.
     total = float(kernel.spectrum(0.0, scale))
     remainder = total - float(alpha.sum())
     tails = np.append(np.abs(alpha)[::-1].cumsum()[::-1], 0.0)
     if remainder > _ROUNDING * total:
         tails += remainder
     tails = tails / tails[0]
+
     if sampler is None:
         sampler = _suited(tails, k, kernel.laplacian)
     if kernel.laplacian != sampler.laplacian:
@@ -69,6 +71,7 @@ def kernel_diffusion(
             f"must walk for the {kernel.laplacian} Laplacian of `kernel`, got one for the "
             f"{sampler.laplacian} one",
         )
+
     blocks = [
         np.arange(start, min(start + _BLOCK, graph.n_nodes))
         for start in range(0, graph.n_nodes, _BLOCK)
@@ -81,9 +84,8 @@ def kernel_diffusion(
         features = sample_features(graph, sampler, nodes=nodes, seed=seed, n_threads=1)
         rows = features.matrix_from_modulation(alpha, n_threads=1)
         if by_walks:
-            rows.data *= root[
-                rows.indices
-            ]  # the rows' own roots do not change their order, nor what is kept
+            # The rows' own roots do not change their order, nor what is kept.
+            rows.data *= root[rows.indices]
         return cut_rows(rows, k), features.info.survival
 
     parts = list(ordered_map(of_block, blocks, thread_count(None)))
@@ -94,9 +96,7 @@ def kernel_diffusion(
 def _warn_of_mismatch(
     kernel: Kernel, alpha: np.ndarray, tails: np.ndarray, survival: np.ndarray
 ) -> None:
-    """Warn where a sampler's records end too early for the series, or are too few where it still
-    matters.
-    """
+    """Warn where a sampler's records end too early for the series, or are too few."""
     n = min(survival.size, alpha.size)
     left = float(tails[n])
     if left > _AT_ALL:
@@ -105,6 +105,7 @@ def _warn_of_mismatch(
             f"is {kernel!r}, of whose series {left:.4g} is left where the sampler ends, after "
             f"{n - 1} steps; shorten its lengthscale, or pass a `sampler` with a larger max_length",
         )
+
     if left > _MUCH:
         warn(
             f"the sampler ends after {n - 1} steps, where {left:.2g} of the series of {kernel!r} "
@@ -112,6 +113,7 @@ def _warn_of_mismatch(
             "max_length, or a shorter kernel",
             TruncationWarning,
         )
+
     heavy, plain = termination_variance(alpha, survival)
     if heavy > HEAVY * plain:
         warn(
@@ -137,9 +139,7 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 def pagerank_diffusion(
     graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
 ) -> sp.csr_array:
-    """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2
-    Pi D^-1/2.
-    """
+    """The k largest PageRank scores of every node, by pushing; for "sym" D^1/2 Pi D^-1/2."""
     parts = []
     for start in range(0, graph.n_nodes, _BLOCK):
         nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))
@@ -182,9 +182,7 @@ def scaled(matrix: sp.csr_array, normalization: str) -> sp.csr_array:
 
 
 def _over(matrix: sp.csr_array, of_rows: np.ndarray, of_columns: np.ndarray) -> sp.csr_array:
-    """The matrix with entries divided by their row's and their column's number; both 1 in place of
-    0.
-    """
+    """The matrix with entries over their row's and column's number; 1 in place of 0."""
     of_rows, of_columns = (np.where(of > 0, of, 1.0) for of in (of_rows, of_columns))
     # One division by the product, which rounds (i, j) as (j, i).
     data = matrix.data / (

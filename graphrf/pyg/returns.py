@@ -1,6 +1,4 @@
-"""Probabilities that a random walk is back where it began, for every node: two independent halves
-that meet.
-"""
+"""Probabilities that a walk is back where it began: two independent halves that meet."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ _BLOCK = 16_384
 def return_probabilities(
     graph: Graph, walk_length: int, sampler: CompressedPowers, seeds: tuple[int, int]
 ) -> np.ndarray:
-    """Estimates of P^k_ii, k = 1 .. walk_length, for every node, float32, with P = D^-1 A; 0 for
-    isolated nodes.
+    """Estimates of P^k_ii, k = 1 .. walk_length, of every node, P = D^-1 A; 0 if isolated.
 
     See `AddReturnProbabilities`. The two factors are samples of the two seeds, so that the product
     is unbiased; the sampler must be of the normalized Laplacian and reach (walk_length + 1) / 2

@@ -1,6 +1,4 @@
-"""Samplers, and how rows of features are drawn with them: by random walks, or by powers of the walk
-matrix.
-"""
+"""Samplers, and how they draw rows of features: by walks, or by powers of the walk matrix."""
 
 from __future__ import annotations
 

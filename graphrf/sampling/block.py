@@ -79,9 +79,7 @@ class Block(NamedTuple):
 
 
 def _changes(*columns: np.ndarray) -> np.ndarray:
-    """True at the first element, and where any of several sorted columns differs from the element
-    before.
-    """
+    """True at the first element, and where any of several sorted columns changes."""
     changes = np.ones(columns[0].size, dtype=bool)
     changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return changes

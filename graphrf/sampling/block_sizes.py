@@ -26,8 +26,7 @@ def block_rows(n_sources: int, visits_per_row: float, threads: int) -> int:
 
 
 def file_rows(n_rows: int, nbytes: int, n_nodes: int) -> int:
-    """Rows of a block of features on a cluster or in a folder, of whose record `nbytes` are
-    expected.
+    """Rows of a block on a cluster or in a folder, of whose record `nbytes` are expected.
 
     The result does not depend on workers and threads, so neither do the files.
     """

@@ -1,6 +1,4 @@
-r"""Samplers for a target error: the one of fewest non-zeros that is predicted to reach it, from
-pilot rows.
-"""
+r"""Samplers for a target error: of fewest non-zeros predicted to reach it, from pilot rows."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ _ROWS, _FEWEST, _NUMBERS, _HUBS, _SUMS = 256, 16, 20_000_000, 8, 24
 _SEED = 2**63 + 2
 # Maximum non-zeros of a row, and multiply-adds of exact powers for all rows.
 _MOST_NONZEROS, _MOST_WORK = 4096, 2e10
-# Predictions err by some per cent: the range in which they should be, as shares of the target
-# error.
+# Predictions err by some per cent: the range in which
+# they should be, as shares of the target error.
 _AIM, _CLOSE = 0.95, 0.88
 _FIRST_BUDGET, _TRIALS, _DRAWS = 32, 10, 4
 # Share of the target error for the end of the series if rows are cut as well.
@@ -98,9 +96,7 @@ def features_with_error(
     nodes: np.ndarray,
     error: float,
 ) -> Features:
-    """Features whose measured error is at most `error`; ValueError if no rows of reasonable size
-    reach it.
-    """
+    """Features of measured error at most `error`; ValueError if no reasonable rows reach it."""
     scale = kernel.check_graph(graph)
     pilot = _Pilot(graph, kernel, nodes, 0.01 * error)
     best: _Found | None = None
@@ -157,9 +153,7 @@ def _larger(sampler: Any, factor: float) -> Any:
 
 
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """The sampler of each family with the fewest non-zeros that reaches the error, or the closest
-    to it.
-    """
+    """The sampler of each family with fewest non-zeros that reaches the error, or nearest."""
     laplacian = kernel.laplacian
     least = float(_MOST_NONZEROS)
     for found in _deterministic(pilot, kernel, scale, error):
@@ -182,9 +176,7 @@ def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> 
 
 
 def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
-    """Exact powers that end as early as the error allows, and cut powers, if all rows can be
-    computed.
-    """
+    """Exact powers that end when the error allows, and cut ones, if rows can be computed."""
     laplacian = kernel.laplacian
 
     def exact(length: int) -> _Found:
@@ -227,8 +219,7 @@ def _sized(
     most: int,
     auto: AutoLengths | None = None,
 ) -> _Found:
-    """The smallest sampler of a family that reaches the error, or one that needs more non-zeros
-    than `least`.
+    """A family's smallest sampler that reaches the error, or one larger than `least`.
 
     Errors decrease like size^(-1/2) or faster, which leads to a bracket, which is bisected on a
     logarithmic scale.
@@ -260,8 +251,7 @@ def _sized(
 
 
 class _Pilot:
-    r"""Predicts |Phi Phi^T - K|_F / |K|_F over some nodes from a few rows of Phi, and the same rows
-    of F.
+    r"""Predicts |Phi Phi^T - K|_F / |K|_F over nodes from a few rows of Phi and of F.
 
     With delta_i = phi_i - F_i, E_ij = F_i . delta_j + delta_i . F_j + delta_i . delta_j. If rows
     are independent and unbiased, these terms are uncorrelated off the diagonal, so that
@@ -315,9 +305,7 @@ class _Pilot:
         return self._laws[near]
 
     def judged(self, sampler: Any, law: Stratified | None = None) -> _Found:
-        """The sampler with its predicted error and non-zeros, from rows with the given lengths, if
-        any.
-        """
+        """The sampler with its predicted error and non-zeros, from rows of given lengths."""
         drawing = sampler
         if law is not None:
             drawing = replace(

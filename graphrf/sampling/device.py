@@ -1,6 +1,4 @@
-"""Samplers on a torch device: blocks of the records that compiled loops make, and the record built
-from them.
-"""
+"""Samplers on a torch device: blocks of the compiled loops' records, and their record."""
 
 from __future__ import annotations
 
@@ -33,8 +31,7 @@ _WASTE = 0.15
 
 
 class OnDevice:
-    """A prepared sampler of graphrf (else TypeError) whose blocks torch makes; other attributes are
-    the sampler's.
+    """A prepared sampler of graphrf (else TypeError), its blocks made by torch.
 
     Blocks are numpy arrays if the device is the CPU, and tensors on any other.
     """

@@ -11,15 +11,13 @@ from torch import Tensor
 from graphrf.features.device_record import host_array
 from graphrf.sampling.block import Block
 
-# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far
-# less.
+# Torch sorts less than 2^31 keys on GPUs. At most so
+# many are expected; their number differs by far less.
 _MOST_KEYS = 2**30
 
 
 class DeviceBlock(NamedTuple):
-    """`graphrf.sampling.block.Block` as tensors of one device, with 16-bit integers as in
-    `DeviceRecord`.
-    """
+    """`graphrf.sampling.block.Block` as tensors of a device, 16-bit as in `DeviceRecord`."""
 
     entries_per_row: Tensor
     visits_per_row: Tensor
@@ -37,9 +35,7 @@ class DeviceBlock(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Packing of row, node and step, at most `max_step`, into an int64, so that keys sort as (row,
-    node, step).
-    """
+    """Packing of row, node and step, at most `max_step`, into an int64 that sorts alike."""
 
     n_nodes: int
     max_step: int
@@ -127,9 +123,7 @@ def merged(
 def in_parts(
     make: Callable[[Tensor], DeviceBlock], sources: Tensor, visits_per_row: float, packing: Packing
 ) -> DeviceBlock:
-    """The block of all sources, which `make` makes of as many at once as torch can sort the keys
-    of.
-    """
+    """The block of all sources, of which `make` makes as many at once as torch can sort."""
     rows = max(1, int(_MOST_KEYS / visits_per_row))
     return joined([make(part) for part in sources.split(min(rows, packing.most_rows))])
 

@@ -1,6 +1,4 @@
-r"""Products of features: B = Phi_1 .. Phi_n with short factors, B B^T about K (GRFs++ as a positive
-matrix).
-"""
+r"""Products of features: B = Phi_1 .. Phi_n with short factors, B B^T about K (GRFs++)."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ _FILLED = 0.25
 
 
 class ProductFeatures:
-    r"""Products of features: B = Phi_1 .. Phi_n, multiplied out only on request, with B B^T about
-    K.
+    r"""Products of features: B = Phi_1 .. Phi_n, multiplied out on request; B B^T about K.
 
     Every factor estimates F_R, the symmetric root of the n-th root R of the kernel (`Kernel.root`),
     from samples of its own, so that E[B] = F_R^n = F up to the longest length of the sampler. Walks
@@ -181,9 +178,7 @@ class ProductFeatures:
     def relative_error(
         self, kernel: Kernel, *, seed: int = 0, apply: Callable[..., np.ndarray] | None = None
     ) -> float:
-        """An estimate of |B B^T - K|_F / |K|_F over the nodes of the rows: see
-        `Features.relative_error`.
-        """
+        """An estimate of |B B^T - K|_F / |K|_F over the rows: see `Features.relative_error`."""
         seed = checks.seed(seed)
         return error.measured(
             self._rows(self.matrices(kernel)), kernel, apply, self.factors[0].origin, seed
@@ -200,9 +195,7 @@ class ProductFeatures:
         return np.asarray(reduce(lambda product, factor: factor @ product, reversed(matrices), x))
 
     def apply_t(self, kernel: Kernel, y: ArrayLike) -> np.ndarray:
-        """B^T y for y of shape (n,) or (n, p); the result has shape (N,) or (N, p). Otherwise as
-        `apply`.
-        """
+        """B^T y for y of shape (n,) or (n, p), shape (N,) or (N, p); otherwise as `apply`."""
         y = checks.finite("y", checks.columns("y", y, self.shape[0]))
         shape = (self.n_nodes, *y.shape[1:])
         require_memory(
@@ -280,9 +273,7 @@ class ProductFeatures:
         nodes: np.ndarray,
         product: sp.csr_array,
     ) -> None:
-        """Warn of a large error of B B^T, and of its diagonal at nodes whose rows of B were
-        multiplied out.
-        """
+        """Warn of a large error of B B^T, and of its diagonal at nodes with multiplied rows."""
         # The product of the factors has more non-zeros than `nnz`.
         first = self.factors[0]
         f = kernel.modulation(self.n_factors * first.max_length + 1, first.info.scale)
@@ -316,8 +307,7 @@ def sample_product(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> ProductFeatures:
-    """Sample the factors of B = Phi_1 .. Phi_n, with E[B] = F and K about B B^T: see
-    `ProductFeatures`.
+    """Sample the factors of B = Phi_1 .. Phi_n, E[B] = F, K about B B^T: `ProductFeatures`.
 
     Parameters
     ----------

@@ -23,8 +23,7 @@ _PLAIN = (bool, int, float, str)
 
 
 class Sampler(Protocol):
-    """Settings of a way to estimate rows of F = sum_k f_k W^k, such as `RandomWalks` and
-    `CompressedPowers`.
+    """Settings of a way to estimate rows of F = sum_k f_k W^k: `RandomWalks` and the like.
 
     Any class with these two attributes and this method is a sampler; `PreparedSampler` has an
     example. One whose settings depend on the graph also has `resolved(graph)`, which Gaussian
@@ -99,18 +98,16 @@ class PreparedSampler(ABC):
     ...         uniforms = np.sort(rng.random(self.n_walks))
     ...         at, found = np.full(self.n_walks, source), []
     ...         for k, share in enumerate(self.survival.table):
-    ...             at = at[
-    ...                 : np.searchsorted(uniforms, share)
-    ...             ]  # those whose uniform number is below S(k)
+    ...             # those whose uniform number is below S(k)
+    ...             at = at[: np.searchsorted(uniforms, share)]
     ...             if k > 0:
     ...                 at = indices[rng.integers(indptr[at], indptr[at + 1])]
     ...             found.append(np.stack([np.full(at.size, row), at, np.full(at.size, k)]))
     ...         return np.concatenate(found, axis=1)
     >>> graph = grf.Graph(nx.to_scipy_sparse_array(nx.karate_club_graph(), weight=None))
     >>> sampler = PlainWalks(n_walks=200, survival=grf.sampling.Survival.geometric(0.2))
-    >>> grf.sample_features(graph, sampler, seed=0).relative_error(
-    ...     grf.Diffusion(lengthscale=1.0)
-    ... ) < 0.1
+    >>> features = grf.sample_features(graph, sampler, seed=0)
+    >>> features.relative_error(grf.Diffusion(lengthscale=1.0)) < 0.1
     True
     """
 

@@ -18,9 +18,7 @@ _COUNTS = np.dtype(np.uint16)
 
 
 def record_bytes(n_rows: int, n_entries: int, n_visits: int, count_bytes: int = 2) -> int:
-    """Memory of a record: 4 bytes per visit (6 a value of powers), 6 or 10 an entry, 20 or 24 a
-    row.
-    """
+    """Memory of a record: 4 bytes a visit (6 of powers), 6 or 10 an entry, 20 or 24 a row."""
     index = 4 if n_entries < 2**31 else 8
     return (
         (2 + count_bytes) * n_visits
@@ -122,9 +120,7 @@ def draw_into(
     threads: int,
     after: Callable[[int], Any] | None = None,
 ) -> None:
-    """Append the blocks of some nodes, `size` rows each, to a builder; `after` gets their number of
-    rows.
-    """
+    """Append blocks of nodes, `size` rows each, to a builder; `after` gets their rows."""
     tasks = [nodes[start : start + size] for start in range(0, nodes.size, size)]
     for block in ordered_map(prepared.sample, tasks, threads):
         builder.append(block)

@@ -1,6 +1,4 @@
-"""`sample_features`: validates its arguments and draws rows in memory, on a device or into a
-folder.
-"""
+"""`sample_features`: checks arguments, draws rows in memory, on a device or to a folder."""
 
 from __future__ import annotations
 
@@ -53,8 +51,7 @@ def sample_features(
     memory_limit: int | None = None,
     progress: bool = False,
 ) -> Features:
-    r"""Sample rows of F = sum_k f_k W^k: graph random features for any kernel with the sampler's
-    Laplacian.
+    r"""Sample rows of F = sum_k f_k W^k: graph random features for kernels of a Laplacian.
 
     Random walks record their visits, powers of the walk matrix their values; the modulation f
     enters later (`Features.matrix`), so one sample serves all kernels. For a kernel K = F F^T,
@@ -65,7 +62,7 @@ def sample_features(
     ----------
     graph : Graph
         Undirected.
-    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers or any `Sampler`, optional
         Default: `CompressedPowers(budget=32)`, which takes about as many operations as
         `RandomWalks(32)`, has 0.25 times its error (geometric mean over nine graphs and six
         kernels; 1.11 times in the worst case) and 1.13 times the non-zeros

@@ -1,6 +1,4 @@
-"""A call of `sample_features` with valid arguments: the rows to draw, and the memory that they
-need.
-"""
+"""A call of `sample_features` with valid arguments: the rows to draw, and memory needed."""
 
 from __future__ import annotations
 
@@ -52,9 +50,7 @@ class SamplingTask:
 
     @cached_property
     def prepared(self) -> Any:
-        """The sampler bound to the graph; its arrays are allocated before room for rows is
-        measured.
-        """
+        """The sampler bound to the graph; allocated before room for rows is measured."""
         prepared = self.sampler.prepare(self.graph, self.seed)
         if self.place is None:
             return prepared
@@ -108,9 +104,7 @@ class SamplingTask:
 
     @property
     def working_bytes(self) -> int:
-        """Memory beside the record during sampling: scratch of each thread, and blocks
-        in flight.
-        """
+        """Memory beside the record in sampling: scratch of threads, and blocks in flight."""
         if self.place is not None:
             return int(self.prepared.working_bytes(self.block_rows))
         n_blocks = -(-self.sources.size // self.block_rows)
@@ -122,9 +116,7 @@ class SamplingTask:
         return int(scratch + min(self.threads + 1, n_blocks) * self.expected_bytes // n_blocks)
 
     def require_room(self, size: tuple[int, int], working: int, *, at_least: bool = False) -> None:
-        """Raise MemoryError if a record of (at least) this size, and so many bytes beside it, do
-        not fit.
-        """
+        """Raise MemoryError if such a record, or larger, and so many bytes beside, do not fit."""
         needed = needed_bytes(self.prepared, self.sources, size, working)
         if self.limit is not None and needed > self.limit:
             about = "more than" if at_least else "about"
@@ -145,8 +137,8 @@ class SamplingTask:
 
             def after(n_rows: int) -> None:
                 bar.update(n_rows)
-                # The limit also holds if the record exceeds its estimate by more than a pilot's
-                # error.
+                # The limit also holds if the record exceeds
+                # its estimate by more than a pilot's error.
                 if any(
                     now > SPARE * expected
                     for now, expected in zip(builder.size, self.expected, strict=True)
@@ -185,9 +177,7 @@ def few_rows(prepared: PreparedSampler, sources: np.ndarray, n_nodes: int) -> Re
 def expected_size(
     prepared: PreparedSampler, sources: np.ndarray, block_rows: int
 ) -> tuple[int, int]:
-    """Entries and visits of the record, from a pilot; an upper bound for few sources, or small
-    rows.
-    """
+    """Entries and visits of the record, from a pilot; an upper bound for few or small rows."""
     entries, visits = (int(sources.size * most) for most in prepared.merged_per_row)
     n_pilot = min(_PILOT_ROWS, max(_FEW_ROWS, sources.size // 16))
     few = (
@@ -196,8 +186,8 @@ def expected_size(
     )
     if few:
         return entries, visits
-    # One source at random from each of n_pilot equal ranges: evenly spaced ones may all be of one
-    # kind.
+    # One source at random from each of n_pilot equal
+    # ranges: evenly spaced ones may all be of one kind.
     ranges = np.linspace(0, sources.size, n_pilot + 1)
     places = ranges[:-1] + np.random.default_rng(0).random(n_pilot) * np.diff(ranges)
     pilot = sources[np.minimum(places.astype(np.int64), sources.size - 1)]

@@ -25,9 +25,7 @@ from graphrf.sampling.task import SamplingTask, few_rows
 def sample_to_folder(
     task: SamplingTask, folder: FeatureFolder, origin: Origin, *, any_seed: bool
 ) -> Features:
-    """The features of a task, written to the folder; `any_seed` takes that of a folder
-    that exists.
-    """
+    """The features of a task, written to the folder; `any_seed` takes an existing one's."""
     rows = file_rows(task.sources.size, task.expected_bytes, task.graph.n_nodes)
     _require_room(task, rows)
     try:
@@ -44,8 +42,8 @@ def sample_to_folder(
 
 def _require_room(task: SamplingTask, rows: int) -> None:
     """Raise MemoryError if a record with so many rows per file does not fit."""
-    # A block beside those being sampled; at the end the last block and its validation, beside the
-    # record.
+    # A block beside those being sampled; at the end the
+    # last block and its validation, beside the record.
     blocks = 2 * task.expected_bytes * rows // task.sources.size
     task.require_room(task.expected, task.working_bytes + blocks)
 
@@ -65,9 +63,7 @@ def begin_folder(task: SamplingTask, folder: FeatureFolder) -> tuple[list[BlockN
 def draw_missing(
     task: SamplingTask, folder: FeatureFolder, parts: Sequence[BlockNodes], key: str, bar: Any
 ) -> None:
-    """Draw the blocks that have no file, one after another, and write each as soon as
-    it is drawn.
-    """
+    """Draw the blocks that have no file in turn, and write each as soon as it is drawn."""
     missing = folder.missing(len(parts))
     bar.initial = bar.n = sum(map(len, parts)) - sum(len(parts[number]) for number in missing)
     bar.refresh()

@@ -87,9 +87,7 @@ def require_same_nodes(before: Graph, after: Any) -> None:
 
 
 def _same_law(old: SampleInfo, new: SampleInfo) -> bool:
-    """True if both draw walk lengths alike, since `AutoLengths` may choose other lengths for the
-    edited graph.
-    """
+    """True if both draw lengths alike: `AutoLengths` may choose others after an edit."""
     return np.array_equal(old.survival, new.survival) and old.description == new.description
 
 

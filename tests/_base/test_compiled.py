@@ -1,6 +1,4 @@
-"""Compiled loops run whatever becomes of their cache: no folder for it, a full disk,
-damaged files.
-"""
+"""Compiled loops run whatever becomes of their cache: no folder, a full disk, damaged files."""
 
 from __future__ import annotations
 

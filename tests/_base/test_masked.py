@@ -1,6 +1,4 @@
-"""Masked arrays: refused with the way out wherever numbers come in, and taken where nothing is
-masked.
-"""
+"""Masked arrays: refused with the way out wherever numbers come in, unless nothing is masked."""
 
 from __future__ import annotations
 

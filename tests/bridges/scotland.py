@@ -46,9 +46,7 @@ def districts() -> Districts:
 
 @functools.cache
 def ours() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means and deviations of the intercept, slope, mixing and deviation, and the means of the
-    field.
-    """
+    """Means and deviations of intercept, slope, mixing and deviation, and the field's means."""
     pandas = pytest.importorskip("pandas")
     graph, cases, expected, outdoors = districts()
     frame = pandas.DataFrame(

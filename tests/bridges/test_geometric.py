@@ -1,6 +1,4 @@
-"""The kernel for GeometricKernels against theirs with all eigenpairs; skipped where that library is
-missing.
-"""
+"""The kernel for GeometricKernels against theirs with all eigenpairs; skipped without it."""
 
 from __future__ import annotations
 
@@ -25,7 +23,10 @@ def theirs():
     """The library's own kernel, with all eigenpairs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        reason = "GeometricKernels is not installed (it needs numpy < 2.4): pip install geometric-kernels"
+        reason = (
+            "GeometricKernels is not installed (it needs numpy < 2.4): pip install "
+            "geometric-kernels"
+        )
         pytest.importorskip("geometric_kernels", reason=reason, exc_type=ImportError)
         from geometric_kernels.kernels import MaternGeometricKernel
         from geometric_kernels.spaces import Graph

@@ -1,6 +1,4 @@
-"""`graphrf.bridges.pymc`: densities, gradients, draws, what is refused, and posteriors with PyMC
-and Bambi.
-"""
+"""`graphrf.bridges.pymc`: densities, gradients, draws, refusals, posteriors with PyMC and Bambi."""
 
 from __future__ import annotations
 

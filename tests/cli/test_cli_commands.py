@@ -181,7 +181,10 @@ def test_fit_then_predict_is_the_regressor(place):
 
 
 def test_settings_of_fit_reach_the_regressor(place):
-    options = "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method features"
+    options = (
+        "--kernel matern --lengthscale 1.5 --no-optimize --noise 0.04 --output-scale 2 --method "
+        "features"
+    )
     record = json.loads(
         run(
             f"fit roads.csv observed.csv -o m.npz --seed 4 --laplacian combinatorial {options} "
@@ -271,7 +274,10 @@ def test_counts_with_exposures_and_covariates_are_fitted_as_in_python(place):
         f"{n},{a:.0f},{e},{h}\n" for n, a, e, h in zip("abceg", y, exposure, height, strict=True)
     )
     (place / "cases.csv").write_text("node,cases,expected,height\n" + rows)
-    options = "--target-column cases --kernel bym2 --likelihood poisson --exposure expected --seed 0 -q -o m.npz"
+    options = (
+        "--target-column cases --kernel bym2 --likelihood poisson --exposure expected --seed 0 -q "
+        "-o m.npz"
+    )
     graph = grf.load_graph("roads.csv")
     gp = grf.GraphGPRegressor(graph, kernel="bym2", likelihood="poisson", seed=0)
 
@@ -468,9 +474,8 @@ def test_nodes_named_by_integers_are_taken_by_name(place):
         "--seed 0 -o m.npz"
     )
     assert columns(run("predict m.npz --nodes 2,4 -o -"))["node"] == ["2", "4"]
-    assert columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))[
-        "node"
-    ] == ["2", "4"]
+    classified = columns(run("classify ids.csv told.csv --nodes 2,4 --no-optimize --seed 0 -o -"))
+    assert classified["node"] == ["2", "4"]
     assert "2" in columns(run("pagerank ids.csv --method local --sources 2 --seed 0 -o -"))["node"]
 
 

@@ -1,6 +1,4 @@
-"""The command line as a user runs it: examples of the help texts, pipes, signals, exit codes, no
-network.
-"""
+"""The command line as a user runs it: examples of the help, pipes, signals, exit codes."""
 
 from __future__ import annotations
 
@@ -185,8 +183,8 @@ def test_an_interrupt_is_exit_code_130_and_leaves_no_file(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Where the tests run in the background of a shell, interrupts are ignored, which processes
-        # inherit.
+        # Where the tests run in the background of a shell,
+        # interrupts are ignored, which processes inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stderr is not None

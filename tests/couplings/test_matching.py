@@ -173,9 +173,7 @@ def test_independent_cost_is_the_mean_over_all_choices_of_tiles():
 
 
 def _walk_features(graph, node, modulation, table, low, high, weigh):
-    """draw(round, n): features of n simulated walks from `node` whose uniforms lie in
-    [low, high).
-    """
+    """draw(round, n): features of n walks from `node` with uniforms in [low, high)."""
     adjacency = graph.adjacency
     degrees = np.diff(adjacency.indptr)
 
@@ -197,9 +195,7 @@ def _walk_features(graph, node, modulation, table, low, high, weigh):
 
 @pytest.mark.parametrize("tile", [0, 2, 3])
 def test_tile_averages_agree_with_simulated_walks(karate, tile):
-    """The Monte-Carlo version that the paper uses, for psi^(q) of one node; dropping 1 / S(k) is
-    found.
-    """
+    """The paper's Monte-Carlo version, for psi^(q) of one node; dropping 1 / S(k) is found."""
     order, node, survival = 4, 2, Survival.geometric(0.3)
     table = survival.table
     modulation = KERNEL.modulation(table.size)

@@ -1,6 +1,4 @@
-"""Couplings of many walkers: cost against dense features, solver against all permutations, exact
-marginals.
-"""
+"""Couplings of many walkers: cost against dense features, solver, exact marginals."""
 
 import itertools
 
@@ -43,8 +41,8 @@ def test_the_cost_is_the_sum_over_all_node_pairs_of_squared_products_of_dense_fe
 
 
 def test_the_cost_of_one_walker_beside_the_others_is_the_full_one():
-    # Small sums of the others, and signs of all kinds, in which every term of the fourth power
-    # matters.
+    # Small sums of the others, and signs of all kinds,
+    # in which every term of the fourth power matters.
     rng = np.random.default_rng(0)
     for scale in (0.1, 0.3, 1.0, 3.0) * 5:
         others, spectra, weights = (

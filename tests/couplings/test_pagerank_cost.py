@@ -1,6 +1,4 @@
-"""The matching cost of PageRank: against dense matrices, and as the variance of the scores that it
-predicts.
-"""
+"""The matching cost of PageRank: against dense matrices, and as the variance of scores."""
 
 import itertools
 
@@ -23,9 +21,7 @@ GRAPHS = [directed_graph, lopsided_graph]
 
 
 def tile_laws(survival, order):
-    """P(length = k | tile q): overlaps of the tiles with the intervals of u that give
-    each length.
-    """
+    """P(length = k | tile q): overlaps of tiles with the intervals of u of each length."""
     ends = 1.0 - np.append(survival.table, 0.0)
     laws = np.zeros((order, survival.table.size))
     for q, k in itertools.product(range(order), range(survival.table.size)):
@@ -70,9 +66,7 @@ def predicted_error(graph, survival, permutation):
 
 
 def exact_error(graph, survival, joint):
-    """The same from the joint law of the two lengths, target by target: all moments of the
-    indicators.
-    """
+    """The same from the joint law of both lengths, target by target: all moments."""
     n, walks = graph.n_nodes, powers(graph, survival.table.size)
     total = 0.0
     for start, end in itertools.product(range(n), repeat=2):

@@ -1,6 +1,4 @@
-"""Random projections: unbiased with the variance that is stated, and candidates near
-the optimum.
-"""
+"""Random projections: unbiased with the stated variance, candidates near the optimum."""
 
 import numpy as np
 import pytest
@@ -51,8 +49,8 @@ def test_projected_costs_are_unbiased_for_the_true_ones_and_shared_vectors_are_n
 
 
 def test_blocks_of_projections_are_averaged_over_all_of_them(spectrum):
-    # More than one block, the last one short: the mean of so many is within 8 / sqrt(5000) of the
-    # truth.
+    # More than one block, the last one short: the mean
+    # of so many is within 8 / sqrt(5000) of the truth.
     permutation = np.arange(7)
     truth = float(spectral_form(*spectrum)(permutation))
     assert projected_form(*spectrum, 5000, np.random.default_rng(3))(permutation) == pytest.approx(
@@ -65,8 +63,8 @@ def test_projection_candidates_gain_nearly_all_that_permutations_can(spectrum):
     best = float(cost(solve_exhaustive(cost)))
     candidates = projection_candidates(*spectrum, 50, np.random.default_rng(0))
     assert (np.sort(candidates, axis=1) == np.arange(7)).all()
-    # The best one; and every single one beats independent tiles, which a random permutation does
-    # not.
+    # The best one; and every single one beats independent
+    # tiles, which a random permutation does not.
     assert cost(candidates).min() - best <= 0.02 * (cost.independent - best)
     assert (cost(candidates) < cost.independent).all()
     rng = np.random.default_rng(1)

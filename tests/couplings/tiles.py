@@ -1,6 +1,4 @@
-"""Tiles of distributions of lengths for the tests of couplings: their modulations, and values on a
-spectrum.
-"""
+"""Tiles of distributions of lengths for tests of couplings: modulations, and values."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Named data sets: the registry, the order of the search, downloads from a local server, and the
-real files.
+"""Named data sets: registry, order of the search, downloads from a local server, real files.
 
 Tests of real files read `GRAPHRF_DATA_DIR` and are skipped where it is not set; nothing here uses
 the network.
@@ -207,9 +206,7 @@ def sha256(content: bytes) -> str:
 
 @pytest.fixture
 def small(monkeypatch, tmp_path, publisher) -> dict:
-    """A registry with a few small files of the local publisher, an empty cache, and no
-    data folder.
-    """
+    """A registry of a few small files of the local publisher, an empty cache, no data folder."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as writer:
         writer.writestr("cora/cora.cites", CITES)
@@ -218,8 +215,8 @@ def small(monkeypatch, tmp_path, publisher) -> dict:
     contents = {"/plain.gml": GML, "/cora.zip": archive.getvalue(), "/table.csv": table}
     publisher.answers = {place: sends(content) for place, content in contents.items()}
     columns = b"id,page_type\n0,x\n1,y\n"
-    # Stored files compressed by another library than this one: their bytes differ, their content
-    # does not.
+    # Stored files compressed by another library than this
+    # one: their bytes differ, their content does not.
     other_gzip = {"sha256": "0" * 64, "licence": "MIT"}
     registry = {
         "files": {
@@ -458,9 +455,7 @@ def test_a_damaged_shapefile_is_refused(shapefile):
 
 @needs_data
 def test_the_stored_san_jose_files_are_made_byte_for_byte(monkeypatch, tmp_path, publisher):
-    """With lines that start where the stored edges say: lines.shp itself is not in a
-    data folder.
-    """
+    """Lines start where the stored edges say: lines.shp itself is not in a data folder."""
     base = "traffic/san_jose"
     stored = {
         name: data_files.find(f"{base}/{name}").read_bytes() for name in ("nodes.csv", "edges.csv")

@@ -1,6 +1,4 @@
-"""The shipped registry of data sets: every entry has what its readers need, and nothing is fetched
-openly.
-"""
+"""The shipped registry of data sets: every entry is complete, and nothing fetched openly."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ TEXT = resources.files("graphrf.datasets").joinpath("registry.json").read_text(e
 REGISTRY = parsed(TEXT)  # refuses a key that is there twice
 FILES, SETS = REGISTRY["files"], REGISTRY["datasets"]
 
-# A path that means the same on every system, without a way out of the folder and without hidden
-# names.
+# A path that means the same on every system, without
+# a way out of the folder and without hidden names.
 PATH = re.compile(r"(?:\w[\w.+-]*/)*\w[\w.+-]*", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}")
 # Of a fixed commit.

@@ -17,8 +17,8 @@ from graphrf.distributed import sampling, shared_object
 from graphrf.pagerank import local_pagerank
 from tests.distributed.helpers import weighted
 
-# Workers live as long as the session; idle ones took a twelfth of a core each to look what they are
-# at.
+# Workers live as long as the session; idle ones took
+# a twelfth of a core each to look what they are at.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
@@ -30,9 +30,7 @@ QUIET = {
 
 @pytest.fixture(scope="session")
 def _compiled() -> None:
-    """What workers run is compiled once, here: they find it in numba's cache, and would each
-    compile it else.
-    """
+    """What workers run is compiled once, here: they find it in numba's cache."""
     graph, y = weighted(), np.ones(90)
     f = grf.Diffusion(1.0).modulation(5)
     for sampler in (grf.RandomWalks(4), grf.sampling.CutPowers(4, 4), grf.CompressedPowers(4, 4)):
@@ -55,9 +53,7 @@ def _compiled() -> None:
 
 @pytest.fixture(scope="session")
 def cluster_client(_compiled: None) -> Iterator[Client]:
-    """A client of two workers of one thread each, in processes of their own; not the current
-    client.
-    """
+    """A client of two workers of one thread, in processes of their own; not the current one."""
     with (
         dask.config.set(QUIET),
         LocalCluster(

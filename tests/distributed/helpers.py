@@ -1,6 +1,4 @@
-"""What tests on clusters share: graphs, samplers that tell when they work, and equality to the last
-bit.
-"""
+"""What tests on clusters share: graphs, samplers that tell when they work, equality of bits."""
 
 from __future__ import annotations
 
@@ -96,9 +94,8 @@ class PreparedTold:
     def sample(self, sources: np.ndarray) -> Any:
         time.sleep(self._pause)
         name = f"nodes-{os.getpid()}-{time.monotonic_ns()}"
-        with Path(self._folder, f"{name}.new").open(
-            "wb"
-        ) as file:  # whole or not at all: processes are killed
+        # Written whole or not at all: processes are killed.
+        with Path(self._folder, f"{name}.new").open("wb") as file:
             np.save(file, sources)
         Path(self._folder, f"{name}.new").rename(Path(self._folder, f"{name}.npy"))
         return self._prepared.sample(sources)

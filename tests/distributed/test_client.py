@@ -83,8 +83,8 @@ def test_a_worker_that_dies_meanwhile_does_not_hide_a_folder(cluster_client, tmp
 
 
 def test_workers_are_known_while_a_client_asks_for_other_facts(cluster_client, monkeypatch):
-    # A client asks its scheduler for facts without workers every other second, and keeps the last
-    # answer.
+    # A client asks its scheduler for facts without workers
+    # every other second, and keeps the last answer.
     plain = cluster_client._update_scheduler_info
 
     async def updated(**options):

@@ -1,6 +1,4 @@
-"""Products on workers are those of one process, the same bits whatever the workers; blocks stay
-where they are.
-"""
+"""Products on workers are those of one process, bit for bit; blocks stay where they are."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Workers that are killed lose nothing: what they drew, wrote or multiplied is made again, the same
-bits.
-"""
+"""Workers that are killed lose nothing: what they drew, wrote or multiplied is made again."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ F = grf.Diffusion(1.0).modulation(12)
 
 
 def cases(*quick):
-    """How arrays reach workers, and how many of both are killed; those that are not quick are for
-    the long run.
-    """
+    """How arrays reach workers, and how many of both are killed; slow cases are for long runs."""
     every = [("mapped", 1), ("mapped", 2), ("sent", 1), ("sent", 2)]
     marked = [
         pytest.param(*case, marks=() if case in quick else pytest.mark.full) for case in every
@@ -45,9 +41,7 @@ def _kill(processes):
 
 @contextmanager
 def _killed(processes, when):
-    """The processes are killed as soon as `when` says so, while the block runs; the list of those
-    that were.
-    """
+    """Processes are killed when `when` says so, while the block runs; the list of them."""
     done, dead = threading.Event(), []
 
     def watch():
@@ -70,9 +64,8 @@ def _killed(processes, when):
 @cases(("mapped", 1))
 def test_workers_killed_while_they_sample_lose_nothing(mortal_client, tmp_path, way, n_killed):
     sampler = Told(WALKS, str(tmp_path), 0.05)
-    mortal_client.run(
-        grf.sample_features, GRAPH, WALKS, seed=0
-    )  # where one compiles, the other may do all
+    # Where one compiles, the other may do all.
+    mortal_client.run(grf.sample_features, GRAPH, WALKS, seed=0)
     victims = _processes(mortal_client)[:n_killed]
     with _killed(
         victims, lambda: all(len(list(tmp_path.glob(f"nodes-{pid}-*"))) > 2 for pid in victims)

@@ -1,6 +1,4 @@
-"""Folders of blocks: what is finished is not walked again, and what is not these features, whole,
-is refused.
-"""
+"""Folders of blocks: finished ones are not walked again, foreign ones are refused."""
 
 from __future__ import annotations
 
@@ -236,7 +234,10 @@ def test_a_file_that_was_copied_from_elsewhere_is_refused(cluster_client, folder
     other = folder.parent / "other"
     sample_features(GRAPH, WALKS, client=cluster_client, path=other, **options)
     shutil.copy(other / f"rows-{number:06d}.npz", folder / "rows-000006.npz")
-    words = r"got .*rows-000006.npz.*: it belongs to other features, or is another block; remove this file"
+    words = (
+        r"got .*rows-000006.npz.*: it belongs to other features, or is another block; "
+        "remove this file"
+    )
     for call in (
         lambda: load_features(folder, client=cluster_client),
         lambda: sample_features(GRAPH, WALKS, client=cluster_client, path=folder),

@@ -83,8 +83,8 @@ def test_memory_of_workers_stays_below_what_blocks_and_panels_take(cluster_clien
     held = used(ring, y)
     assert sum(worker.n_blocks for worker in held.values()) >= n_blocks
     for address, worker in held.items():
-        # Sums of F^T y, of which a tree of 8 blocks holds 4 and those under way; what one block's
-        # walks take.
+        # Sums of F^T y, of which a tree of 8 blocks holds 4
+        # and those under way; what one block's walks take.
         panels = 8 * n * columns * 8
         walks = WALKS.prepare(ring, 0).working_bytes(n // n_blocks)
         bound = (

@@ -1,6 +1,4 @@
-"""Local PageRank queries on a cluster are those of one process, bit for bit, whatever happens to a
-worker.
-"""
+"""Local PageRank queries on a cluster are those of one process, whatever happens to workers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Features drawn on a cluster are those of one process, bit for bit, and what cannot be drawn is
-refused first.
-"""
+"""Features drawn on a cluster are those of one process; what cannot be drawn is refused."""
 
 from __future__ import annotations
 
@@ -56,9 +54,8 @@ def test_all_samplers_draw_what_one_process_draws(cluster_client, sampler):
     require_same(found.gather(), expected)
     kernel = grf.RegularizedLaplacian(0.5, 1, laplacian=sampler.laplacian)
     require_same_matrix(found.matrix(kernel), expected.matrix(kernel))
-    assert found.nbytes == expected.nbytes + 2 * (
-        4 + 8
-    )  # each block has an end of both its pointers
+    # Each block has an end of both its pointers.
+    assert found.nbytes == expected.nbytes + 2 * (4 + 8)
     for name in (
         "n_steps",
         "nnz",

@@ -122,9 +122,7 @@ def test_maps_of_files_that_nobody_watches_are_copied(tmp_path):
 
 
 def _written_over(file, array):
-    """Another file in the place of one, as processes write them that leave the old one
-    to its maps.
-    """
+    """Another file in the place of one, as processes write them that keep the old one's maps."""
     np.save(file.with_suffix(".new.npy"), array)
     os.replace(file.with_suffix(".new.npy"), file)
 
@@ -163,7 +161,9 @@ def test_a_worker_names_a_file_that_has_changed_since_it_was_packed(tmp_path):
     _written_over(file, -np.arange(50_000.0))
     with pytest.raises(
         ValueError,
-        match=f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again",
+        match=(
+            f"^{re.escape(str(file))} has changed since its graph was opened.* open the graph again"
+        ),
     ):
         _travelled(sent).content()
 

@@ -37,8 +37,8 @@ def test_scores_are_unbiased_estimates_of_the_exponential():
     def draw(round_, n):
         scores = np.empty((n, len(SCHEMES), truth.size))
         for number, scheme in enumerate(SCHEMES):
-            # Two independent blocks of 4 for every estimate; negatives are the second half of all
-            # rows.
+            # Two independent blocks of 4 for every estimate;
+            # negatives are the second half of all rows.
             w = torch.tensor(draw_frequencies(8 * n, 4, seed=10 * round_ + number, **scheme).matrix)
             features = softmax_features(x, w) * n**0.5
             signs = 2 if scheme.get("antithetic") else 1

@@ -1,6 +1,4 @@
-"""Fourier and Laplace features against their formulas, on numpy and torch, on any number of
-threads.
-"""
+"""Fourier and Laplace features against formulas, on numpy and torch, any number of threads."""
 
 from __future__ import annotations
 

@@ -33,9 +33,8 @@ def test_filon_is_exact_for_parabolas_at_every_frequency(n_nodes):
     np.testing.assert_allclose(filon(values, low, high, TIMES), exact, rtol=0, atol=5e-13)
     np.testing.assert_allclose(filon(values, low, high, -TIMES), exact, rtol=0, atol=5e-13)
     weights = simpson(n_nodes, (high - low) / 2)[1]
-    assert filon(nodes**4, low, high, 0.0) == pytest.approx(
-        weights @ nodes**4
-    )  # Simpson's rule at 0
+    # Simpson's rule at 0.
+    assert filon(nodes**4, low, high, 0.0) == pytest.approx(weights @ nodes**4)
 
 
 @pytest.mark.parametrize(

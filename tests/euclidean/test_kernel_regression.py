@@ -116,8 +116,8 @@ def test_negative_masses_count_as_zero():
         [[2, 0], [0, 1], [-1, 0]], ["a", "b", "c"]
     )
     assert classifier.predict_proba([[1.0, 1.0]]).tolist() == [[2 / 3, 1 / 3, 0]]
-    # Masses -2, -1, 1 have a negative sum: their shares would be 1, .5, -.5, and the worst class
-    # the best.
+    # Masses -2, -1, 1 have a negative sum: their shares
+    # would be 1, .5, -.5, and the worst class the best.
     assert classifier.predict_proba([[-1.0, -1.0]]).tolist() == [[0, 0, 1]]
     assert classifier.predict([[-1.0, -1.0]]).tolist() == ["c"]
 

@@ -72,8 +72,8 @@ def test_leading_dimensions_broadcast():
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_far_logarithms_neither_overflow_nor_underflow(is_causal):
-    # Keys that grow by 1,500 in logarithm along the sequence: exp(87) is the largest float32 has
-    # room for.
+    # Keys that grow by 1,500 in logarithm along the
+    # sequence: exp(87) is the largest float32 has room for.
     given = inputs(150, 150, spread=(50.0, 50.0))
     given[1] += torch.linspace(0, 1500, 150, dtype=torch.float64)[:, None]
     given = [x.float() for x in given]

@@ -172,9 +172,8 @@ def test_laplace_errors_broadcast_and_stay_finite_where_the_truth_is():
     x = np.array([[0.1, 0.2, 0.0], [20.0, 0.0, 0.0]])
     values = laplace_mse(x, -x[1], 6)
     assert values.shape == (2,)
-    assert (
-        values[1] == 0
-    )  # x = -y: the estimate is exact, and exp(-2 |x|^2 - 2 |y|^2) underflows harmlessly
+    # x = -y: the estimate is exact, and exp(-2 |x|^2 - 2 |y|^2) underflows harmlessly.
+    assert values[1] == 0
     assert np.isfinite(laplace_mse(x[0], x[0] + 3, 6))
 
 

@@ -1,5 +1,4 @@
-"""Coupled frequencies and features: exact marginals, no bias, and the errors that the closed forms
-give.
+"""Coupled frequencies and features: exact marginals, no bias, and closed-form errors.
 
 Blocks of d frequencies are independent, so one draw of many blocks is as many repeats of the
 estimate from one.
@@ -108,9 +107,7 @@ def test_simplex_plus_is_unbiased_and_no_worse_than_the_simplex():
 
 
 def marginal_p_values(w, kernel):
-    """Kolmogorov-Smirnov of the norms, and of one coordinate: normal, or Student t with 2 nu
-    degrees.
-    """
+    """Kolmogorov-Smirnov of norms and one coordinate: normal, or Student t of 2 nu degrees."""
     coordinate = stats.norm.cdf if kernel.nu is None else lambda t: stats.t.cdf(t, 2 * kernel.nu)
     norms = np.linalg.norm(w, axis=1)
     return (

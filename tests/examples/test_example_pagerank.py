@@ -1,6 +1,4 @@
-"""The example scripts of PageRank: what they measure with is right, and each runs on a small
-setting.
-"""
+"""The example scripts of PageRank: what they measure with is right, and each runs small."""
 
 from __future__ import annotations
 

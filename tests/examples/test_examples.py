@@ -163,9 +163,8 @@ def test_traffic_through_time_beats_the_time_of_day_and_draws(run, require, tmp_
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.filterwarnings(
-    "ignore:the graph explains y no better"
-)  # so few values may not say more than noise
+# So few values may not say more than noise.
+@pytest.mark.filterwarnings("ignore:the graph explains y no better")
 def test_the_example_of_ten_million_nodes_runs_on_fewer(
     run, example, monkeypatch, capsys, tmp_path
 ):

@@ -1,6 +1,4 @@
-"""The examples on couplings of norms and on the theory: what they compute is right, and each runs
-when small.
-"""
+"""The examples on couplings of norms and on theory: what they compute, and small runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The examples on quadrature, decompositions, importance weights and readouts: measures and reduced
-runs.
-"""
+"""The examples on quadrature, decompositions, weights and readouts: measures, small runs."""
 
 from __future__ import annotations
 

@@ -39,9 +39,8 @@ def test_the_reduced_run_prints_every_panel_and_claim_and_draws(
     ]
     script = example("decoupled_sampling")
     draw = script.draw
-    monkeypatch.setattr(
-        script, "LENGTHSCALES", (0.25,)
-    )  # of three, for the time that panels take to draw
+    # One of three, for the time that panels take to draw.
+    monkeypatch.setattr(script, "LENGTHSCALES", (0.25,))
     drawn: list[tuple] = []
     monkeypatch.setattr(script, "draw", lambda *arguments: drawn.append(arguments))
     lines = printed("decoupled_sampling", *options, "--out", str(out)).splitlines()
@@ -55,9 +54,8 @@ def test_the_reduced_run_prints_every_panel_and_claim_and_draws(
     assert len(claims) == 14
     panels, floors, path = drawn[0]
     assert list(panels) == [(1, 0.25), (8, 0.25)]
-    draw(
-        {(1, 0.25): panels[1, 0.25]}, floors, path
-    )  # one dimension, for the time that panels take to draw
+    # One dimension, for the time that panels take to draw.
+    draw({(1, 0.25): panels[1, 0.25]}, floors, path)
     assert out.stat().st_size > 10_000
 
 

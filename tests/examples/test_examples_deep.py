@@ -35,18 +35,15 @@ def test_one_layers_bound_is_its_evidence(script):
 
 
 def test_two_layers_bound_is_below_the_evidence(script):
-    """The evidence of a tiny model by draws of its hidden map from the prior; q about the best of
-    them.
-    """
+    """The evidence of a tiny model by draws of its hidden map; q about the best of them."""
     model = script.Expansion(2, 1, 30, 0).fit(*wave(12))
     hidden = model.hidden[0]
     with torch.no_grad():
         hidden.mean.zero_()
         hidden.log_deviation.zero_()
         draws = [hidden.draw() for _ in range(1000)]
-        hidden.log_deviation.fill_(
-            -20
-        )  # q at one draw: bound() is then its likelihood less the divergence
+        # q at one draw: bound() is then its likelihood less the divergence.
+        hidden.log_deviation.fill_(-20)
         logs = []
         for weights in draws:
             hidden.mean.copy_(weights)

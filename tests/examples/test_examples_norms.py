@@ -1,6 +1,4 @@
-"""The examples of norm couplings: their protocol and their arithmetic against exact values, and
-both run.
-"""
+"""The examples of norm couplings: protocol and arithmetic against exact values, small runs."""
 
 from __future__ import annotations
 

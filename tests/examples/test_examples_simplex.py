@@ -1,6 +1,4 @@
-"""The examples of simplex features: their protocol, their exact means, and each runs on a small
-setting.
-"""
+"""The examples of simplex features: their protocol, exact means, and small runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The experiments of examples/: what they compare with and measure by is right, and they run when
-small.
-"""
+"""The experiments of examples/: what they measure by is right, and they run when small."""
 
 from __future__ import annotations
 
@@ -102,9 +100,8 @@ def test_quick_runs_print_what_the_documentation_shows(printed, tmp_path):
     lines = printed("mesh_normals", "--quick", "--out", str(picture)).splitlines()
     assert "<svg" in picture.read_text(encoding="utf-8")
     target = next(line for line in lines if line.startswith("compressed, auto:"))
-    assert (
-        float(target.split("; KL ")[1].split()[0]) < 1.0
-    )  # per cent of the KL of sigma-coupled walks
+    # Per cent of the KL of sigma-coupled walks.
+    assert float(target.split("; KL ")[1].split()[0]) < 1.0
     lines = printed("traffic", "--quick").splitlines()
     errors = {
         line[:28].strip(): float(line[28:].split()[0]) for line in lines if " +- " in line[28:42]

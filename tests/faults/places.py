@@ -24,9 +24,7 @@ def in_memory(beside: Path) -> Iterator[Path]:
 
 @contextmanager
 def mounted(folder: Path, options: str) -> Iterator[Path]:
-    """A small disk in memory at a folder, with the options of `mount -t tmpfs`; skips who may mount
-    none.
-    """
+    """A small disk in memory at a folder, by `mount -t tmpfs`; skipped without the right."""
     folder.mkdir()
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
@@ -48,9 +46,7 @@ def read_only(folder: Path) -> None:
 
 @contextmanager
 def plain_user() -> Iterator[None]:
-    """Work as somebody whom permissions bind: the superuser becomes nobody, others stay who they
-    are.
-    """
+    """Work as somebody bound by permissions: the superuser becomes nobody."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,5 +1,4 @@
-"""Writers of this package, killed while they save: what a file is afterwards. A program, run by
-itself.
+"""Writers of this package, killed while they save: what a file is afterwards. A program.
 
 `python -m tests.faults.saving ROUNDS FOLDER WRITER ...` prints a JSON object of two by writer:
 `steps`, of kills before and after every call that changes the disk, and within every write; and
@@ -32,9 +31,7 @@ from tests.support.publisher import Publisher, sends
 
 
 class Writer(NamedTuple):
-    """How to save either of two contents at a path, and to read it; `may_miss` where nothing may be
-    there.
-    """
+    """How to save either of two contents, and to read it; `may_miss` allows nothing there."""
 
     save: Callable[[int, Path], Any]
     load: Callable[[Path], Any]
@@ -83,9 +80,7 @@ def report() -> Writer:
 
 
 def data_set() -> Writer:
-    """A file of a data set, fetched from a server of this process into a cache from which it was
-    removed.
-    """
+    """A file of a data set, fetched from a local server into a cache without it."""
     from graphrf.datasets import files
 
     content = bytes(range(256)) * 1000
@@ -143,9 +138,7 @@ WRITERS = {
 
 
 def at_step(number: int, work: Callable[[], Any]) -> int:
-    """Do the work and be killed at the step of this number; how many steps there are, if it has
-    fewer.
-    """
+    """Do the work and be killed at the step of this number; the number of steps, if fewer."""
     step = itertools.count(1)
     steps = 0
 
@@ -202,9 +195,7 @@ def at_step(number: int, work: Callable[[], Any]) -> int:
 
 
 def in_child(work: Callable[[int], None], kill_after: float | None = None) -> str:
-    """Do the work in a forked process, which may be killed; what it has written to the pipe that it
-    is given.
-    """
+    """Do the work in a forked process, which may be killed; what it wrote to its pipe."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -233,9 +224,7 @@ def in_child(work: Callable[[int], None], kill_after: float | None = None) -> st
 
 
 def content(path: Path) -> dict[str, bytes] | bytes | None:
-    """The bytes of a file; of a graph's folder those of all files, and what its record says of
-    them.
-    """
+    """The bytes of a file; of a graph's folder those of all files, and of its record."""
     if not path.is_dir():
         return path.read_bytes() if path.exists() else None
     record = json.loads((path / "graph.json").read_bytes())

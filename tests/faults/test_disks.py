@@ -1,6 +1,4 @@
-"""Disks that are full or cannot be written to: it is said so, nothing is lost, and the next save
-works.
-"""
+"""Disks that are full or cannot be written to: an error, nothing lost, and later saves work."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Publishers that cut connections, stall or send something else: what is said, stored, and asked
-for anew.
-"""
+"""Publishers that cut connections, stall or send something else: messages, and what is stored."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ GOOD = {
 
 @pytest.fixture
 def files(monkeypatch, tmp_path, publisher) -> dict:
-    """A registry of one file of each way to store it, and an empty cache; no bound on time is
-    reached.
-    """
+    """A registry of a file of each way to store it, an empty cache; no bound on time."""
     other_gzip = {"sha256": "0" * 64, "licence": "-"}
     known = {"sha256": sha256(CONTENT), "licence": "-"}
     selected = b"id,type\n" + b"1,b\n" * 50
@@ -378,9 +374,8 @@ def test_a_cache_that_can_be_none_is_said_so_before_anything_is_fetched(
     ):
         data_files.find("plain")
     monkeypatch.delenv("GRAPHRF_CACHE_DIR")
-    monkeypatch.setattr(
-        "platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}"
-    )  # as without HOME and an account
+    # This is so without HOME and an account.
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: f"~/.cache/{name}")
     with pytest.raises(
         ValueError, match="there is no home folder for the cache; set GRAPHRF_CACHE_DIR"
     ):

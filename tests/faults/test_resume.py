@@ -1,6 +1,4 @@
-"""Sampling into a folder: whatever ends it, the next call draws what is missing, and gets the same
-bits.
-"""
+"""Sampling into a folder: whatever ends it, the next call draws what is missing."""
 
 from __future__ import annotations
 

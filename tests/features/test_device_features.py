@@ -1,6 +1,4 @@
-"""Features whose record lies on a torch device, against the same features on the host,
-bit for bit.
-"""
+"""Features whose record is on a torch device, against those on the host, bit for bit."""
 
 from __future__ import annotations
 

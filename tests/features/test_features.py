@@ -85,11 +85,10 @@ def _cut_powers(graph, kept, **settings) -> Features:
     laplacian = settings.get("laplacian", "normalized")
     walk = graph.walk_matrix(laplacian).toarray()
     powers = np.stack([np.linalg.matrix_power(walk, k) for k in range(len(kept))])
-    roots = (
-        np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
-        if laplacian == "normalized"
-        else np.ones(len(walk))
-    )
+    if laplacian == "normalized":
+        roots = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+    else:
+        roots = np.ones(len(walk))
     nodes = settings.get("nodes", np.arange(graph.n_nodes))
     return _features_by_hand(
         graph,
@@ -157,8 +156,8 @@ def test_the_bound_of_cut_rows_is_tight_where_whole_powers_are_cut(
 
 @pytest.mark.parametrize("which", ["row", "column"])
 def test_the_bound_of_cut_rows_needs_rows_and_columns(which):
-    # In a complete graph one row, or column, of W has the norm 15^-1/2, and all its entries are
-    # 1/15.
+    # In a complete graph one row, or column, of W has
+    # the norm 15^-1/2, and all its entries are 1/15.
     graph = grf.Graph(np.ones((16, 16)) - np.eye(16))
     kept = np.ones((2, 16, 16), bool)
     if which == "row":

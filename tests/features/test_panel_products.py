@@ -99,9 +99,8 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
         np.random.default_rng(4).standard_normal((n, 40)).astype(dense) for n in (N_NODES, N_ROWS)
     )
     rows, columns = _plain_rows(matrix, x), _plain_columns(matrix, y, runs)
-    for cache, width, factor in itertools.product(
-        (0, 10**9), range(1, 41), factors
-    ):  # in panels, and whole
+    # Products are made in panels, and whole.
+    for cache, width, factor in itertools.product((0, 10**9), range(1, 41), factors):
         monkeypatch.setattr(_feature_factor, "_CACHE", cache)
         np.testing.assert_array_equal(factor.apply(f, x[:, :width]), rows[:, :width])
         np.testing.assert_array_equal(factor.apply_t(f, y[:, :width]), columns[:, :width])
@@ -160,8 +159,8 @@ def test_another_order_of_addition_gives_other_bits() -> None:
 
 @pytest.mark.usefixtures("many_tasks")
 def test_runs_span_what_their_rows_reach() -> None:
-    # A band: sixteen runs, which overlap a little; and rows with nothing in common: fewer, for each
-    # reaches all.
+    # A band: sixteen runs, which overlap a little; and rows
+    # with nothing in common: fewer, for each reaches all.
     n, f = 640, np.array([0.3])
     local = (np.arange(n)[:, None] + np.arange(9)) % n
     scattered = np.random.default_rng(0).permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :9]

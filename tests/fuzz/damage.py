@@ -20,8 +20,7 @@ from tests.support.bounds import within
 
 
 def mutated(good: bytes, pieces: Sequence[bytes], n_numbers: int, rng: random.Random) -> bytes:
-    """The file with bits flipped, parts cut, doubled or put elsewhere, and pieces put between or
-    for digits.
+    """The file with bits flipped, parts cut, doubled or moved, pieces put between.
 
     The first of the pieces are numbers.
     """
@@ -51,9 +50,7 @@ def mutated(good: bytes, pieces: Sequence[bytes], n_numbers: int, rng: random.Ra
 
 
 def check_sound(graph: Graph) -> None:
-    """Check what every graph promises: finite positive weights, sorted distinct columns, symmetry,
-    names.
-    """
+    """Check what every graph promises: finite positive weights, columns, symmetry, names."""
     adjacency = graph.adjacency
     assert (adjacency.data > 0).all()
     assert np.isfinite(adjacency.data).all()
@@ -73,9 +70,7 @@ def read(
     megabytes: int = 400,
     **options,
 ) -> Graph | str:
-    """The graph of a file with this content, once it is sound, or the words with which it is
-    refused.
-    """
+    """The graph of a file with this content, once sound, or the words that refuse it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"x{suffix}"
         path.write_bytes(content)
@@ -93,9 +88,7 @@ def read(
 
 
 class Corpus(list):
-    """Good files, and where harm is done; a name of its own, since hypothesis writes down what
-    tests are given.
-    """
+    """Good files, and where harm is done; named, since hypothesis prints what tests get."""
 
     def __init__(self, place: Path | None = None) -> None:
         self.place = place
@@ -105,9 +98,7 @@ class Corpus(list):
 
 
 def record_and_arrays(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
-    """Record and arrays of a file, without the list of arrays, which would refuse most of the harm
-    to them.
-    """
+    """Record and arrays of a file, without the list of arrays, which would refuse harm."""
     with np.load(io.BytesIO(data)) as archive:
         arrays = dict(archive)
     record = json.loads(arrays.pop("record").tobytes())

@@ -1,6 +1,4 @@
-"""Couplings as JSON with every kind of harm: refused in words, or permutations with a
-sound record.
-"""
+"""Couplings as JSON with all kinds of harm: refused in words, or sound permutations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files in the formats of other programs under damage: a sound graph, or an error that names the
-file.
-"""
+"""Files of other programs' formats under damage: a sound graph, or an error with the file."""
 
 from __future__ import annotations
 
@@ -389,9 +387,8 @@ def test_every_version_of_the_npy_format_is_read(tmp_path, version):
 
 
 def test_a_header_is_not_as_long_as_it_says(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        memory, "address_space", lambda: None
-    )  # which would refuse the array by its size
+    # This would refuse the array by its size.
+    monkeypatch.setattr(memory, "address_space", lambda: None)
     long = b"\x93NUMPY\2\0" + (2**27).to_bytes(4, "little") + bytes(2**27)  # 128 MiB in 130 kB
     content = archive(members(data=long))
     del long
@@ -462,7 +459,10 @@ def test_entries_of_an_npz_need_not_be_in_order(tmp_path):
     )
 
 
-GRAPHML = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}<graph edgedefault="undirected">{}</graph></graphml>'
+GRAPHML = (
+    '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{}'
+    '<graph edgedefault="undirected">{}</graph></graphml>'
+)
 NODES = '<node id="0"/><node id="1"/><edge source="0" target="1"/>'
 TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
 
@@ -572,9 +572,8 @@ def test_comments_of_a_ply_file_declare_nothing(tmp_path):
             text.replace("element vertex", comment + "element vertex"), encoding="ascii"
         )
         assert load_graph(tmp_path / "x.ply").n_nodes == 4
-        cut = text.replace("element vertex", comment.replace("99", "0") + "element vertex")[
-            : -len("3 1 2 3\n")
-        ]
+        cut = text.replace("element vertex", comment.replace("99", "0") + "element vertex")
+        cut = cut[: -len("3 1 2 3\n")]
         (tmp_path / "x.ply").write_text(cut, encoding="ascii")
         with pytest.raises(ValueError, match=r"x\.ply"):
             load_graph(tmp_path / "x.ply")

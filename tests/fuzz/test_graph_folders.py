@@ -1,6 +1,4 @@
-"""Folders of graphs with every kind of harm: refused by the name of the file, or graphs that keep
-their rules.
-"""
+"""Folders of graphs with all kinds of harm: refused by the file's name, or sound graphs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files of latent Gaussian models with every kind of harm: refused in words, or as sound as a good
-one.
-"""
+"""Files of latent Gaussian models with all kinds of harm: refused in words, or sound."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files of features and regressors with every kind of harm: refused in words, or as sound as a good
-one.
-"""
+"""Files of features and regressors with all kinds of harm: refused in words, or sound."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ def _require_same(one: Features, other: Features) -> None:
 
 
 def _require_sound(features: Features) -> None:
-    """All that reads the arrays works, and gives numbers where the degrees and values are of this
-    world.
-    """
+    """All that reads the arrays works, and gives numbers for sensible degrees and values."""
     kernel, n = KERNELS[features.laplacian], features.nodes.size
     counts, degrees = features.record.counts, features.info.degrees
     of_this_world = counts.size == 0 or counts.max() < 1e12

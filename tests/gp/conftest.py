@@ -1,6 +1,4 @@
-"""Dense references on one thread: two pools of BLAS threads on matrices of this size wait for each
-other.
-"""
+"""Dense references on one thread: two pools of BLAS threads would wait for each other."""
 
 from __future__ import annotations
 

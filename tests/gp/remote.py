@@ -1,6 +1,4 @@
-"""A stand-in for features and factors whose rows live elsewhere: blocks of rows, and a record of
-what travels.
-"""
+"""A stand-in for features whose rows live elsewhere, and a record of what travels."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ class Travels(list):
 
 
 class PlainFactor(FactorBase):
-    """A `Factor` in three blocks of rows, with products alone; `error` multiplies all of them, to
-    be noticed.
-    """
+    """A `Factor` in three blocks of rows, products alone; `error` multiplies all of them."""
 
     def __init__(self, features, travels, *, few=32, error=1.0):
         self._features, self._travels, self._few, self._error = features, travels, few, error
@@ -91,9 +87,7 @@ class RemoteFactor(PlainFactor):
 
 
 class RemoteFeatures:
-    """Features that `GRFKernel` and `GraphGPRegressor` use through `factor` and `step_squares`
-    only.
-    """
+    """Features for `GRFKernel` and `GraphGPRegressor`: `factor` and `step_squares` only."""
 
     def __init__(self, features, travels, *, factor=RemoteFactor, **options):
         self._features, self._travels, self._factor, self._options = (
@@ -120,9 +114,7 @@ def _squares(features, rows):
 
 
 class Elsewhere:
-    """`graphrf.sample_features` with the rows elsewhere; like a cluster's client it is shared, not
-    copied.
-    """
+    """`graphrf.sample_features` with the rows elsewhere; shared, not copied, as by a client."""
 
     def __init__(self, **options):
         self.travels = Travels()

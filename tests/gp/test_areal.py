@@ -45,9 +45,8 @@ def graph_for(kernel, weighted_graph, karate):
 def test_the_posterior_is_that_of_dense_algebra(kernel, mean, weighted_graph, karate):
     graph = graph_for(kernel, weighted_graph, karate)
     n, rng = graph.n_nodes, np.random.default_rng(0)
-    nodes = np.array(
-        [0, 1, 3, 3, 2]
-    )  # with a repeat; a component and the isolated node are not observed
+    # One node repeats; a component and the isolated node are not observed.
+    nodes = np.array([0, 1, 3, 3, 2])
     y, scale, noise = rng.standard_normal(5) + 2, 1.7, 0.3
     x = rng.standard_normal(n)
     H = {
@@ -243,9 +242,8 @@ def test_many_observations_train_by_the_exact_likelihood(districts):
     assert abs(gp.coefficients_["mean"].iloc[1] - 0.5) < 4 * gp.coefficients_["sd"].iloc[1]
     whole = grf.GraphGPRegressor(graph, **settings)
     whole.fit(np.arange(144), cases, exposure=np.full(144, 5.0))
-    assert gp.kernel_.mixing == pytest.approx(
-        whole.kernel_.mixing, abs=0.02
-    )  # one posterior, two ways to it
+    # One posterior, two ways to it.
+    assert gp.kernel_.mixing == pytest.approx(whole.kernel_.mixing, abs=0.02)
 
 
 @pytest.mark.parametrize("kernel", ["car", "matern"])

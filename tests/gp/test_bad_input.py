@@ -1,6 +1,4 @@
-"""Bad or extreme input: a clear error, or finite and sound answers; never NaN, never numpy's own
-words.
-"""
+"""Bad or extreme input: a clear error, or finite and sound answers; never NaN."""
 
 from __future__ import annotations
 
@@ -38,9 +36,8 @@ def _fit(graph, nodes, y, **settings):
     elif (gp.method_, gp.solver_) == ("series", "cholesky"):
         basis = no_mean(graph.n_nodes) if gp.mean == "zero" else None
         root = gp.kernel_.dense_root(graph) * np.sqrt(gp.output_scale_ / gp.mean_variance_)
-        expected = dense_posterior(root, np.asarray(nodes, int).ravel(), y, gp.noise_, basis=basis)[
-            1
-        ]
+        positions = np.asarray(nodes, int).ravel()
+        expected = dense_posterior(root, positions, y, gp.noise_, basis=basis)[1]
         np.testing.assert_allclose(
             std, np.sqrt(np.diagonal(expected)), rtol=1e-3, atol=1e-4 * largest
         )

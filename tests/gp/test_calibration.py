@@ -1,5 +1,4 @@
-"""Simulation-based calibration: of draws from the prior, the posterior is right on average, in
-every respect.
+"""Simulation-based calibration: for draws of the prior the posterior is right on average.
 
 A truth drawn from the prior and draws from its posterior, given data drawn from the truth, are
 exchangeable: the truth's rank among s of them is uniform on 0 .. s, at any node. And what was not
@@ -50,17 +49,13 @@ def graph():
 
 @pytest.fixture(scope="module")
 def observed(graph):
-    """Sixteen observations at 13 nodes, one of them off the grid; the node alone is not
-    observed.
-    """
+    """Sixteen observations at 13 nodes, one of them off the grid and itself not observed."""
     nodes = np.random.default_rng(1).choice(40, 12, replace=False)
     return np.concatenate([nodes, nodes[:2], nodes[:1], [41]])
 
 
 class Trial:
-    """Truths from the exact prior and about a constant, and what a regressor says after seeing
-    noisy values.
-    """
+    """Truths from the exact prior about a constant, and what a regressor says of them."""
 
     def __init__(self, graph, observed, sampler=None, **options):
         self.graph, self.observed = graph, observed
@@ -71,8 +66,7 @@ class Trial:
         self.root = np.sqrt(SCALE / variance) * KERNEL.dense_root(graph)
 
     def statistics(self, round_, n, narrowed=1.0):
-        """u, u^2, z and z^2 of n independent truths, shape (n, 4); the posterior's deviations times
-        `narrowed`.
+        """u, u^2, z and z^2 of n independent truths, (n, 4); posterior deviations `narrowed`.
 
         Each output of one regressor is a trial of its own: truth, noise and posterior draws are
         fresh.
@@ -92,9 +86,8 @@ class Trial:
         ).fit(self.observed, y)
         mean, std = gp.predict(return_std=True)
         each = np.arange(n)
-        anywhere = rng.integers(
-            0, self.graph.n_nodes, n
-        )  # one node of each truth: what is counted is independent
+        # One node of each truth: what is counted is independent.
+        anywhere = rng.integers(0, self.graph.n_nodes, n)
         draws = gp.sample(n_samples=N_DRAWS, seed=1_000 + round_)[:, anywhere, each]
         draws = mean[anywhere, each] + narrowed * (draws - mean[anywhere, each])
         u = 2 * (draws < truth[anywhere, each]).sum(axis=0) / N_DRAWS - 1

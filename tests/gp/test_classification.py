@@ -1,6 +1,4 @@
-"""GraphGPClassifier: against dense algebra, in scikit-learn's tools, on little and on bad input,
-calibrated.
-"""
+"""GraphGPClassifier: against dense algebra, in scikit-learn, on bad input, calibrated."""
 
 import networkx as nx
 import numpy as np
@@ -56,9 +54,8 @@ def test_probabilities_are_those_of_dense_algebra(thirds, normalize, predictive)
         )
         draws = np.random.default_rng(1).standard_normal((20_000, 3))
         expected = integrated_softmax(mean, spread, draws)
-        np.testing.assert_allclose(
-            proba, expected, atol=0.02
-        )  # 5 deviations of 20,000 draws, and 512 points
+        # 5 deviations of 20,000 draws, and 512 points.
+        np.testing.assert_allclose(proba, expected, atol=0.02)
         assert np.abs(proba - softmax(mean, axis=1)).max() > 0.05  # the mode's would be seen
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_array_equal(
@@ -110,9 +107,8 @@ def test_training_raises_the_evidence_and_finds_the_classes(thirds, method):
     assert gp.log_marginal_likelihood_ > fixed.log_marginal_likelihood_
     rest = np.setdiff1d(np.arange(144), nodes)
     assert gp.score(rest, labels[rest]) > 0.8
-    shuffled = np.random.default_rng(1).permutation(
-        labels[nodes]
-    )  # negative control: labels that mean nothing
+    # Negative control: labels that mean nothing.
+    shuffled = np.random.default_rng(1).permutation(labels[nodes])
     with pytest.warns(UserWarning, match="explains the labels no better than independent values"):
         other = grf.GraphGPClassifier(graph, method=method, seed=0).fit(nodes, shuffled)
     assert other.score(rest, labels[rest]) < 0.6
@@ -176,9 +172,8 @@ def test_integers_and_strings_are_classes_alike(thirds):
 
 
 def test_nodes_out_of_reach_have_the_shares_of_the_classes():
-    graph = grf.from_edges(
-        [0, 1, 2, 4], [1, 2, 3, 5], n_nodes=7
-    )  # two components and an isolated node
+    # Two components and an isolated node.
+    graph = grf.from_edges([0, 1, 2, 4], [1, 2, 3, 5], n_nodes=7)
     gp = grf.GraphGPClassifier(graph, **FIXED).fit([0, 1, 3, 0], ["x", "x", "y", "x"])
     shares = gp.predict_proba([4, 5, 6])
     np.testing.assert_allclose(shares, np.tile(softmax(gp.class_bias_), (3, 1)), atol=1e-12)
@@ -278,9 +273,7 @@ def test_averages_are_those_of_fits_at_each_point(thirds):
 @pytest.mark.parametrize("shares", [(150, 150), (240, 60)])
 @pytest.mark.parametrize("hyperparameters", ["average", "mode"])
 def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyperparameters):
-    """By maximum likelihood the scale ran to a bound of its search: labels were nearly certain, or
-    unlearned.
-    """
+    """By maximum likelihood the scale ran to a bound: labels nearly certain, or unlearned."""
     graph = grf.Graph(
         nx.to_scipy_sparse_array(
             nx.stochastic_block_model(shares, [[0.04, 0.01], [0.01, 0.04]], seed=1)
@@ -305,9 +298,7 @@ def test_a_dozen_labels_of_two_groups_find_and_do_not_overstate_them(shares, hyp
 
 
 def test_integrated_probabilities_are_calibrated_on_draws_from_the_model(thirds):
-    """Laplace's own error is far below what 30 draws tell at this output scale; sharper
-    probabilities are seen.
-    """
+    """Laplace's own error is far below what 30 draws tell here; sharper ones are seen."""
     graph = thirds[0]
     kernel = grf.Diffusion(3.0)
     w, v = np.linalg.eigh(_dense(graph, kernel, True, 1.0))

@@ -1,6 +1,4 @@
-"""Covariates that come with observations and with questions: `fit(nodes, y, x=...)`,
-`predict(nodes, x=...)`.
-"""
+"""Covariates with observations and questions: `fit(nodes, y, x=...)`, `predict(nodes, x=...)`."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ KNOWN = {"kernel": SMOOTH, "optimize": False, "output_scale": 1.0, "noise": 0.1,
 
 @pytest.fixture(scope="module")
 def data(grid):
-    """A covariate frame at all nodes of a grid, normal values and counts, and the
-    observed nodes.
-    """
+    """A covariate frame at all nodes of a grid, normal values, counts, observed nodes."""
     rng = np.random.default_rng(5)
     x = pd.DataFrame(
         {"income": 50 + 10 * rng.standard_normal(144), "age": rng.integers(20, 60, 144)}
@@ -78,9 +74,8 @@ def test_other_values_at_observed_nodes_move_predictions_by_the_coefficients(gri
     np.testing.assert_allclose(
         gp.predict(nodes, x=richer) - gp.predict(nodes), 10 * gp.coefficients_["mean"].iloc[1]
     )
-    np.testing.assert_allclose(
-        gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes)
-    )  # it forgets them
+    # The model forgets its covariates.
+    np.testing.assert_allclose(gp.predict(nodes, x=x.iloc[nodes]), gp.predict(nodes))
 
 
 def test_repeats_of_a_node_share_them(grid, data):
@@ -104,9 +99,8 @@ def test_frames_and_prior_covariances_at_nodes_that_were_not_observed(grid, data
     np.testing.assert_array_equal(frame["mean"], gp.predict(asked, x=x.iloc[asked]))
     assert frame.index.tolist() == asked.tolist()
     prior = gp.output_scale_ / gp.mean_variance_ * gp.kernel_.dense(grid)[np.ix_(asked, asked)]
-    np.testing.assert_allclose(
-        gp.prior_covariance(asked), prior, atol=1e-8
-    )  # no covariates are needed
+    # No covariates are needed.
+    np.testing.assert_allclose(gp.prior_covariance(asked), prior, atol=1e-8)
 
 
 def test_covariates_of_weight_zero_are_left_out_before_and_after_a_file(grid, data, tmp_path):

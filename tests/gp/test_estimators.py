@@ -1,6 +1,4 @@
-"""Regressor and classifier as estimators: nested parameters, tags, weights, names of columns, data
-frames.
-"""
+"""Regressor and classifier as estimators: parameters, tags, weights, columns, data frames."""
 
 from __future__ import annotations
 
@@ -142,9 +140,8 @@ def test_trained_noise_is_that_of_weight_one(grid):
     plain, weighted = (clone(gp).fit(NODES, Y, weights) for weights in (None, 1.0))
     assert plain.noise_ == weighted.noise_
     noisy = clone(gp).fit(NODES, Y, 0.5)
-    assert noisy.noise_ == pytest.approx(
-        0.5 * plain.noise_, rel=0.2
-    )  # the prior is of the noise of weight 1
+    # The prior is of the noise of weight 1.
+    assert noisy.noise_ == pytest.approx(0.5 * plain.noise_, rel=0.2)
 
 
 def test_weights_count_labels_and_repeated_observations(regressor, classifier, tmp_path):

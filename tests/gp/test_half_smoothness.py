@@ -1,6 +1,4 @@
-"""Gaussian processes by sparse precisions with hidden layers: Matern kernels of smoothness 1/2, 3/2
-and 5/2.
-"""
+"""Gaussian processes by precisions with hidden layers: Matern kernels, nu 1/2, 3/2, 5/2."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Intervals that hold by default: what training, the mean's uncertainty and sampled rows must not
-hide.
-"""
+"""Intervals that hold by default: what training, means and sampled rows must not hide."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ LONG = grf.Diffusion(8.0)
 
 @pytest.fixture(scope="module")
 def hubs():
-    """A preferential-attachment graph, on which the smoothest function of a long kernel is nearly
-    constant.
-    """
+    """A preferential-attachment graph: long kernels' smoothest function is nearly constant."""
     return grf.load_graph(nx.barabasi_albert_graph(600, 4, seed=0))
 
 
@@ -94,8 +90,8 @@ def test_training_a_parameter_never_gives_less_than_fixing_it(hubs, dense, seed)
             for noise in (0.02, 0.1, 0.5)
         ]
     assert free.converged_
-    # it stops where a step gains less than 1e-7 of the likelihood, or the slope is a thousandth of
-    # a nat
+    # it stops where a step gains less than 1e-7 of the
+    # likelihood, or the slope is a thousandth of a nat
     assert free.log_marginal_likelihood_ > max(gp.log_marginal_likelihood_ for gp in fixed) - 0.01
 
 
@@ -200,9 +196,7 @@ def _coverages(graph, truth, n, seed, **settings):
 
 
 def test_twenty_observations_have_intervals_that_hold():
-    """A draw is one number here, for its nodes are dependent; maximum likelihood holds 0.6 to 0.8
-    of them.
-    """
+    """A draw is one number here, as nodes depend; maximum likelihood holds 0.6 to 0.8."""
     graph = grf.load_graph(nx.random_geometric_graph(200, 0.13, seed=3))
     kernel = grf.Diffusion(3.0)
     ours = np.array([_coverages(graph, kernel, 20, seed) for seed in range(10)])
@@ -215,8 +209,7 @@ def test_twenty_observations_have_intervals_that_hold():
 
 @pytest.mark.more
 def test_f_is_held_where_it_was_observed_if_it_hardly_varies():
-    """Draws that are nearly constant, whose observations are noise; a rough kernel explains these,
-    too.
+    """Nearly constant draws, whose observations are noise; a rough kernel explains them.
 
     Over 24 draws 0.94 and, without noise alone and with less noise expected, 0.88.
     """

@@ -1,6 +1,4 @@
-"""Every estimator by every convenience: what one can, all can, or the table in the documentation
-says why not.
-"""
+"""Every estimator by every convenience: all can what one can, or documentation says why."""
 
 import re
 from pathlib import Path
@@ -121,11 +119,10 @@ def test_values_are_aligned_by_their_labels(case):
         (np.array(names, dtype=object), dict(shuffled(y))),
     ):
         arguments = {name: shuffled(own) for name, own in extra.items()}
-        gp = (
-            case.make().fit(nodes, values, **arguments)
-            if values is not None
-            else case.make().fit(nodes, **arguments)
-        )
+        if values is not None:
+            gp = case.make().fit(nodes, values, **arguments)
+        else:
+            gp = case.make().fit(nodes, **arguments)
         np.testing.assert_allclose(everywhere(gp), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -259,9 +256,8 @@ def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen,
         for numbered in (pandas.Series(own[seen]), pandas.DataFrame({"own": own[seen]})):
             with pytest.raises(ValueError, match=rf"`{argument}` has (the )?labels,? 0, 1"):
                 fit(nodes, labelled, numbered)
-        if (
-            names is MOVED and len(seen) < N and name != "along"
-        ):  # in the order of all nodes, or by names
+        # These are in the order of all nodes, or by names.
+        if names is MOVED and len(seen) < N and name != "along":
             with pytest.raises(
                 ValueError, match=f"`{argument}` has labels, 0, 1, .* in other orders"
             ):
@@ -288,9 +284,8 @@ def test_repeated_nodes_are_repeated_observations_and_repeated_labels_elsewhere_
     case, names = ALL["poisson"], [PLACES[0], PLACES[1], PLACES[0]]
     y, exposure = pandas.Series([3.0, 4.0, 5.0], names), pandas.Series([1.0, 2.0, 3.0], names)
     expected = case.make().fit(names, y.to_numpy(), exposure=exposure.to_numpy()).predict()
-    np.testing.assert_array_equal(
-        case.make().fit(y, exposure=exposure).predict(), expected
-    )  # the same index
+    # Both have the same index.
+    np.testing.assert_array_equal(case.make().fit(y, exposure=exposure).predict(), expected)
     with pytest.raises(ValueError, match=f"`exposure` has repeated labels, such as '{PLACES[0]}'"):
         case.make().fit(y, exposure=exposure[::-1].iloc[[1, 0, 2]])
 
@@ -468,9 +463,8 @@ def test_files_keep_predictions_names_and_titles(case, tmp_path):
         type(gp).load(tmp_path / "gp.npz", graph=gp.graph).predict(as_frame=True), expected
     )
     other = case.make(sorted(PLACES)).graph
-    with pytest.raises(
-        ValueError, match="must be the graph that"
-    ):  # the same edges between other names
+    # The other graph has the same edges between other names.
+    with pytest.raises(ValueError, match="must be the graph that"):
         type(gp).load(tmp_path / "gp.npz", graph=other)
     with pytest.raises(ValueError, match="must be given"):
         type(gp).load(tmp_path / "gp.npz")
@@ -478,11 +472,10 @@ def test_files_keep_predictions_names_and_titles(case, tmp_path):
 
 def trained(case, **settings):
     """Settings with which everything is learned."""
-    free = (
-        {"lengthscale": None, "output_scale": None, "noise": None}
-        if isinstance(case, Along)
-        else {"kernel": "matern", "output_scale": None, "optimize": True}
-    )
+    if isinstance(case, Along):
+        free = {"lengthscale": None, "output_scale": None, "noise": None}
+    else:
+        free = {"kernel": "matern", "output_scale": None, "optimize": True}
     if case.likelihood == "gaussian":
         free["noise"] = None
     return {**free, **settings}
@@ -517,8 +510,8 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
         "graphrf: training of 8 kernels takes about 35 s; progress=True shows how far it is",
         "graphrf: solving has taken 13 s so far; progress=True shows how far it is",
         (
-            "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far it "
-            "is"
+            "graphrf: averaging of 4 points takes at most about 48 s; progress=True shows how far "
+            "it is"
         ),
     ]
 
@@ -569,11 +562,10 @@ def test_values_in_another_order_are_warned_of(name):
     if name == "classes":
         y = rng.permutation(np.repeat(["high", "low"], N // 2))
     else:
-        y = (
-            rng.poisson(np.exp(rng.normal(3, 0.7, N))).astype(float)
-            if name == "poisson"
-            else rng.standard_normal(N)
-        )
+        if name == "poisson":
+            y = rng.poisson(np.exp(rng.normal(3, 0.7, N))).astype(float)
+        else:
+            y = rng.standard_normal(N)
     with pytest.warns(
         UserWarning, match="explains (y|the labels) no better than independent values"
     ):

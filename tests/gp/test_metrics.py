@@ -49,8 +49,8 @@ def test_divergence_is_the_closed_form_in_its_direction():
 
 def test_divergence_of_close_normals_keeps_its_digits():
     (m0, c0), _ = _normals(40, seed=1)
-    # For cov1 = (1 + h) cov0 it is k (1 / (1 + h) - 1 + log(1 + h)) / 2 = k (h^2 / 4 - h^3 / 3 +
-    # ...).
+    # For cov1 = (1 + h) cov0 it is k
+    # (1 / (1 + h) - 1 + log(1 + h)) / 2 = k (h^2 / 4 - h^3 / 3 + ...).
     h = 1e-5
     assert np.isclose(
         metrics.kl_divergence(m0, c0, m0, (1 + h) * c0), 40 * (h**2 / 4 - h**3 / 3), rtol=1e-4

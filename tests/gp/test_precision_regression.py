@@ -39,9 +39,8 @@ def test_predictions_are_those_of_the_series(roads, observed):
         {"nodes": [5, 399, 5], "return_cov": True},
     ):
         for one, other in zip(series.predict(**ask), sparse.predict(**ask), strict=True):
-            np.testing.assert_allclose(
-                one, other, rtol=1e-4, atol=1e-5
-            )  # two searches of one optimum
+            # Two searches find one optimum.
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("noise", [1e-2, 1e-6])

@@ -1,6 +1,4 @@
-"""Gaussian processes over rows that live elsewhere give what rows at hand give, by few products
-with panels.
-"""
+"""Gaussian processes over rows that live elsewhere give what rows at hand give."""
 
 from __future__ import annotations
 
@@ -64,9 +62,8 @@ def test_no_number_of_the_graphs_size_travels_in_a_product_with_the_covariance(g
     x = np.random.default_rng(2).standard_normal((100, 6))
     local = _rows(_features(grid).factor(n_threads=1))
     remote = _rows(RemoteFactor(_features(grid), travels))
-    np.testing.assert_array_equal(
-        local.gram(x), local.apply(local.apply_t(x))
-    )  # to the bit, as two products
+    # Equal to the bit, as two products.
+    np.testing.assert_array_equal(local.gram(x), local.apply(local.apply_t(x)))
     np.testing.assert_allclose(remote.gram(x), local.gram(x), rtol=0, atol=1e-13)
     assert travels == [("gram_apply", 6, 2 * x.size)]
 
@@ -126,8 +123,8 @@ def test_a_fit_and_deviations_ask_for_one_product_an_iteration_and_a_few_more(gr
     travels = elsewhere.travels
     gp.fit(NODES, Y)
     iterations = gp._posterior.solution.iterations
-    # A block of columns for the preconditioner, the iterations, the true residual, the spread of
-    # the weights.
+    # A block of columns for the preconditioner, the
+    # iterations, the true residual, the spread of the weights.
     assert travels.count("gram_apply") <= 1 + 2 * iterations + 4
     assert travels.count("apply_t") == 1
     assert {name for name, *_ in travels} == {"diagonal", "gram_apply", "apply_t"}

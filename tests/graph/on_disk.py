@@ -17,9 +17,7 @@ def arrays_folder(folder: Path) -> Path:
 
 
 def names_in(folder: Path) -> set[str]:
-    """What is in a folder; in place of the folder of arrays that the record names, what
-    is in that.
-    """
+    """What is in a folder; for the arrays' folder that the record names, what is in it."""
     names = {entry.name for entry in folder.iterdir()}
     if (folder / "graph.json").is_file():
         with contextlib.suppress(ValueError, RecursionError):

@@ -1,6 +1,4 @@
-"""Identifiers beyond 2^53, which floats do not hold: they are exact, or refused with
-the way out.
-"""
+"""Identifiers beyond 2^53, which floats do not hold: exact, or refused with the way out."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""Folders of graphs among others: several writers, full disks, foreign files, and folders that
-nobody wrote.
-"""
+"""Folders of graphs among others: several writers, full disks, foreign files."""
 
 from __future__ import annotations
 
@@ -312,9 +310,7 @@ def test_files_of_others_are_not_written_over(tmp_path):
     assert names_in(tmp_path / "graph") == FILES | {"names.json"} | others
 
 
-def test_what_killed_writers_left_goes_and_a_graph_that_a_damaged_record_names_stays_until_there_is_another(
-    tmp_path, monkeypatch
-):
+def test_what_killed_writers_left_goes_but_not_graphs_of_a_damaged_record(tmp_path, monkeypatch):
     _left_by_a_killed_writer(tmp_path / "new")
     NEW.save(tmp_path / "new")
     NEW.save(tmp_path / "graph")
@@ -559,8 +555,8 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         _require_refused(tmp_path / "graph", file, "is no file")
 
 
-# NumPy takes headers for Python, raises what Python's tokenizer, parser and checks raise, and warns
-# of Python 2.
+# NumPy takes headers for Python, raises what Python's
+# tokenizer, parser and checks raise, and warns of Python 2.
 HEADERS = {
     "nine bytes": "{'descr': '<f9', 'fortran_order': False, 'shape': (6,)}",
     "indented": "  {'descr': '<i4',\n 'fortran_order': False, 'shape': (6L,)}",

@@ -1,6 +1,4 @@
-"""Large edge lists are read by a compiled loop where their rows are plain, with the same result in
-all cases.
-"""
+"""Large edge lists are read by a compiled loop where rows are plain, with the same result."""
 
 from __future__ import annotations
 
@@ -105,9 +103,7 @@ def check(path, content, **given):
 
 
 def some_text(rng):
-    """Rows of integers with a column of numbers or none; in most texts one or two cells are
-    unusual.
-    """
+    """Rows of integers with a column of numbers or none; often a few cells are unusual."""
     mark, width = rng.choice([",", "\t", ";", " ", " ", "  "]), rng.choice([2, 2, 3, 3, 4])
     rows = [[rng.choice(PLAIN) for _ in range(2)] for _ in range(rng.randrange(1, 9))]
     rows = [[*row, *(rng.choice(WEIGHTS[:5]) for _ in range(width - 2))] for row in rows]

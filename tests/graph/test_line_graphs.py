@@ -12,9 +12,7 @@ def dense(graph):
 
 
 def town():
-    """Both directions of a street, parallel streets, a loop, a dead end; x and a table as OSMnx has
-    them.
-    """
+    """Both directions of a street, parallel ones, a loop, a dead end; as OSMnx has them."""
     graph = nx.MultiDiGraph(crs="epsg:32610")
     for u, v, length in [
         (7, 9, 100.0),
@@ -89,10 +87,8 @@ def test_tables_and_maps_are_named_by_their_index():
     expected = load_graph(graph, on="edges", weight="length", weight_is="distance")
     spots = {7: (0, 0), 9: (1, 0), 4: (2, 5), 2: (3, 5)}
     lines = [shapely.LineString([spots[u], (5, 5), spots[v]]) for u, v, _ in graph.edges]
-    for source in (
-        table,
-        geopandas.GeoDataFrame(table, geometry=lines),
-    ):  # as ox.graph_to_gdfs returns it
+    # ox.graph_to_gdfs returns the second form.
+    for source in (table, geopandas.GeoDataFrame(table, geometry=lines)):
         made = load_graph(source, on="edges", weight="length", weight_is="distance")
         assert list(made.nodes) == list(source.index) == NAMES
         np.testing.assert_array_equal(dense(made), dense(expected))

@@ -1,6 +1,4 @@
-"""Every way into a graph: edges, points, networkx, matrices, PyG Data and files, and what is
-refused.
-"""
+"""Every way into a graph: edges, points, networkx, matrices, PyG and files; refusals."""
 
 from __future__ import annotations
 
@@ -201,9 +199,7 @@ def test_bad_points_are_refused():
 
 @pytest.mark.parametrize("with_sklearn", [True, False])
 def test_neighbours_in_many_columns_are_those_of_all_distances(monkeypatch, with_sklearn):
-    """Two clusters so far apart that squared distances within them are lost in rounding; and points
-    twice.
-    """
+    """Two clusters so far apart that squared distances within are lost; and points twice."""
     if with_sklearn:
         pytest.importorskip("sklearn")
     else:
@@ -262,9 +258,7 @@ def test_distances_must_be_named(tmp_path):
 
 
 def osmnx_like() -> nx.MultiDiGraph:
-    """Two-way road 10-20 (100 m), one-way 20-30 (200 m), two parallel two-way roads 30-40 (300, 600
-    m).
-    """
+    """Two-way road 10-20 (100 m), one-way 20-30 (200 m), two parallel 30-40 (300, 600 m)."""
     roads = nx.MultiDiGraph(crs="epsg:4326")
     for node in (10, 20, 30, 40, 50):
         roads.add_node(node, x=float(node), y=0.0)
@@ -1075,9 +1069,7 @@ def test_matrix_market_numbers_at_the_ends_of_their_range(tmp_path):
 
 
 def test_a_fault_at_the_end_of_a_large_matrix_market_file_is_found_quickly(tmp_path, monkeypatch):
-    """In Python only the lines near it are looked at: all of them take a minute for a file of 60
-    KB.
-    """
+    """In Python only the lines near it are read: all of them take a minute for 60 KB."""
     lines = 200_000
     text = f"%%MatrixMarket matrix coordinate pattern general\n2 2 {lines - 1}\n" + "1 2\n" * lines
     path = write(tmp_path, "m.mtx.gz", text)

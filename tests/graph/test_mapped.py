@@ -1,6 +1,4 @@
-"""Graphs on disk: what is opened is what was saved, bit for bit, and whatever is not whole does not
-open.
-"""
+"""Graphs on disk: what is opened is what was saved, and nothing that is not whole."""
 
 from __future__ import annotations
 
@@ -214,8 +212,8 @@ def test_a_graph_whose_names_cannot_be_saved_leaves_the_old_one(tmp_path):
 def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(
     tmp_path, monkeypatch, before, every
 ):
-    # What a killed process wrote stays: only a machine that loses its power needs the waiting for
-    # the disk.
+    # What a killed process wrote stays: only a machine
+    # that loses its power needs the waiting for the disk.
     monkeypatch.setattr(os, "fsync", lambda _: None)
     graphs = {
         "old": grf.Graph([[0, 2], [2, 0]], nodes=["a", "b"]),
@@ -254,8 +252,8 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_graph_or_none(
 
 def _random_edges(n_nodes, n_edges, seed=0):
     rng = np.random.default_rng(seed)
-    # A quarter of the ends is one of three hubs; weights are quarters, so that sums are exact; some
-    # are zero.
+    # A quarter of the ends is one of three hubs; weights
+    # are quarters, so that sums are exact; some are zero.
     ends = rng.integers(0, n_nodes, (2, n_edges))
     ends[rng.random((2, n_edges)) < 0.25] %= 3
     return ends[0], ends[1], rng.integers(0, 9, n_edges) / 4
@@ -287,8 +285,8 @@ def test_a_graph_is_opened_saved_and_walked_in_chunks(tmp_path, monkeypatch):
         assert _peak(lambda name=name: getattr(again, name)) < 1_000_000
         assert getattr(again, name) == getattr(graph, name)
     assert _peak(lambda: graph.save(tmp_path / "again")) < 1_000_000
-    # The shares of unequal weights are one array of the size of the weights, and equal ones need
-    # none.
+    # The shares of unequal weights are one array of the
+    # size of the weights, and equal ones need none.
     row_cumsum(np.ones(1), np.array([0, 1], np.int32))
     walk_arrays.transitions(NAMED.adjacency)
     assert _peak(lambda: walk_arrays.transitions(adjacency)) < adjacency.data.nbytes + 1_000_000

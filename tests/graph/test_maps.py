@@ -1,6 +1,4 @@
-"""Maps of geopandas: tolerances, weights of lines of several parts, degrees, names, and what is
-told.
-"""
+"""Maps of geopandas: tolerances, weights of lines of several parts, degrees, names."""
 
 from __future__ import annotations
 
@@ -45,7 +43,10 @@ def test_districts_whose_corners_differ_are_neighbours_without_a_word():
 
 def test_a_map_without_borders_is_told_with_the_way_out():
     gaps = districts(apart=50.0)
-    message = "16 of the 16 areas have no edge, .* pass tolerance=, the width of the gaps .* the map .here 0.4"
+    message = (
+        "16 of the 16 areas have no edge, "
+        ".* pass tolerance=, the width of the gaps .* the map .here 0.4"
+    )
     with pytest.warns(UserWarning, match=message):
         assert load_graph(gaps).n_edges == 0
     assert load_graph(gaps, tolerance=60).n_edges == 24
@@ -61,7 +62,10 @@ def test_many_borders_along_gaps_are_told():
     """Half of the map was moved by 20 m."""
     broken = districts()
     broken[8:] = broken[8:].translate(20, 0)
-    message = r"4 more pairs of areas run along each other within 40, .*\(there are 20 pairs of neighbours\): pass"
+    message = (
+        r"4 more pairs of areas run along each other within 40, .*"
+        r"\(there are 20 pairs of neighbours\): pass"
+    )
     with pytest.warns(UserWarning, match=message):
         assert load_graph(broken).n_edges == 20
     assert load_graph(broken, tolerance=21).n_edges == 24
@@ -84,7 +88,10 @@ def test_overlaps_are_told():
 
 def test_an_index_with_repeated_names_is_refused():
     areas = geopandas.GeoDataFrame(geometry=list(districts()[:3]), index=["a", "b", "a"])
-    message = r"distinct names, one for each area, got 'a' more than once \(1 of 3 rows .* dissolve\(by='column'\)"
+    message = (
+        r"distinct names, one for each area, got 'a' more than once \(1 of 3 rows "
+        r".* dissolve\(by='column'\)"
+    )
     with pytest.raises(ValueError, match=message):
         load_graph(areas)
     assert load_graph(areas.reset_index(drop=True)).nodes == range(3)
@@ -184,9 +191,8 @@ def test_lengths_that_seem_to_be_in_degrees_are_told(places, warned):
         warnings.simplefilter("always")
         load_graph(lines, weight="length", weight_is="distance")
         load_graph(lines)  # hops have no unit
-    assert [("'length' seems to be in degrees" in str(one.message)) for one in caught] == [
-        True
-    ] * warned
+    in_degrees = ["'length' seems to be in degrees" in str(one.message) for one in caught]
+    assert in_degrees == [True] * warned
 
 
 def test_a_tolerance_is_refused_where_there_are_no_coordinates(tmp_path):

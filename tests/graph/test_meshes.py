@@ -370,7 +370,11 @@ def test_materials_and_solids_take_linear_time(tmp_path, kind):
         f"usemtl m{at}\nf 1 2 3\n" for at in range(20_000)
     )
     if kind == "stl":
-        loop = "facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendfacet\n"
+        loop = (
+            "facet normal 0 0 1\nouter loop\n"
+            "vertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\n"
+            "endloop\nendfacet\n"
+        )
         text = "".join(f"solid s{at}\n{loop}endsolid s{at}\n" for at in range(40_000))
     path = tmp_path / f"many.{kind}"
     path.write_text(text)
@@ -469,9 +473,7 @@ def test_polygons_of_a_mesh_are_its_nodes_in_the_order_of_the_file(tmp_path, kin
 
 
 def test_centres_and_cotangents_of_polygons():
-    """Along a strip of two squares and a pentagon; on a flat square grid all cotangents are those
-    of squares.
-    """
+    """Along a strip of two squares and a pentagon; on a flat grid, those of squares."""
     corners = np.array(
         [[x, y, 0] for x in (0, 1, 3) for y in (0, 1)] + [[5, 0, 0], [6, 0.5, 0], [5, 1, 0]], float
     )
@@ -555,7 +557,10 @@ def test_numbers_of_vertices_that_may_be_positions_are_refused():
 
 def test_a_ply_face_without_corners_is_damage(tmp_path):
     pytest.importorskip("trimesh")
-    text = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n"
+    text = (
+        "ply\nformat ascii 1.0\nelement vertex 4\n"
+        "property float x\nproperty float y\nproperty float z\n"
+    )
     text += "element face 4\nproperty list uchar int vertex_indices\nend_header\n"
     text += "".join(f"{' '.join(map(str, row))}\n" for row in TETRAHEDRON)
     file = tmp_path / "mesh.ply"

@@ -43,8 +43,8 @@ def test_integers_that_are_names_of_other_nodes_too_are_refused_until_it_is_said
     graph = grf.Graph(np.eye(7), nodes=[10, 3, 2, 1, 0, 4, 5])
     both = (
         "`nodes` must say whether integers are names or positions.*: the node named 3 is at "
-        "position 1, and the "
-        r"node at position 3 is named 1; graph.index\(...\) takes names, graph.positions\(...\) takes positions"
+        "position 1, and the node at position 3 is named 1; "
+        r"graph.index\(...\) takes names, graph.positions\(...\) takes positions"
     )
     with pytest.raises(ValueError, match=both) as caught:
         given_nodes(graph, nodes)
@@ -72,9 +72,8 @@ def test_integers_that_can_be_nothing_else_are_positions():
     given_nodes(graph, [graph.index(3)])
     given_nodes(graph, pickle.loads(pickle.dumps(known)))
     named_from_1 = grf.Graph(np.eye(3), nodes=[1, 2, 3])
-    np.testing.assert_array_equal(
-        given_nodes(named_from_1, np.array([0, 2])), [0, 2]
-    )  # below all names
+    # 0 is below all names.
+    np.testing.assert_array_equal(given_nodes(named_from_1, np.array([0, 2])), [0, 2])
     np.testing.assert_array_equal(given_nodes(graph, [2]), [2])  # as a name it is at position 2 too
     np.testing.assert_array_equal(given_nodes(graph), np.arange(7))
     np.testing.assert_array_equal(given_nodes(graph, []), [])
@@ -88,9 +87,7 @@ def test_integers_that_can_be_nothing_else_are_positions():
 
 
 def test_an_integer_among_the_names_may_be_that_of_a_node_left_out():
-    """Of vertices 0 to 6 of a mesh, 2 and 5 are at the places of others; vertex 2 is not position
-    2.
-    """
+    """Of vertices 0 to 6 of a mesh, 2 and 5 are at others' places; 2 is not position 2."""
     graph = grf.Graph(np.eye(5), nodes=[0, 1, 3, 4, 6])
     for nodes in ([0, 2], np.arange(5), [2]):
         with pytest.raises(

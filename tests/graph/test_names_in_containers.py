@@ -1,6 +1,4 @@
-"""Nodes of any names in any container; what is unknown or ambiguous is refused with the labels of
-both sides.
-"""
+"""Nodes of any names in any container; unknown or ambiguous ones are refused with labels."""
 
 import datetime
 import re

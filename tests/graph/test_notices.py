@@ -170,7 +170,7 @@ def test_undirected_parallel_edges_are_told_in_multigraphs_and_lists_in_both_dir
     grf.load_graph(both)
 
 
-def test_road_graphs_are_read_as_before_and_other_multidigraphs_do_not_lose_their_directions_unnoticed():
+def test_road_graphs_are_read_as_before_and_other_multidigraphs_keep_directions_or_say_so():
     roads = parallel()
     roads.graph["crs"] = "epsg:4326"
     grf.load_graph(roads)
@@ -229,8 +229,8 @@ def test_values_of_nodes_are_no_edges():
         (
             table,
             (
-                "text in column '?district'? and numbers in column '?cases'?, which name no node in "
-                "common"
+                "text in column '?district'? and numbers in column '?cases'?, which name no node "
+                "in common"
             ),
         ),
         (table[["cases", "district"]], "text in column '?district'? and numbers in column"),
@@ -248,7 +248,10 @@ def test_values_of_nodes_are_no_edges():
 
 def test_graphs_of_which_most_nodes_have_no_edge_are_told():
     pair = grf.from_edges([0], [1], n_nodes=5)
-    text = "3 of the 5 areas have no edge, and the largest of the 4 parts of the graph has 2 of the 5 areas; values"
+    text = (
+        "3 of the 5 areas have no edge, and the largest of the 4 parts of the graph has 2 of the 5 "
+        "areas; values"
+    )
     assert of_few_edges("areas", pair).startswith(text)
     assert of_few_edges("areas", pair, "draw them").endswith(
         "no information on the others: draw them"

@@ -1,6 +1,4 @@
-"""Comments, separators, quotation marks and tuples of edge lists: read right, or refused with the
-lines shown.
-"""
+"""Comments, separators, quotation marks and tuples of edge lists: read right, or refused."""
 
 import networkx as nx
 import numpy as np

@@ -1,6 +1,4 @@
-"""Files of other formats in the guise of edge lists are refused with the name of what
-reads them.
-"""
+"""Files of other formats in the guise of edge lists are refused with their readers' names."""
 
 import networkx as nx
 import pandas

@@ -1,6 +1,4 @@
-"""The two directions of a street that leads back to its own junction, in every loader that joins
-directions.
-"""
+"""Both directions of a street back to its own junction, in every loader that joins them."""
 
 import networkx as nx
 import numpy as np

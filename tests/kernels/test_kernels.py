@@ -93,8 +93,8 @@ def test_dense_series_and_root_give_the_kernel(kernel: Kernel, expected: np.ndar
     n = 4000
     assert np.abs(_of_walk(kernel, kernel.taylor(n, scale)) - expected).max() < 1e-11 * size
     series_root = _of_walk(kernel, kernel.modulation(n, scale))
-    # the cosine's root converges slowly: what is cut at 4,000 terms is 1e-6 at the ends of the
-    # spectrum
+    # the cosine's root converges slowly: what is cut at
+    # 4,000 terms is 1e-6 at the ends of the spectrum
     tol = 1e-5 if isinstance(kernel, InverseCosine) else 1e-10
     assert np.abs(series_root @ series_root - expected).max() < tol * size
     assert np.abs(series_root - root).max() < tol * np.abs(root).max()

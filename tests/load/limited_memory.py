@@ -1,5 +1,4 @@
-"""Public calls at a size of which the memory is seen, under limits below what they take, in a
-process of its own.
+"""Public calls of visible size, under limits below what they take, in a process.
 
     python -m tests.load.limited_memory "draws"
 

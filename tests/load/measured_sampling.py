@@ -1,5 +1,4 @@
-"""Measures the memory that samples take, in a process of its own: `python -m
-tests.load.measured_sampling CASES`.
+"""Measures the memory that samples take: `python -m tests.load.measured_sampling CASES`.
 
 CASES is a list in JSON of (kind of graph, nodes, sampler, nodes to sample or null, threads); the
 answer one of (bytes foreseen, bytes taken at the peak), in the same order.
@@ -21,9 +20,7 @@ from graphrf.sampling import task
 
 
 def graph_of(kind: str, n_nodes: int) -> grf.Graph:
-    """A square grid, whose walks stay near, or a random graph of mean degree 8, whose walks
-    scatter.
-    """
+    """A square grid, whose walks stay near, or a random graph, whose walks scatter."""
     if kind == "grid":
         at = np.arange(int(n_nodes**0.5) ** 2).reshape(int(n_nodes**0.5), -1)
         src, dst = (
@@ -74,11 +71,10 @@ def measured(cases: list[tuple[str, int, str, int | None, int]]) -> list[tuple[i
             compiled.add(type(sampler))
             for tiny in (graph_of("grid", 100), graph_of("random", 100)):
                 grf.sample_features(tiny, sampler, n_threads=threads)
-        nodes = (
-            None
-            if n_rows is None
-            else np.random.default_rng(1).choice(graph.n_nodes, n_rows, replace=False)
-        )
+        if n_rows is None:
+            nodes = None
+        else:
+            nodes = np.random.default_rng(1).choice(graph.n_nodes, n_rows, replace=False)
         foreseen.clear()
         before.clear()
         features = grf.sample_features(graph, sampler, nodes=nodes, seed=0, n_threads=threads)

@@ -1,6 +1,4 @@
-"""Threads, forked workers and several clients at once: no deadlock, the same bits, nothing left
-behind.
-"""
+"""Threads, forked workers and several clients: no deadlock, the same bits, no leftovers."""
 
 from __future__ import annotations
 
@@ -47,14 +45,17 @@ features = grf.sample_features(graph, grf.RandomWalks(8), seed=3, n_threads=2)
 factor, f, x = features.factor(n_threads=2), kernel.modulation(20), rng.normal(size=(300, 9))
 
 def work():
-    made = grf.sample_features(graph, grf.RandomWalks(8), seed=3, n_threads=2).matrix(kernel, n_threads=2)
+    sampled = grf.sample_features(graph, grf.RandomWalks(8), seed=3, n_threads=2)
+    made = sampled.matrix(kernel, n_threads=2)
     fitted = grf.GraphGPRegressor(graph, method="series", **options).fit(np.arange(120), y)
     arrays = [
         made.data, made.indices, features.matrix(kernel).data, features.gram(kernel),
         factor.apply(f, x), factor.apply_t(f, x), factor.grad_f(x, x),
         grf.apply_kernel(graph, kernel, x, n_threads=2), *series.predict(return_std=True),
-        *walks.predict(return_std=True), *fitted.predict(return_std=True), series.sample(n_samples=2, seed=1),
-        grf.pagerank.estimate(graph, seed=0, n_threads=2).scores, pagerank(graph, n_threads=2).scores,
+        *walks.predict(return_std=True), *fitted.predict(return_std=True),
+        series.sample(n_samples=2, seed=1),
+        grf.pagerank.estimate(graph, seed=0, n_threads=2).scores,
+        pagerank(graph, n_threads=2).scores,
         local_pagerank(graph, [0, 5], max_residual=1e-6, n_threads=2).scores.data,
         grf.couplings.learn_coupling(graph, kernel, order=6).permutations,
         kernel.dense(graph.subgraph(np.arange(50))),
@@ -126,7 +127,8 @@ def work(_):
     barrier.wait()
     features = grf.sample_features(graph, grf.RandomWalks(4), seed=0, n_threads=2)
     kernel = grf.Diffusion(1.0)
-    return float(features.matrix(kernel).sum()), float(grf.apply_kernel(graph, kernel, np.ones(100))[3])
+    product = grf.apply_kernel(graph, kernel, np.ones(100))
+    return float(features.matrix(kernel).sum()), float(product[3])
 with ThreadPoolExecutor(4) as pool:
     print(json.dumps(sorted(set(pool.map(work, range(4))))))
 """
@@ -347,7 +349,8 @@ names = ["karate", "les-miserables"]
 barrier = threading.Barrier(8)
 def load(i):
     barrier.wait()
-    return sorted((name, grf.datasets.load(name).graph.n_edges) for name in names[i % 2:] + names[:i % 2])
+    turned = names[i % 2:] + names[:i % 2]
+    return sorted((name, grf.datasets.load(name).graph.n_edges) for name in turned)
 with ThreadPoolExecutor(8) as pool:
     found = list(pool.map(load, range(8)))
 print(json.dumps([each == found[0] for each in found]))
@@ -516,8 +519,10 @@ rows = features.torch(kernel).to_dense()
 product = rows @ rows.T
 class Rows(torch.utils.data.Dataset):
     def __len__(self): return 4
-    def __getitem__(self, i): return features.take(np.arange(25 * i, 25 * i + 25)).torch(kernel).to_dense()
-loader = torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, multiprocessing_context="fork")
+    def __getitem__(self, i):
+        return features.take(np.arange(25 * i, 25 * i + 25)).torch(kernel).to_dense()
+options = dict(batch_size=None, num_workers=2, multiprocessing_context="fork")
+loader = torch.utils.data.DataLoader(Rows(), **options)
 print(json.dumps(torch.equal(torch.cat(list(loader)), rows)))
 """
     assert run(code) is True
@@ -562,7 +567,8 @@ def test_an_interrupt_in_the_middle_stops_what_has_not_begun_and_leaves_all_usab
     code = """
 import json, os, signal, threading
 import numpy as np, graphrf as grf
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+# Ignored where the tests run in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 graph = grf.from_edges(np.arange(49_999), np.arange(1, 50_000))
 def sample(n): return grf.sample_features(graph, grf.RandomWalks(n), seed=0, n_threads=2)
 first = sample(2)

@@ -1,5 +1,4 @@
-"""Beyond 2^31 entries and 2^24 nodes: what leaves int32, uint32, uint16 or float32, without its
-real size.
+"""Beyond 2^31 entries and 2^24 nodes: what leaves integer types or float32, made small.
 
 Files with holes take no room: what is mapped from them and never read costs nothing.
 """

@@ -1,6 +1,4 @@
-"""What cannot fit is refused before it is taken: everywhere where memory is a multiple of the
-graph, or N^2.
-"""
+"""What cannot fit is refused before it is taken: multiples of the graph, or N^2."""
 
 import sys
 
@@ -124,9 +122,8 @@ def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):
 def test_a_copy_of_the_adjacency_that_walks_need_and_does_not_fit_is_refused(
     laplacian, monkeypatch
 ):
-    graph = grf.from_edges(
-        np.arange(599_999), np.arange(1, 600_000), n_nodes=600_001
-    )  # one is isolated
+    # One node is isolated.
+    graph = grf.from_edges(np.arange(599_999), np.arange(1, 600_000), n_nodes=600_001)
     monkeypatch.setattr(memory, "available_memory", lambda: 2**20)
     with pytest.raises(MemoryError, match="copy of the adjacency"):
         grf.sample_features(graph, grf.RandomWalks(2, laplacian=laplacian), nodes=[0])

@@ -1,6 +1,4 @@
-"""The memory that `sample_features` asks for, against what it takes; and what is refused before it
-is taken.
-"""
+"""The memory that `sample_features` asks for, against what it takes; refusals in time."""
 
 import itertools
 import json

@@ -1,6 +1,4 @@
-"""Public calls under half and a quarter of the memory that they take: an answer, or a refusal with
-the way out.
-"""
+"""Public calls under half and a quarter of their memory: an answer, or a refusal."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""Graphs with extreme weights, kernels at extreme parameters, and exact kernel matrices in 60
-digits.
-"""
+"""Graphs with extreme weights, kernels at extreme parameters, and kernels in 60 digits."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ DECADES = [10.0**k for k in range(-12, 13)]
 
 
 def graphs():
-    """Names and adjacency matrices: all weights scaled by 1e-12 .. 1e12, and ratios of 1e24 within
-    a graph.
-    """
+    """Names and adjacency matrices: weights scaled by 1e-12 .. 1e12, and ratios of 1e24."""
     rng = np.random.default_rng(0)
     base = np.triu(rng.uniform(0.5, 2.0, (6, 6)) * (rng.random((6, 6)) < 0.5), 1)
     base[np.arange(5), np.arange(1, 6)] = 1.0
@@ -44,9 +40,7 @@ def graphs():
 
 
 def kernels(laplacian, scale):
-    """What makes each kernel at the decades of its parameters; `scale` is the graph's, to which
-    they are put.
-    """
+    """What makes each kernel at decades of its parameters; `scale` is the graph's."""
     unit = scale**-0.5
     for length in DECADES:
         length = float(length * unit)
@@ -63,8 +57,8 @@ def kernels(laplacian, scale):
             )
     if laplacian == "normalized":
         yield grf.kernels.InverseCosine
-    # On the edge of convergence: zeros of K, or of its root, on the unit circle; coefficients that
-    # cancel.
+    # On the edge of convergence: zeros of K, or of its
+    # root, on the unit circle; coefficients that cancel.
     for taylor in (
         [1.0, 1.0],
         [1.0, 2.0, 1.0],
@@ -87,9 +81,7 @@ def kernels(laplacian, scale):
 
 
 class Truth:
-    """The eigendecomposition of a graph's Laplacian in 60 digits, of the adjacency as it is in
-    float64.
-    """
+    """The eigendecomposition of a Laplacian in 60 digits, of the float64 adjacency."""
 
     def __init__(self, adjacency, laplacian):
         with mpmath.workdps(DIGITS):

@@ -1,6 +1,4 @@
-"""Gaussian processes at extreme variances, noise, lengthscales and weights: sound, or refused, or
-warned of.
-"""
+"""Gaussian processes at extreme variances, noise, lengthscales, weights: sound, or refused."""
 
 from __future__ import annotations
 
@@ -53,9 +51,8 @@ def test_variances_are_never_negative_and_nothing_is_nan(name, way, share):
                     if "numerically singular" not in said and "cannot be factored" not in said:
                         raise
                     continue
-            likelihood = (
-                0.0 if way.endswith("-cg") else gp.log_marginal_likelihood_
-            )  # which has no determinant
+            # Conjugate gradients have no determinant.
+            likelihood = 0.0 if way.endswith("-cg") else gp.log_marginal_likelihood_
             for part in (mean, std, covariance, likelihood):
                 assert np.isfinite(part).all()
             assert (std >= 0).all()

@@ -1,6 +1,4 @@
-"""Kernels at extreme parameters, on graphs with extreme weights: sound against 60 digits, or a word
-about it.
-"""
+"""Kernels at extreme parameters and weights: sound against 60 digits, or a word about it."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ LAPLACIANS = ["normalized", "combinatorial"]
 
 
 def outcome(compute, want, size):
-    """The error of an answer relative to the kernel's norm; or the words with which it
-    was refused.
-    """
+    """The error of an answer relative to the kernel's norm; or the words of a refusal."""
     with warnings.catch_warnings(record=True) as said, np.errstate(all="raise", under="ignore"):
         warnings.simplefilter("always")
         try:
@@ -43,9 +39,7 @@ def outcome(compute, want, size):
 
 
 def _size(kernel, scale, want):
-    """The norm that errors are relative to: where coefficients may cancel, the bound
-    (sum |f_k|)^2.
-    """
+    """The norm of relative errors: where coefficients may cancel, (sum |f_k|)^2."""
     if isinstance(kernel, grf.kernels.PowerSeries | grf.kernels.LearnedModulation):
         return kernel.modulation_tail(-1, scale) ** 2
     return np.abs(want).max()

@@ -80,9 +80,8 @@ def test_walks_on_extreme_weights_end_where_they_should(name, p_halt, coupling):
     result = grf.pagerank.estimate(
         graph, p_halt=p_halt, coupling=coupling, n_walks=256, seed=0, n_threads=1
     )
-    assert (
-        result.scores >= (-0.01 if p_halt < 0.01 else 0.0)
-    ).all()  # unbiased and of sum 1: some may be below 0
+    # Scores are unbiased and sum to 1: some may be below 0.
+    assert (result.scores >= (-0.01 if p_halt < 0.01 else 0.0)).all()
     assert abs(result.scores.sum() - 1) < 1e-12
     assert np.abs(result.scores - solved(a, p_halt, np.ones(len(a)))).sum() < 0.25
 
@@ -96,8 +95,8 @@ def test_weights_whose_sums_overflow_are_refused(directed):
 
 
 def test_lost_walks_do_not_drown_small_scores_at_small_p_halt():
-    # From two of three nodes every walk is lost; the control vector put 1 / p_halt times that onto
-    # the third.
+    # From two of three nodes every walk is lost; the control
+    # vector put 1 / p_halt times that onto the third.
     a, directed = GRAPHS["directed, 1e12 beside 1e-12"]
     for p_halt in (1e-3, 0.01):
         want = solved(a, p_halt, np.ones(3))

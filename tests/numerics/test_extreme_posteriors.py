@@ -1,6 +1,4 @@
-"""Posteriors at the extremes: of their own small variances, of the units of y, weights and
-covariates.
-"""
+"""Posteriors at the extremes: small variances, units of y, weights and covariates."""
 
 from __future__ import annotations
 
@@ -40,8 +38,8 @@ def fitted(way, graph, nodes, y, sampler=None, **settings):
 @pytest.mark.parametrize("noise", [1e-14, 1e-10, 1e-6, 1e-2])
 @pytest.mark.parametrize("way", ["series-cholesky", "series-cg", "features-cholesky"])
 def test_covariances_have_no_negative_eigenvalue_but_for_their_own_rounding(way, noise, length):
-    # Of a prior of norm 12 little more than the noise is left: its rounding alone would be a tenth
-    # of that.
+    # Of a prior of norm 12 little more than the noise is
+    # left: its rounding alone would be a tenth of that.
     settings = {
         "kernel": grf.Diffusion(length),
         "optimize": False,
@@ -86,8 +84,8 @@ def test_a_plain_difference_would_have_negative_eigenvalues():
 @pytest.mark.parametrize("way", ["series", "features"])
 @pytest.mark.parametrize("factor", [1e-12, 1e3])
 def test_training_finds_combinatorial_kernels_in_all_units_of_the_weights(way, factor):
-    # The lengthscale has the unit of 1 / sqrt(weight): a fixed range of it would hold constants or
-    # noise only.
+    # The lengthscale has the unit of 1 / sqrt(weight): a
+    # fixed range of it would hold constants or noise only.
     found = []
     for weights in (1.0, factor):
         kernel = grf.Diffusion(float(weights**-0.5), laplacian="combinatorial")

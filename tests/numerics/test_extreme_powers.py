@@ -1,6 +1,4 @@
-"""Cut and compressed powers on extreme weights and lengthscales: finite, and within the bounds that
-they state.
-"""
+"""Cut and compressed powers on extreme weights and lengthscales: finite, within bounds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""GPyTorch on graph kernels at extreme scales, noise, weights and lengthscales, in both
-precisions.
-"""
+"""GPyTorch on graph kernels at extreme scales, noise and lengthscales, in two precisions."""
 
 from __future__ import annotations
 
@@ -24,11 +22,10 @@ ROUNDING = {torch.float32: 1e-6, torch.float64: 1e-14}
 def _source(kind, graph, dtype):
     if kind == "series":
         return graph
-    sampler = (
-        grf.RandomWalks(n_walks=64, lengths=grf.sampling.Truncated(8))
-        if kind == "walks"
-        else grf.sampling.ExactPowers(12)
-    )
+    if kind == "walks":
+        sampler = grf.RandomWalks(n_walks=64, lengths=grf.sampling.Truncated(8))
+    else:
+        sampler = grf.sampling.ExactPowers(12)
     return grf.sample_features(graph, sampler, seed=0, dtype=str(dtype).removeprefix("torch."))
 
 
@@ -61,9 +58,7 @@ def test_kernels_are_positive_and_gradients_finite(name, kind, dtype):
 
 
 def _trained_step(kernel, dtype, scale, noise):
-    """Whether a likelihood, its gradients and posterior variances are there, all finite; else
-    GPyTorch said no.
-    """
+    """Whether a likelihood, gradients and variances are finite; else GPyTorch said no."""
     nodes = torch.arange(4)
     y = (scale**0.5 * torch.cos(nodes.double())).to(dtype)
     positive = gpytorch.constraints.GreaterThan(0.0)

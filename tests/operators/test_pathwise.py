@@ -1,6 +1,4 @@
-"""Matheron's rule against the closed form of the posterior, exactly: the draw is linear in its
-normals.
-"""
+"""Matheron's rule against the closed form of the posterior: the draw is linear."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from tests.support.dense_gp import dense_posterior, no_mean
 
 
 class UnitNormals:
-    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw
-    zeros.
+    """In place of a Generator: draw i gets the i-th unit vector as normals, the last zeros.
 
     Whatever is linear in the normals is then known exactly: its mean from the zeros, and its
     covariance as the sum of squares of the rest.
@@ -64,9 +61,7 @@ class Rows:
 
 
 class Case:
-    """Eight inputs with six features, five inputs observed (one twice), two outputs,
-    unequal noise.
-    """
+    """Eight inputs of six features, five observed (one twice), two outputs, unequal noise."""
 
     def __init__(self):
         rng = np.random.default_rng(0)
@@ -124,9 +119,9 @@ def test_draws_do_not_depend_on_how_many_follow_or_on_the_inputs_asked():
     assert np.abs(many.coefficients[:, 3] - few.coefficients[:, 0]).max() > 0.1
 
 
-def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation_at_most():
-    # One row f and noise s: f / (f^2 + s) is largest, 1 / (2 sqrt s), at f = sqrt s: the bound is
-    # sharp.
+def test_an_inexact_solve_moves_coefficients_by_half_its_residual_over_the_least_deviation():
+    # One row f and noise s: f / (f^2 + s) is largest,
+    # 1 / (2 sqrt s), at f = sqrt s: the bound is sharp.
     noise = 0.3
     rows = Rows(np.array([[np.sqrt(noise)]]))
     exact, rough = (
@@ -209,8 +204,8 @@ def test_the_series_posterior_and_its_draws_are_the_dense_ones(
     np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_allclose(std, np.sqrt(np.diagonal(covariance))[:, None] * [1, 1], atol=1e-6)
     np.testing.assert_allclose(gp.predict(return_cov=True)[1], covariance, atol=1e-6)
-    # Three distinct observed nodes, whose repeats act as one observation: normals for them and for
-    # every node.
+    # Three distinct observed nodes, whose repeats act as
+    # one observation: normals for them and for every node.
     units = UnitNormals(2 * (8 + 3))
     draws = joint_draws(gp._posterior, np.arange(8), np.arange(8), units.n_draws, units)[0]
     for output in range(2):
@@ -266,9 +261,8 @@ def test_draws_by_walks_are_as_far_off_as_the_predictor_by_sampled_rows(
 
 @pytest.mark.parametrize("method", ["series", "features"])
 def test_a_draw_is_one_function_whatever_is_asked_of_it(grid, method, monkeypatch):
-    monkeypatch.setattr(
-        "graphrf.gp.predictor.LARGEST_JOINT", 10
-    )  # the limit of covariances is none of draws
+    # The limit of covariances is none of draws.
+    monkeypatch.setattr("graphrf.gp.predictor.LARGEST_JOINT", 10)
     nodes = np.arange(0, 144, 5)
     gp = grf.GraphGPRegressor(grid, kernel=grf.Diffusion(3.0), method=method, **FIXED)
     gp.fit(nodes, np.sin(nodes / 20))

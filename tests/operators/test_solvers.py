@@ -1,6 +1,4 @@
-"""Solvers against dense solves: true residuals, honest status, bounds that hold for inexact
-solutions.
-"""
+"""Solvers against dense solves: true residuals, honest status, bounds for inexact ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The architecture: packages of few files, each with a sentence, and all of them in
-CONTRIBUTING.md.
-"""
+"""The architecture: packages of few files, each with a sentence and in CONTRIBUTING.md."""
 
 from __future__ import annotations
 

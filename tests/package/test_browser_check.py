@@ -24,7 +24,10 @@ browser_check = _load()
 if browser_check.find_chromium() is None:
     pytest.skip("no Chromium on the PATH or in CHROMIUM", allow_module_level=True)
 
-HEAD = '<!DOCTYPE html><meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+HEAD = (
+    '<!DOCTYPE html><meta name="viewport" content="width=device-width">'
+    '<link rel="icon" href="data:,">'
+)
 FAULTS = {
     "console": ("<script>console.error('alas')</script>", "console: alas"),
     "script": ("<script>undefined_name()</script>", "script: undefined_name is not defined"),

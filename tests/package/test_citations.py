@@ -1,6 +1,4 @@
-"""Citations: every work that is cited stands in the bibliography, and the paper cites what is
-there.
-"""
+"""Citations: all works cited are in the bibliography, and the paper cites what exists."""
 
 from __future__ import annotations
 
@@ -61,7 +59,10 @@ def test_every_cited_work_is_in_the_bibliography():
 
 
 def test_citations_are_found():
-    text = "after Grünwald and van\n    # Ommen 2017, Rue, Martino and Chopin (2009), Good 1953; in May 2017"
+    text = (
+        "after Grünwald and van\n    # Ommen 2017, Rue, Martino and Chopin (2009), Good 1953; in "
+        "May 2017"
+    )
     assert cited(text) == {("Grunwald", "2017"), ("Ru", "2009"), ("Good", "1953")}
 
 

@@ -52,9 +52,7 @@ def shown() -> list[str]:
 
 
 def public() -> set[str]:
-    """The dotted names of all that the packages of users list in `__all__`, where their extras are
-    installed.
-    """
+    """The dotted names that packages list in `__all__`, where their extras are installed."""
     names = set(graphrf.__all__)
     for package in (
         *PACKAGES,
@@ -97,9 +95,8 @@ def test_nothing_stands_twice_in_the_reference():
 def test_the_arguments_of_the_regressor_are_grouped_once_each():
     page = (DOCS / "reference" / "gaussian_processes.md").read_text()
     table = page[page.index("| purpose |") : page.index("\n\n::: ")]
-    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {
-        "sample_features"
-    }  # deprecated
+    # This one is deprecated.
+    arguments = set(inspect.signature(graphrf.GraphGPRegressor).parameters) - {"sample_features"}
     assert sorted(re.findall(r"`(\w+)`", table)) == sorted(arguments)
 
 

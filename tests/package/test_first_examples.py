@@ -1,6 +1,4 @@
-"""The examples of the first pages run after their own install command, where no other extra is
-installed.
-"""
+"""The examples of the first pages run after their own install command, no extra beside."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ ROOT = Path(__file__).parent.parent.parent
 PAGES = ("README.md", "docs/index.md", "docs/start.md")
 pytestmark = pytest.mark.skipif(not (ROOT / "graphrf").is_dir(), reason="there is no checkout here")
 
-# Imports of what is absent fail as if it were not installed; no data set is at hand, none can be
-# fetched.
+# Imports of what is absent fail as if it were not
+# installed; no data set is at hand, none can be fetched.
 RUN = """
 import doctest, json, sys
 
@@ -59,9 +57,7 @@ def _installed(lines: list[str], extras: dict[str, list[str]], found: set[str]) 
 
 
 def _absent(extras: str) -> set[str]:
-    """Modules that other extras of ours ask for, and that those named (with commas between) do not
-    bring.
-    """
+    """Modules that other extras ask for, and those named (with commas) do not bring."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
     installed = _installed([*project["dependencies"], f"graphrf[{extras}]"], optional, {"graphrf"})
@@ -93,9 +89,7 @@ def _installed_by(page: str) -> str:
     return re.search(r"pip install '\.\[([\w,]+)\]'", (ROOT / page).read_text(encoding="utf-8"))[1]
 
 
-def test_the_first_examples_run_after_the_install_command_of_their_page_and_other_extras_are_not_there(
-    tmp_path,
-):
+def test_the_first_examples_run_after_the_install_command_of_their_page_alone(tmp_path):
     (extras,) = {_installed_by(page) for page in PAGES}
     (tmp_path / "part.stl").write_text("OFF")
     uses = (">>> grf.from_mesh('part.stl')", ">>> import plotly", ">>> import pandas")

@@ -1,6 +1,4 @@
-"""checks/gpu.py: no part loses the results of another; `make test-more` rehearses the
-whole check.
-"""
+"""checks/gpu.py: no part loses another's results; `make test-more` rehearses it whole."""
 
 from __future__ import annotations
 
@@ -37,14 +35,20 @@ def outcome(check, tmp_path, code, seconds=30.0):
 
 def test_a_part_that_passes_has_its_last_line_and_its_figures(check, tmp_path):
     figures = [{"name": "walks", "value": 2.0, "low": 1.0, "high": 3.0, "unit": "M steps/s"}]
-    code = f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write({json.dumps(figures)!r}); print('a\\nb\\n')"
+    code = (
+        f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write({json.dumps(figures)!r}); "
+        "print('a\\nb\\n')"
+    )
     found = outcome(check, tmp_path, code)
     assert (found.ended, found.line, found.figures) == ("passed", "b", figures)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu.log"]
 
 
 def test_a_part_that_fails_has_its_error_and_the_figures_before_it(check, tmp_path):
-    code = f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[]'); raise SystemExit('bits differ')"
+    code = (
+        f"open({str(tmp_path / 'gpu-walks.json')!r}, 'w').write('[]'); raise SystemExit('bits "
+        "differ')"
+    )
     found = outcome(check, tmp_path, code)
     assert (found.ended, found.line, found.figures) == ("failed (1)", "bits differ", [])
 
@@ -103,9 +107,8 @@ def test_parts_are_written_as_they_end_and_a_failure_is_the_exit_status(
     with pytest.raises(SystemExit, match="True"):
         check.main()
     before = json.loads((tmp_path / "gpu.json").read_text())
-    monkeypatch.setattr(
-        sys, "argv", [*sys.argv, "--parts", "tests"]
-    )  # what is not run again is kept
+    # What is not run again is kept.
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--parts", "tests"])
     with pytest.raises(SystemExit, match="True"):
         check.main()
     assert json.loads((tmp_path / "gpu.json").read_text())[0] == before[0]

@@ -1,6 +1,4 @@
-"""What a notebook shows of graphs, features and results: tables that are whole, escaped and cost
-nothing.
-"""
+"""What a notebook shows of graphs, features and results: whole, escaped, cheap tables."""
 
 from __future__ import annotations
 

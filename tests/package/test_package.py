@@ -1,6 +1,4 @@
-"""The package as a whole: its public names, what importing it costs, what it lacks, and what a
-wheel holds.
-"""
+"""The package as a whole: public names, the cost of importing it, and what a wheel holds."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ class Absent:
     def find_spec(name, path=None, target=None):
         if name.partition(".")[0] in (
             "torch", "sklearn", "gpytorch", "linear_operator", "botorch", "dask", "distributed",
-            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh", "pandas",
-            "pymc", "pytensor", "jax", "numpyro",
+            "torch_geometric", "geometric_kernels", "lab", "matplotlib", "plotly", "trimesh",
+            "pandas", "pymc", "pytensor", "jax", "numpyro",
         ):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
@@ -84,12 +82,18 @@ NEEDS = {
     "from graphrf.bridges.pymc import GraphField": "pymc",
     "from graphrf.bridges.numpyro import GraphField": "numpyro",
     "grf.pagerank.estimate(grf.from_edges([0], [1]), engine='torch')": "gp",
-    "from graphrf.bridges.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": "geometric",
+    "from graphrf.bridges.geometric import MaternSeriesKernel as K; K(grf.from_edges([0], [1]))": (
+        "geometric"
+    ),
     "open('part.stl', 'w').write('solid'); grf.from_mesh('part.stl')": "mesh",
     "from graphrf.graph.tables import frame_of as f; f([], {})": "pandas",
     "import graphrf.plot as p; p.plot_graph_signal([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "plot",
-    "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": "plot",
-    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": "interactive",
+    "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": (
+        "plot"
+    ),
+    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": (
+        "interactive"
+    ),
     "import graphrf.plot as p; p.plot_reliability({'x': [(0.5, 0.6)]})": "plot",
 }
 
@@ -147,9 +151,7 @@ INSTALLED_AS = {"sklearn": "scikit-learn", "lab": "backends"}
 
 
 def _installed_by(requirements):
-    """Names of what some lines of requirements install, with those of our own extras that they
-    name.
-    """
+    """Names that some requirements install, with those of our own extras they name."""
     names = set()
     for line in requirements:
         name, extras = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line).groups()
@@ -175,9 +177,8 @@ def test_every_library_that_is_imported_is_declared():
         module: INSTALLED_AS.get(module, module).replace("_", "-")
         for module in imported | set(EXTRAS)
     }
-    assert {name[module] for module in imported - set(EXTRAS)} == _installed_by(
-        project["dependencies"]
-    ) - {""}
+    needed = {name[module] for module in imported - set(EXTRAS)}
+    assert needed == _installed_by(project["dependencies"]) - {""}
     for module, extras in EXTRAS.items():
         assert module in imported, f"{module} is not used"
         for extra in extras:

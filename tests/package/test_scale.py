@@ -12,7 +12,8 @@ import resource
 import numpy as np, graphrf as grf
 ends = np.random.default_rng(0).integers(0, 1_000_000, (2, 4_000_000))
 graph = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=1_000_000)
-features = grf.sample_features(graph, grf.RandomWalks(16, grf.sampling.IID(0.1), directions="independent"), seed=0)
+walks = grf.RandomWalks(16, grf.sampling.IID(0.1), directions="independent")
+features = grf.sample_features(graph, walks, seed=0)
 print(features.n_steps, features.nbytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 

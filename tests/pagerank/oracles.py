@@ -15,9 +15,7 @@ def transition_matrix(graph: grf.Graph) -> np.ndarray:
 
 
 def lossy_measure(graph: grf.Graph, p_halt: float, start: np.ndarray | None = None) -> np.ndarray:
-    """x = p v^T (I - (1 - p) P)^-1: end points of walks that are lost when they would leave a
-    dangling node.
-    """
+    """x = p v^T (I - (1 - p) P)^-1: end points of walks that are lost at dangling nodes."""
     n = graph.n_nodes
     start = np.full(n, 1 / n) if start is None else start
     return p_halt * np.linalg.solve(np.eye(n) - (1 - p_halt) * transition_matrix(graph).T, start)
@@ -35,9 +33,7 @@ def dense_pagerank(graph: grf.Graph, p_halt: float, start: np.ndarray | None = N
 
 
 def directed_graph() -> grf.Graph:
-    """Seven nodes: weighted and directed, with a self-loop, a dangling node, a source and an
-    isolated node.
-    """
+    """Seven nodes: weighted, directed, with a self-loop, a dangling node, a source."""
     adjacency = np.zeros((7, 7))
     adjacency[0, [1, 2]] = 2.0, 1.0
     adjacency[1, 2] = 1.0
@@ -47,9 +43,7 @@ def directed_graph() -> grf.Graph:
 
 
 def lopsided_graph() -> grf.Graph:
-    """Nine nodes: a weighted star with a tail and a self-loop at its end; undirected, none
-    isolated.
-    """
+    """Nine nodes: a weighted star with a tail and a self-loop; undirected, none isolated."""
     adjacency = np.zeros((9, 9))
     adjacency[0, 1:6] = 3.0, 1.0, 1.0, 0.5, 2.0
     adjacency[[5, 6, 7], [6, 7, 8]] = 1.0, 4.0, 1.0

@@ -1,6 +1,4 @@
-"""The front: shapes, sums, seeds, threads, errors of the estimates and of their standard errors,
-bad input.
-"""
+"""The front: shapes, sums, seeds, threads, errors and their standard errors, bad input."""
 
 from __future__ import annotations
 
@@ -94,9 +92,8 @@ def test_threads_do_not_change_a_bit(
     coupling: str | grf.sampling.Coupling,
     karate: grf.Graph,
 ) -> None:
-    monkeypatch.setattr(
-        "graphrf.pagerank.walks.runs._TASK_WALKS", 50
-    )  # so that there are many blocks
+    # This makes many blocks.
+    monkeypatch.setattr("graphrf.pagerank.walks.runs._TASK_WALKS", 50)
     weights = np.arange(34.0)
     results = [
         estimate(
@@ -163,8 +160,8 @@ def test_intervals_cover_at_their_rate(
     n_batches: int | None,
     directed: bool,
 ) -> None:
-    # The directed graph has a dangling node, so its scores are ratios; the second has batches of
-    # unequal size.
+    # The directed graph has a dangling node, so its scores
+    # are ratios; the second has batches of unequal size.
     graph = directed_graph() if directed else karate
     n_walks *= 5 if directed else 1
     truth = dense_pagerank(graph, 0.15)

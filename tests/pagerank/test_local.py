@@ -1,6 +1,4 @@
-"""Local queries from the outside: scores against the dense answer, the guarantee, and
-reproducibility.
-"""
+"""Local queries from outside: scores against dense ones, guarantees, reproducibility."""
 
 from __future__ import annotations
 
@@ -159,8 +157,8 @@ def test_standard_errors_cover_at_the_stated_rate(clubs: grf.Graph) -> None:
         errors[key] = result.stderr.toarray()[0, watched]
     assert (errors > 0).all()
     ratio = (errors**2).mean(axis=0) / scores.var(axis=0, ddof=1)
-    # A variance from 400 draws has a relative deviation of sqrt(2 / 399), and a little more for its
-    # tails.
+    # A variance from 400 draws has a relative deviation
+    # of sqrt(2 / 399), and a little more for its tails.
     assert np.all(np.abs(ratio - 1) < 5 * 0.09)
     covered = np.abs(scores - truth[watched]) <= stats.t.ppf(0.975, 15) * errors
     rate = covered.mean(axis=1)

@@ -20,9 +20,7 @@ TIGHT = {"tol": 1e-13, "max_iter": 2000}
 
 
 def named_digraph() -> nx.DiGraph:
-    """Directed, weighted, not in the order of its names, with a self-loop, a dangling and an
-    isolated node.
-    """
+    """Directed, weighted, out of order, with a self-loop, dangling and isolated nodes."""
     graph = nx.DiGraph()
     graph.add_nodes_from(["z", "m", ("a", 1), 7, "lonely"])
     graph.add_weighted_edges_from(

@@ -1,6 +1,4 @@
-"""The package, which is called as its function `pagerank`, and what its three ways of ranking have
-in common.
-"""
+"""The package, which is called as its function `pagerank`, and what its ways share."""
 
 from __future__ import annotations
 
@@ -51,8 +49,7 @@ def test_arguments_that_the_functions_share_have_the_same_default_and_place() ->
     counts = Counter(name for signature in signatures for name in signature)
     shared = {name for name, count in counts.items() if count > 1}
     assert {"graph", "p_halt", "personalization", "seed", "n_threads", "progress"} <= shared
-    for name in shared - {
-        "tol"
-    }:  # exact scores have a tolerance unless told otherwise, estimates none
+    # Exact scores have a tolerance unless told otherwise, estimates none.
+    for name in shared - {"tol"}:
         defaults = {signature[name].default for signature in signatures if name in signature}
         assert len(defaults) == 1, (name, defaults)

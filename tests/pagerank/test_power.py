@@ -79,8 +79,8 @@ def test_several_vectors_are_as_they_would_be_alone(graph: grf.Graph) -> None:
 
 
 def test_vectors_that_miss_the_tolerance_are_counted_with_those_that_reach_it() -> None:
-    # The undirected star: uniform on the hub's side is slow, the stationary law itself is there at
-    # once.
+    # The undirected star: uniform on the hub's side is
+    # slow, the stationary law itself is there at once.
     graph = lopsided_graph()
     fixed = graph.degrees / graph.degrees.sum()
     with pytest.warns(UserWarning, match="after 5 iterations"):

@@ -1,6 +1,4 @@
-"""The question of PageRank: personalisation, one vector or several, and where dangling nodes jump
-to.
-"""
+"""The question of PageRank: personalisation, vectors, and jumps from dangling nodes."""
 
 from __future__ import annotations
 

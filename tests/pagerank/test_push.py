@@ -1,6 +1,4 @@
-"""The loops of local PageRank: what pushing keeps exactly, what walks keep on average, and their
-error bound.
-"""
+"""The loops of local PageRank: what pushing keeps, what walks keep on average, errors."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ GRAPHS = [directed_graph, lopsided_graph, plain_star]
 
 
 def halting_laws(graph: grf.Graph, source: int, p_halt: float) -> np.ndarray:
-    """Row u: where the chain that starts at u halts, if it jumps to `source` from
-    dangling nodes.
-    """
+    """Row u: where the chain from u halts, if it jumps to `source` from dangling nodes."""
     chain = transition_matrix(graph)
     chain[chain.sum(axis=1) == 0, source] = 1.0
     return p_halt * np.linalg.inv(np.eye(graph.n_nodes) - (1 - p_halt) * chain)
@@ -148,9 +144,7 @@ def test_a_halting_probability_five_percent_off_fails(make_graph: Callable[[], g
 
 
 def transform(a: np.ndarray, p_halt: float, back: float) -> np.ndarray:
-    """(E exp(a X) - 1) / E X for X = p V, where V is 0, or geometric with probability `back` of one
-    more.
-    """
+    """(E exp(a X) - 1) / E X for X = p V, V 0 or geometric with probability `back`."""
     mean = p_halt / (1 - back)
     return (np.exp(a * p_halt) * (1 - back) / (1 - back * np.exp(a * p_halt)) - 1) / mean
 
@@ -187,9 +181,7 @@ def test_no_node_is_returned_to_more_often_than_the_spread_assumes(
 
 
 def pairs_graph(n_pairs: int) -> grf.Graph:
-    """A source and closed pairs of nodes: nodes 1 .. n_pairs are returned to as often as can be
-    without loops.
-    """
+    """A source and closed pairs of nodes 1 .. n_pairs, returned to as often as can be."""
     adjacency = np.zeros((2 * n_pairs + 1, 2 * n_pairs + 1))
     first = np.arange(1, n_pairs + 1)
     adjacency[0, first] = 1.0
@@ -212,8 +204,8 @@ def test_walks_miss_a_score_as_rarely_as_stated_and_a_quarter_of_them_more_often
         [scores_by_walks(graph, 0, p_halt, 1.0, density, key)[1:21] for key in range(200)]
     )
     missed = np.abs(scores - truth) > epsilon * truth
-    # One pair's walks hardly depend on another's, so rates over keys have this standard error at
-    # most.
+    # One pair's walks hardly depend on another's, so
+    # rates over keys have this standard error at most.
     error = missed.mean(axis=1).std(ddof=1) / np.sqrt(200)
     if fewer == 1:
         assert missed.mean() + 5 * error < failure

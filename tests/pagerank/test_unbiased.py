@@ -1,10 +1,9 @@
-"""Every estimator with every coupling has the exact mean, on projections along which mistakes would
-show.
+"""Every estimator with every coupling has the exact mean, on telling projections.
 
-The measure x of walks that are lost at dangling nodes is tested (scores are x / sum(x), and sum(x)
-= 1 without dangling nodes): its estimates are linear in the counts, so their means are exact. The
-smallest bias found here: p_halt off by 5 %, weights ignored, a dangling node given the self-loop of
-the kernel convention; each is shown to fail.
+The measure x of walks that are lost at dangling nodes is tested (scores are x / sum(x), and
+sum(x) = 1 without dangling nodes): its estimates are linear in the counts, so their means are
+exact. The smallest bias found here: p_halt off by 5 %, weights ignored, a dangling node given the
+self-loop of the kernel convention; each is shown to fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""PageRank on an edited graph: bit for bit that of walks made anew, and only walks that met the
-edit are made.
-"""
+"""PageRank on an edited graph: bit for bit that of new walks; few walks are made."""
 
 import pickle
 
@@ -18,9 +16,7 @@ COUPLINGS = ["iid", "antithetic", "sigma", "stratified", shipped_coupling(0.3)]
 
 
 def _graphs(directed, weighted):
-    """Before and after edges are removed, added, and where there are weights changed; some nodes
-    are dangling.
-    """
+    """Before and after edges are removed, added or changed; some nodes are dangling."""
     rng = np.random.default_rng(3)
     src, dst = rng.integers(0, N, (2, N))
     weights = rng.random(N) + 0.5 if weighted else np.ones(N)

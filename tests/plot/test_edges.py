@@ -1,6 +1,4 @@
-"""Values on edges: lines as they are given, values by their labels, and the aspect of maps in
-degrees.
-"""
+"""Values on edges: lines as given, values by labels, the aspect of maps in degrees."""
 
 import networkx as nx
 import numpy as np

@@ -325,9 +325,8 @@ def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
     )
     bare, coloured, nodes, dots = ax.collections
     assert [len(lines.get_segments()) for lines in (bare, coloured)] == [2, 1]
-    assert (
-        bare.get_linewidths()[1] > coloured.get_linewidths()[0] > bare.get_linewidths()[0]
-    )  # a rim
+    # Lines of edges have a rim.
+    assert bare.get_linewidths()[1] > coloured.get_linewidths()[0] > bare.get_linewidths()[0]
     assert dots.get_facecolor().size == 0  # rings, within which colours can be seen
     np.testing.assert_array_equal(coloured.get_array(), [2.0])  # the mean of its ends
     np.testing.assert_array_equal(nodes.get_offsets(), coordinates[[0, 2]])
@@ -398,7 +397,10 @@ def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
             lambda: plot.plot_mesh_posterior(
                 VERTICES, FACES, np.ones(4), np.ones(4), observed=[0, 2]
             ),
-            r"`observed` must have one value per entry of `mean`, shape \(4,\), NaN where nothing was observed",
+            (
+                r"`observed` must have one value per entry of `mean`, shape \(4,\), "
+                "NaN where nothing was observed"
+            ),
         ),
         (
             lambda: plot.plot_graph_signal([[0.0]], [], [1.0]),

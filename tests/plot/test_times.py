@@ -88,9 +88,7 @@ def test_an_animation_has_a_frame_for_each_time(tmp_path):
 
 
 def test_colours_of_a_frame_are_those_of_its_values(tmp_path):
-    """The last frame, on which all nodes have the largest value, holds its colour and not the
-    smallest's.
-    """
+    """The last frame, all of the largest value, holds its colour, not the smallest's."""
     from matplotlib import colormaps
     from PIL import Image
 

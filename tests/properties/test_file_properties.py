@@ -43,9 +43,8 @@ def same(first, second):
 def test_the_order_of_edges_and_of_their_ends_does_not_matter(edges, seed):
     n, src, dst, _ = edges
     rng = np.random.default_rng(seed)
-    weight = rng.integers(1, 9, src.size).astype(
-        float
-    )  # sums of parallel edges are exact in any order
+    # Sums of parallel edges are exact in any order.
+    weight = rng.integers(1, 9, src.size).astype(float)
     order = rng.permutation(src.size)
     swap = rng.random(src.size) < 0.5
     one = grf.from_edges(src, dst, weight, n_nodes=n)
@@ -133,8 +132,8 @@ def test_couplings_are_permutations_no_dearer_than_independent_tiles_and_come_ba
     )
     assert coupling.permutations.shape == (n_walkers - 1, order)
     for permutation in coupling.permutations:
-        # Each walker takes each tile of the unit interval once: its own lengths keep their law
-        # exactly.
+        # Each walker takes each tile of the unit interval
+        # once: its own lengths keep their law exactly.
         assert np.array_equal(np.sort(permutation), np.arange(order))
     assert np.isfinite([coupling.cost_before, coupling.cost_after]).all()
     if solver != "projection":  # the best of some candidates

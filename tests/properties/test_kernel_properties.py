@@ -1,6 +1,4 @@
-"""Invariants of kernels, their products with vectors, features and Gaussian processes, over
-generated graphs.
-"""
+"""Invariants of kernels, products, features and Gaussian processes, on generated graphs."""
 
 from __future__ import annotations
 
@@ -95,8 +93,8 @@ def test_a_kernel_of_two_components_is_block_diagonal(first, second, kernel):
     graphs(max_nodes=7, decades=2), graphs(max_nodes=7, decades=2), st.sampled_from(COMBINATORIAL)
 )
 def test_a_combinatorial_kernel_of_two_components_is_block_diagonal(first, second, kernel):
-    # A given series is one in W, whose scale is twice the largest degree of all: it must be that of
-    # both parts.
+    # A given series is one in W, whose scale is twice the
+    # largest degree of all: it must be that of both parts.
     if isinstance(kernel, grf.kernels.PowerSeries | grf.kernels.LearnedModulation):
         assume(first.n_edges and second.n_edges)
         second = grf.Graph(second.adjacency * (first.degrees.max() / second.degrees.max()))
@@ -157,9 +155,8 @@ def test_the_product_with_a_kernel_is_linear_symmetric_and_the_square_of_its_roo
     size = float(np.linalg.norm(kx) + np.linalg.norm(ky))
     assert close(grf.apply_kernel(graph, kernel, 2 * x - 3 * y), 2 * kx - 3 * ky, size)
     assert close(x @ ky, y @ kx, size * float(np.linalg.norm(x) + np.linalg.norm(y)))
-    if not isinstance(
-        kernel, grf.kernels.InverseCosine | grf.kernels.PStepRandomWalk
-    ):  # whose roots' series converge slowly
+    # The roots' series of these converge slowly.
+    if not isinstance(kernel, grf.kernels.InverseCosine | grf.kernels.PStepRandomWalk):
         assert np.allclose(
             grf.apply_root(graph, kernel, grf.apply_root(graph, kernel, x)),
             kx,

@@ -49,9 +49,8 @@ def test_estimates_are_distributions_and_the_same_for_named_nodes(graph, how, se
     if not scores_or_refusal(graph, {**options, "personalization": vector}).size:
         return
     result = grf.pagerank.estimate(graph, personalization=vector, **options)
-    if (
-        coupling != "pooled" or estimator != "visits"
-    ):  # whose visits' sum is corrected: few walks may be below 0
+    # The sum of pooled visits is corrected: with few walks, scores may be below 0.
+    if coupling != "pooled" or estimator != "visits":
         assert result.scores.min() >= 0
     assert abs(result.scores.sum() - 1) < 1e-9
     assert result.stderr is None or (result.stderr >= 0).all()

@@ -1,6 +1,4 @@
-"""Transforms for PyTorch Geometric: against dense kernels, GDC and AddRandomWalkPE, and every kind
-of graph.
-"""
+"""Transforms for PyTorch Geometric: against dense kernels, GDC and AddRandomWalkPE."""
 
 from __future__ import annotations
 
@@ -135,9 +133,8 @@ def test_graphs_without_edges_or_nodes_are_legal(transform, n_nodes):
     assert out.num_nodes == n_nodes
     assert out.edge_index.shape[0] == 2
     if isinstance(transform, REPLACING):
-        np.testing.assert_allclose(
-            operator(out), np.eye(n_nodes), atol=2e-3
-        )  # a loop at an isolated node
+        # A loop at an isolated node.
+        np.testing.assert_allclose(operator(out), np.eye(n_nodes), atol=2e-3)
     if isinstance(transform, AddReturnProbabilities):
         assert out.return_probabilities.shape == (n_nodes, 6)
         assert (out.return_probabilities == 0).all()
@@ -226,11 +223,10 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
     def result(data, **settings):
         changed = type(transform)(**{**vars(transform), **settings})
         out = changed(data)
-        key = (
-            "length"
-            if settings.get("weight") == "length" and isinstance(transform, REPLACING)
-            else "edge_weight"
-        )
+        if settings.get("weight") == "length" and isinstance(transform, REPLACING):
+            key = "length"
+        else:
+            key = "edge_weight"
         return out[key] if isinstance(transform, REPLACING) else out[transform.attr_name]
 
     by_name = result(named, weight="length")
@@ -244,9 +240,8 @@ def test_weights_are_read_by_their_name(transform, weighted_graph, plain_graph):
         result(named, weight="width")
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Unable to accurately infer 'num_nodes'"
-)  # PyTorch Geometric says so, too
+# PyTorch Geometric says so, too.
+@pytest.mark.filterwarnings("ignore:Unable to accurately infer 'num_nodes'")
 @every_transform
 def test_what_is_no_undirected_homogeneous_graph_is_refused(transform):
     with pytest.raises(TypeError, match=r"homogeneous, got HeteroData; data.to_homogeneous\(\)"):
@@ -301,11 +296,10 @@ def test_rows_are_the_largest_entries_of_the_random_walk_form_and_sum_to_one(
     weighted_graph, laplacian
 ):
     kernel = grf.RegularizedLaplacian(1.5, 1, laplacian=laplacian)
-    form = (
-        walk_form(weighted_graph, kernel)
-        if laplacian == "normalized"
-        else kernel.dense(weighted_graph)
-    )
+    if laplacian == "normalized":
+        form = walk_form(weighted_graph, kernel)
+    else:
+        form = kernel.dense(weighted_graph)
     np.testing.assert_allclose(form.sum(axis=1), 1.0)
     sampler = grf.sampling.ExactPowers(400, laplacian=laplacian)
     out = GRFDiffusion(kernel, k=3, sampler=sampler, normalization="row")(as_data(weighted_graph))
@@ -359,9 +353,7 @@ def test_the_default_is_near_the_exact_operator_and_isolated_nodes_have_loops(cl
 
 
 def rows_projected(graph: Graph, kernel: grf.kernels.Kernel, u: np.ndarray, v: np.ndarray):
-    """Draws of u^T M v with M estimated by compressed powers, in the form of kernel_diffusion
-    without a cut.
-    """
+    """Draws of u^T M v, M by compressed powers, as kernel_diffusion without a cut."""
     sampler = grf.CompressedPowers(2, max_length=12)
 
     def draw(index: int, n: int) -> np.ndarray:

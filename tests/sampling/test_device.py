@@ -1,6 +1,4 @@
-"""Sampling by torch, as a user calls it: the features of the compiled loops, on the CPU and on
-another device.
-"""
+"""Sampling by torch, as a user calls it: the compiled loops' features, on any device."""
 
 import numpy as np
 import pytest
@@ -42,9 +40,8 @@ def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighte
 def test_on_another_device_features_stay_there_and_are_the_same(
     name, visits, weighted_graph, monkeypatch
 ):
-    monkeypatch.setattr(
-        "graphrf.sampling.device._DEVICE_VISITS", visits
-    )  # all rows a block, one, some
+    # A block has all rows, one, or some.
+    monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)
     expected = sample_features(weighted_graph, SAMPLERS[name], seed=5)
     with SimulatedDevice():
         features = sample_features(weighted_graph, SAMPLERS[name], seed=5, device="meta")
@@ -58,9 +55,8 @@ def test_a_gpu_gives_the_walks_of_the_compiled_loops_bit_for_bit_and_powers_to_r
     name, weighted_graph, karate, gpu
 ):
     walks = isinstance(SAMPLERS[name], grf.RandomWalks)
-    for graph in (
-        (weighted_graph, karate) if walks else (weighted_graph,)
-    ):  # of equal weights, rounding may choose
+    # Rounding may choose among equal weights.
+    for graph in (weighted_graph, karate) if walks else (weighted_graph,):
         expected = sample_features(graph, SAMPLERS[name], seed=5)
         features = sample_features(graph, SAMPLERS[name], seed=5, engine="torch", device=gpu)
         assert features.device == str(gpu)

@@ -1,6 +1,4 @@
-"""Products of features: exact factors, equality bit for bit, bad input, and the mean of B and of B
-B^T.
-"""
+"""Products of features: exact factors, equal bits, bad input, means of B and B B^T."""
 
 from __future__ import annotations
 
@@ -267,14 +265,12 @@ def test_warnings_name_the_root_kernel_and_point_at_the_caller(product, call):
 
 # -- means -----------------------------------------------------------------------------------------
 #
-# Many copies of a graph side by side are as many independent draws: walks of different nodes are
-# independent.
+# Many copies of a graph side by side are as many independent
+# draws: walks of different nodes are independent.
 
 
 def _blocks(graph, n, sample):
-    """The diagonal blocks of what `sample` gives for n copies of a graph, dense, shape
-    (n, N, N).
-    """
+    """The diagonal blocks of what `sample` gives for n copies of a graph, (n, N, N)."""
     return blocks(sample(copies(graph, n)), graph.n_nodes)
 
 

@@ -1,6 +1,4 @@
-"""The front of sampling: equality bit for bit, bad input, and unbiasedness of every law and
-direction.
-"""
+"""The front of sampling: equal bits, bad input, unbiasedness of all laws and directions."""
 
 import itertools
 import pickle
@@ -91,8 +89,9 @@ def test_every_walk_leaves_one_visit_a_step_and_visits_are_merged(weighted_graph
 def _projections(graph, kernel, survival):
     """Vectors aligned with likely biases, and the exact products with F cut at the longest walk."""
     walk = graph.walk_matrix(kernel.laplacian).toarray()
-    f = kernel.modulation(survival.table.size, scale=None if kernel.laplacian == "normalized" else
-                          graph.laplacian_scale("combinatorial"))  # fmt: skip
+    is_normalized = kernel.laplacian == "normalized"
+    scale = None if is_normalized else graph.laplacian_scale("combinatorial")
+    f = kernel.modulation(survival.table.size, scale=scale)
     root = sum(f[k] * np.linalg.matrix_power(walk, k) for k in range(f.size))
     degree = np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
     eigen = np.linalg.eigh(walk)[1]
@@ -105,8 +104,8 @@ def test_two_sets_are_unbiased_on_the_diagonal_too(weighted_graph):
     sampler = grf.RandomWalks(4, grf.sampling.Stratified(0.2))
     root = _projections(weighted_graph, KERNEL, sampler.lengths.survival)[2]
 
-    # Walks of different nodes are independent, so copies of the graph side by side are independent
-    # draws.
+    # Walks of different nodes are independent, so copies
+    # of the graph side by side are independent draws.
     def draw(round_index, n):
         traces = []
         for i in range(n // 20):
@@ -187,9 +186,8 @@ def test_the_memory_asked_for_is_that_of_merged_visits():
     # 65,535 walks of 200 steps are 13 million visits a node, but only 20 x 201 different ones.
     graph = grf.Graph(np.ones((20, 20)))
     sampler = grf.RandomWalks(65_535, grf.sampling.Truncated(200))
-    with pytest.raises(
-        MemoryError, match="lower n_walks"
-    ):  # independent directions sort all of them
+    # Independent directions sort all of them.
+    with pytest.raises(MemoryError, match="lower n_walks"):
         grf.sample_features(
             graph,
             grf.RandomWalks(65_535, grf.sampling.Truncated(1_000), directions="independent"),

@@ -1,6 +1,4 @@
-"""Features on an edited graph: bit for bit those of a fresh sample, only rows that met the edit are
-drawn.
-"""
+"""Features on an edited graph: bit for bit those of a fresh sample, few rows drawn."""
 
 import functools
 
@@ -30,9 +28,9 @@ def _adjacency(weighted):
     dst = np.concatenate([node[:, :-1].ravel(), node[:-1].ravel(), rng.integers(0, SIDE**2, 20)])
     weights = np.random.default_rng(1).random(src.size) + 0.5 if weighted else np.ones(src.size)
     matrix = sp.coo_array((weights, (src, dst)), shape=(SIDE**2 + 1,) * 2).tolil()
-    return (
-        (matrix + matrix.T).tolil() if weighted else ((matrix + matrix.T) > 0).astype(float).tolil()
-    )
+    if weighted:
+        return (matrix + matrix.T).tolil()
+    return ((matrix + matrix.T) > 0).astype(float).tolil()
 
 
 def _edit(matrix, a, b, weight):
@@ -41,9 +39,7 @@ def _edit(matrix, a, b, weight):
 
 @functools.cache
 def _edited(weighted):
-    """The graphs before and after a removed edge, an added one, one to the isolated node, and a
-    changed weight.
-    """
+    """Graphs before and after an edge is removed, added, added to an isolated node, changed."""
     matrix = _adjacency(weighted)
     before = grf.Graph(matrix.tocsr())
     _edit(matrix, 0, 1, 0.0)

@@ -1,5 +1,4 @@
-"""The grid of unbiasedness: what is sampled, for which kernels, on which graphs; and one draw of
-many estimates.
+"""The grid of unbiasedness: what is sampled, for which kernels and graphs; one draw.
 
 A graph of R copies of a small one gives R independent draws of all its rows at once, because a row
 is a function of the seed and its own node, and one record serves every kernel of its Laplacian. The
@@ -44,8 +43,8 @@ N_WALKS = 6
 # Steps that fewer walks take are left out where they matter, but not the first terms of a kernel.
 RARE = 0.01
 FEWEST = 3
-# Most skewness of a projection, as a share of the root of the number of draws: up to here its
-# p-values hold.
+# Most skewness of a projection, as a share of the root
+# of the number of draws: up to here its p-values hold.
 SKEWED = 0.15
 
 
@@ -104,8 +103,7 @@ def kernels_of(laplacian: str, scale: float) -> list[grf.kernels.Kernel]:
 
 
 def served(kernel: grf.kernels.Kernel, survival: np.ndarray, scale: float) -> grf.kernels.Kernel:
-    """The kernel, or, if it decays too slowly for the walks to be of use, as many first terms as
-    they serve.
+    """The kernel, or, if it decays too slowly for the walks, the first terms they serve.
 
     Steps that are too rare for a sample must not decide the third moment of what a draw loads,
     which is sum_k |f_k|^3 / S(k)^2: most samples would lack them.
@@ -170,9 +168,8 @@ def subclasses(base: type) -> set[type]:
     found = set()
     for child in base.__subclasses__():
         found |= subclasses(child)
-        if not (
-            inspect.isabstract(child) or child.__name__.startswith("_")
-        ) and child.__module__.startswith("graphrf."):
+        is_concrete = not inspect.isabstract(child) and not child.__name__.startswith("_")
+        if is_concrete and child.__module__.startswith("graphrf."):
             found.add(child)
     return found
 
@@ -199,9 +196,7 @@ class Cell:
 
     @property
     def n0(self) -> int:
-        """Draws in the first round: more where estimates are so skewed that fewer are far from
-        normal.
-        """
+        """Draws in the first round: more where few skewed estimates are far from normal."""
         lengths = getattr(self.sampler, "lengths", None)
         by_chance = isinstance(lengths, LengthLaw) and not isinstance(
             lengths, grf.sampling.Truncated
@@ -230,9 +225,7 @@ def cells() -> Iterator[Cell]:
 
 
 class Estimates:
-    """Projections of F and of the Gram matrix without its diagonal, of all kernels of
-    one sampler.
-    """
+    """Projections of F and of the Gram matrix off its diagonal, of a sampler's kernels."""
 
     def __init__(self, graph: grf.Graph, sampler: object) -> None:
         self.graph, self.sampler = graph, sampler
@@ -271,9 +264,7 @@ class Estimates:
         return [f"{kernel!r}, {what}, projection {number}" for kernel, what, number in each]
 
     def projected(self, phi: np.ndarray) -> np.ndarray:
-        """Of matrices phi, shape (..., n, n), and of phi phi^T without its diagonal: shape (..., 2
-        p).
-        """
+        """Of matrices phi, (..., n, n), and phi phi^T off its diagonal: shape (..., 2 p)."""
         gram = phi @ np.swapaxes(phi, -1, -2)
         gram[..., np.arange(self.n), np.arange(self.n)] = 0.0
         parts = [((self.left @ matrix) * self.right).sum(axis=-1) for matrix in (phi, gram)]
@@ -293,11 +284,9 @@ class Estimates:
         )
 
     def check(self, n0: int, record: Callable[[int, int], Features] | None = None) -> None:
-        """Raise `AssertionError` if a projection is biased; `record` in place of `sample`, for what
-        is wrong.
-        """
-        # A choice of lengths is made for the graph that is sampled, and is to be the same in every
-        # round.
+        """Raise `AssertionError` if a projection is biased; `record` for what is wrong."""
+        # A choice of lengths is made for the graph that is
+        # sampled, and is to be the same in every round.
         self.sampler = self.sampler.resolved(copies(self.graph, n0))
         survival = self.sampler.survival.table
         self.kernels = [served(kernel, survival, self.scale) for kernel in self.kernels]

@@ -32,9 +32,7 @@ def graph():
 
 
 def sparse_spectrum(n_seen, believed_noise=0.3):
-    """u, u^2, z and z^2 of truths in the weights of 8 frequencies; more than 16 points are solved
-    otherwise.
-    """
+    """u, u^2, z and z^2 of truths in weights of 8 frequencies; over 16 points differ."""
     from graphrf import euclidean as euc
 
     scale, noise = 2.0, 0.3
@@ -75,9 +73,7 @@ def test_the_sparse_spectrum_is_calibrated(n_seen):
 
 
 def exact_gp(graph, source, kernel, believed=1.0):
-    """z and z^2 of truths at unseen nodes, by GPyTorch's exact prediction; believed shares of the
-    variance.
-    """
+    """z and z^2 of truths at unseen nodes by GPyTorch; believed shares of the variance."""
     import gpytorch
     import torch
 
@@ -107,9 +103,8 @@ def exact_gp(graph, source, kernel, believed=1.0):
         model = model.double().eval()
         with torch.no_grad():
             belief = model(unseen[one][:, None])
-        z = (truth[14 + one, np.arange(n)] - belief.mean[:, 0].numpy()) / belief.variance[
-            :, 0
-        ].sqrt().numpy()
+        mean, std = belief.mean[:, 0].numpy(), belief.variance[:, 0].sqrt().numpy()
+        z = (truth[14 + one, np.arange(n)] - mean) / std
         return np.column_stack([z, z**2])
 
     return draw
@@ -136,9 +131,7 @@ def test_gpytorch_with_a_graph_kernel_is_calibrated(graph, source):
 
 
 def confidences(graph, predictive, sharpened=1.0):
-    """How much more often than the classifier says the likeliest class is right, at unseen nodes of
-    each trial.
-    """
+    """How much more often than it says the likeliest class is right, at unseen nodes."""
     kernel, scale = grf.Diffusion(2.0), 2.0
     dense = kernel.dense(graph)
     deviation = np.sqrt(np.diag(dense))
@@ -175,8 +168,8 @@ def confidences(graph, predictive, sharpened=1.0):
 @pytest.mark.full
 @pytest.mark.parametrize(("predictive", "slack"), [("mode", 0.1), ("integrated", 0.03)])
 def test_the_classifier_is_right_about_as_often_as_it_says(graph, predictive, slack):
-    # Of noisy labels the mode says 0.06 too much: it leaves the uncertainty of the latent functions
-    # out.
+    # Of noisy labels the mode says 0.06 too much: it
+    # leaves the uncertainty of the latent functions out.
     assert_unbiased(confidences(graph, predictive), 0.0, n0=200, slack=slack)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(confidences(graph, predictive, sharpened=3.0), 0.0, n0=200, slack=slack)

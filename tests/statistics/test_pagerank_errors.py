@@ -1,6 +1,4 @@
-"""The errors that PageRank states are the errors that it makes: intervals cover,
-guarantees hold.
-"""
+"""The errors that PageRank states are those that it makes: intervals, guarantees."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class Errors:
         )
 
     def covered(self, round_, n, stated=1.0):
-        """Whether every score's intervals hold the truth, shape (n, 2 N); standard errors times
-        `stated`.
-        """
+        """Whether intervals hold each truth, shape (n, 2 N); standard errors times `stated`."""
         result = self.run(round_, n)
         width = stats.t.ppf((1 + LEVELS) / 2, result.n_batches - 1)[:, None, None]
         inside = np.abs(result.scores - self.truth) <= width * stated * result.stderr
@@ -67,9 +63,7 @@ class Errors:
 
 
 def _cases():
-    """Every scheme on every graph with every start; half of what starts evenly is in
-    `make test`.
-    """
+    """Every scheme on every graph with every start; half of even ones in `make test`."""
     schemes = list(zip(SCHEMES, IDS, strict=True))
     for (number, (scheme, name)), (place, graph), even in itertools.product(
         enumerate(schemes), enumerate(GRAPHS), (True, False)
@@ -258,9 +252,7 @@ def test_intervals_of_an_error_that_is_asked_for_hold_nearly_as_often(
 
 
 def missed(make_graph, judged_by, **options):
-    """Whether the guarantee fails for each seed, shape (n, N); `judged_by` is the relative error
-    allowed.
-    """
+    """Whether the guarantee fails by seed, (n, N), for the relative error `judged_by`."""
     graph = make_graph()
     truth = np.array([dense_pagerank(graph, P_HALT, start) for start in np.eye(graph.n_nodes)])
 
@@ -287,9 +279,9 @@ def test_local_scores_are_wrong_no_more_often_than_is_said(make_graph, epsilon, 
 
 
 def test_errors_of_more_than_a_sixty_fourth_of_the_guaranteed_one_are_found():
-    # Bounds are cautious, and pushing leaves little to walks on a small graph;
-    # tests/pagerank/test_push.py shows that a quarter of the walks break the bound where walks do
-    # all the work.
+    # Bounds are cautious, and pushing leaves little to walks on a
+    # small graph; tests/pagerank/test_push.py shows that a quarter
+    # of the walks break the bound where walks do all the work.
     draw, size = missed(lopsided_graph, 0.5 / 64, epsilon=0.5, failure=0.05, delta=0.02)
     with pytest.raises(AssertionError, match="wrong rate"):
         assert_rates(draw, np.zeros(size), np.full(size, 0.05), n0=300)

@@ -57,11 +57,8 @@ def test_rows_and_gram_are_unbiased_for_every_kernel(cell):
 
 def test_every_kernel_law_and_sampler_is_in_the_grid():
     kernels = {type(kernel) for laplacian in LAPLACIANS for kernel in kernels_of(laplacian, 1.0)}
-    assert kernels == subclasses(Kernel) - {
-        grf.BYM2,
-        grf.CAR,
-        grf.ICAR,
-    }  # which have no series, and no features
+    # These have no series, and no features.
+    assert kernels == subclasses(Kernel) - {grf.BYM2, grf.CAR, grf.ICAR}
     used = {type(law) for law in laws("normalized")}
     assert used == subclasses(LengthLaw) | subclasses(AdaptiveLengths)
     public = (getattr(grf.sampling, name) for name in grf.sampling.__all__)
@@ -179,8 +176,8 @@ def test_the_degree_of_one_node_that_is_off_by_a_twentieth_fails(sampler):
     ],
 )
 def test_random_numbers_that_nodes_share_fail_in_the_gram_matrix(sampler):
-    # Every node of a copy is sampled at place 0 of a relabelled graph, with the random numbers of
-    # that place.
+    # Every node of a copy is sampled at place 0 of a
+    # relabelled graph, with the random numbers of that place.
     graph = graph_of("small", True)
     estimates, kernel = Estimates(graph, sampler), grf.kernels.PowerSeries(modulation=np.ones(4))
     at_first = [np.r_[node, np.delete(np.arange(8), node)] for node in range(8)]
@@ -210,9 +207,7 @@ def test_random_numbers_that_nodes_share_fail_in_the_gram_matrix(sampler):
 
 
 def _shifted(adjacency, weighted=True):
-    """Transitions whose first edges are taken a hundredth more often: offsets of steps begin too
-    low.
-    """
+    """Transitions whose first edges are taken a hundredth more often: low offsets."""
     made = transitions(adjacency, weighted)
     inner = np.delete(np.arange(made.cumulative.size), made.indptr[1:][made.indptr[1:] > 0] - 1)
     cumulative = made.cumulative.copy()

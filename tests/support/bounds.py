@@ -1,6 +1,4 @@
-"""Bounds on what code may take: a hang or a huge allocation is a failure of its own, not of the
-machine.
-"""
+"""Bounds on what code may take: a hang or huge allocation is a failure of its own."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def within(seconds: float, megabytes: int) -> Iterator[None]:
-    """Raise `AssertionError` after so many seconds, and let allocations beyond so much more memory
-    fail.
+    """Raise `AssertionError` after so many seconds; larger allocations fail.
 
     Memory is address space, beside what the process has mapped already: what asks for more gets
     `MemoryError`. For the main thread of Linux; blocks cannot be nested.

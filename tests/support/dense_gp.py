@@ -1,6 +1,4 @@
-"""The posterior of a Gaussian process by dense algebra: a linear predictor, and the covariance of
-its error.
-"""
+"""The posterior of a Gaussian process by dense algebra: predictor, and its error."""
 
 from __future__ import annotations
 
@@ -8,8 +6,7 @@ import numpy as np
 
 
 def dense_posterior(root, nodes, y, noise, *, basis=None, seen=None):
-    """Mean and covariance of f + H b at all inputs given y = f + H b + noise at some, repeats kept
-    as rows.
+    """Mean and covariance of f + H b at all inputs given y = f + H b + noise at some.
 
     Parameters
     ----------

@@ -1,6 +1,4 @@
-"""Elliptical slice sampling: long Markov chains of a latent Gaussian field, the truth of
-approximations.
-"""
+"""Elliptical slice sampling: long chains of a latent field, truth for approximations."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ from typing import Any
 
 import pytest
 
-# Bound on the probability that a correct package fails the suite, and the level of a test that does
-# not state one.
+# Bound on the probability that a correct package fails the
+# suite, and the level of a test that does not state one.
 TOTAL = 1e-4
 LEVEL = TOTAL / 2000
 VARIABLE = "GRAPHRF_TEST_SEED"
-# Rounds of a test that are kept free for one night; draws use up to round * 10^6 + n as seeds,
-# below 2^63.
+# Rounds of a test that are kept free for one night;
+# draws use up to round * 10^6 + n as seeds, below 2^63.
 ROUNDS = 16
 
 _KEY = "sequential_levels"

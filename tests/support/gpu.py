@@ -12,9 +12,7 @@ import pytest
 
 
 def pytest_runtest_logreport(report):
-    """Print a failure at once where the device is named: a later test may hang, and be killed with
-    all reports.
-    """
+    """Print a failure at once where the device is named: a later test may hang."""
     if report.failed and "GRAPHRF_TEST_DEVICE" in os.environ:
         print(f"\n{report.nodeid}\n{report.longreprtext}", flush=True)
 

@@ -46,9 +46,8 @@ def edge_lists(
         pairs = []
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
-    order = rng.permutation(
-        n
-    )  # so that what is isolated and where the hub is does not depend on positions
+    # Isolated nodes and the hub then do not depend on positions.
+    order = rng.permutation(n)
     if weighted is None:
         weighted = draw(st.booleans())
     weights = (

@@ -11,8 +11,7 @@ from typing import Any
 def interleaved_results(
     call: Callable[[], Any], intruder: Callable[[], Any], code: CodeType
 ) -> list[Any]:
-    """Results of `call`, with `intruder` run before the first, the second, ... line of the function
-    `code`.
+    """Results of `call`, with `intruder` run before each line of the function `code`.
 
     A thread can lose the interpreter between any two lines, so each of these is what a call may
     return when another thread makes the intruder's.

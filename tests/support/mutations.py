@@ -1,6 +1,4 @@
-"""Small and large harm to good input: bytes, JSON values and arrays, each drawn from a seeded
-generator.
-"""
+"""Small and large harm to good input: bytes, JSON and arrays, by a seeded generator."""
 
 from __future__ import annotations
 
@@ -100,9 +98,7 @@ def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 def mutated_json(value: Any, rng: random.Random) -> Any:
-    """A copy of a JSON value with one to three changes: values of other kinds, keys gone, renamed
-    or new.
-    """
+    """A copy of a JSON value with one to three changes: other kinds, keys gone or new."""
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 2, 3))):
         holders = list(_holders(value))

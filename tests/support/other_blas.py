@@ -1,5 +1,4 @@
-"""Prints the variables under which OpenBLAS computes by another kernel than it takes on this
-machine.
+"""Prints variables under which OpenBLAS takes another kernel than usual here.
 
 `env $(python -m tests.support.other_blas) pytest ...` runs tests with other last bits. Nothing is
 printed where BLAS is another library or the processor no x86: there these variables mean nothing.
@@ -14,9 +13,7 @@ from threadpoolctl import threadpool_info
 
 
 def variables(machine: str, kernels: set[str]) -> str:
-    """For the architecture of the processor, and the kernels of the OpenBLAS libraries that are
-    loaded.
-    """
+    """For the processor's architecture, and the kernels of the OpenBLAS that is loaded."""
     if machine.lower() not in ("x86_64", "amd64") or not kernels:
         return ""
     # Haswell's are there on all but the oldest processors of x86, Sandybridge's on all of

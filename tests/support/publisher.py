@@ -10,9 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Publisher:
-    """A local server that answers each path as a function says, given the handler of
-    the request.
-    """
+    """A local server that answers each path as a function of the request's handler."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}

@@ -1,5 +1,4 @@
-"""Which tests `make test` leaves to `make test-more`: what takes long, and what says the same
-again.
+"""Which tests `make test` leaves to `make test-more`: what is slow, or said again.
 
 Three rules mark a test as `more`, beside the mark itself where it stands at a test:
 
@@ -26,66 +25,66 @@ import pytest
 # The beginning of an id -> what guards in `make test` meanwhile.
 SLOW = {
     "tests/gp/test_areal.py::test_many_observations": "gradients of training there",
-    "tests/gp/model/test_likelihoods.py::test_log_densities": "densities, gp/likelihoods/test_likelihoods.py",
-    "tests/gp/time/test_conveniences.py::test_sensors_in": "values in another order, tests/gp/test_matrix.py",
+    "tests/gp/model/test_likelihoods.py::test_log_densities": "the densities of gp/likelihoods",
+    "tests/gp/time/test_conveniences.py::test_sensors_in": "other orders, tests/gp/test_matrix.py",
     "docs/tutorials/": "the examples of README and of the docstrings, which make the same calls",
-    "tests/cli/test_cli_page.py::test_commands_of_the_page": "the same commands, test_cli_commands.py",
-    "tests/cli/test_demo.py::test_models_are": "commands that make the same calls, test_cli_commands.py",
-    "tests/cli/test_demo.py::test_the_page_is_whole": "commands that make the same calls, test_cli_commands.py",
-    "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "averages, test_explore_latent.py",
-    "tests/gp/model/test_likelihoods.py::test_the_field_is_recovered": "posteriors beside dense algebra there",
-    "tests/gp/test_calibration.py::test_deviations_that_take": "deviations a fifth too small are found there",
+    "tests/cli/test_cli_page.py::test_commands_of_the_page": "commands, test_cli_commands.py",
+    "tests/cli/test_demo.py::test_models_are": "the same calls, test_cli_commands.py",
+    "tests/cli/test_demo.py::test_the_page_is_whole": "the same calls, test_cli_commands.py",
+    "tests/gp/hyperparameters/test_explore_latent.py::test_averages_by": "other averages there",
+    "tests/gp/model/test_likelihoods.py::test_the_field_is_recovered": "posteriors there",
+    "tests/gp/test_calibration.py::test_deviations_that_take": "smaller faults there",
     "tests/gp/test_classification.py::test_integrated": "probabilities beside dense algebra there",
-    "tests/gp/test_honest_intervals.py::test_blocks_are_not_led": "training rows, tests/gp/hyperparameters",
-    "tests/gp/test_honest_intervals.py::test_what_varies": "twenty observations have such intervals",
-    "tests/gp/test_honest_intervals.py::test_noise_alone": "the tempered posterior, test_explore.py",
-    "tests/gp/test_precision_regression.py::test_an_average": "products of the series, test_series.py",
-    "tests/gp/test_regression.py::test_hyperparameters_of_a_draw": "likelihoods and slopes beside dense algebra",
-    "tests/gp/test_scikit_learn.py::test_importing": "what short commands import, tests/cli/test_shell.py",
-    "tests/gp/time/test_gaps.py::test_hyperparameters_with_gaps": "solves with gaps beside dense algebra there",
-    "tests/gp/time/test_learned.py::test_a_fit_learns": "the signal is found, test_regression.py there",
+    "tests/gp/test_honest_intervals.py::test_blocks_are_not_led": "tests/gp/hyperparameters",
+    "tests/gp/test_honest_intervals.py::test_what_varies": "those of twenty observations",
+    "tests/gp/test_honest_intervals.py::test_noise_alone": "test_explore.py",
+    "tests/gp/test_precision_regression.py::test_an_average": "products, test_series.py",
+    "tests/gp/test_regression.py::test_hyperparameters_of_a_draw": "likelihoods and slopes",
+    "tests/gp/test_scikit_learn.py::test_importing": "imports, tests/cli/test_shell.py",
+    "tests/gp/time/test_gaps.py::test_hyperparameters_with_gaps": "solves with gaps there",
+    "tests/gp/time/test_learned.py::test_a_fit_learns": "test_regression.py there",
     "tests/package/test_gpu_check.py::test_a_part_that_hangs": "bits that differ fail there",
-    "tests/cli/test_cli_process.py::test_output_that_nobody_reads": "the other commands run as processes there",
-    "tests/distributed/test_faults.py::test_workers_killed": "blocks that wait for workers that are gone",
+    "tests/cli/test_cli_process.py::test_output_that_nobody_reads": "the other commands there",
+    "tests/distributed/test_faults.py::test_workers_killed": "blocks of workers that are gone",
     "tests/examples/": "the examples of README and docs, which make the same calls",
     "tests/faults/test_killed.py": "writers killed at any moment, tests/graph/test_mapped.py",
     "tests/faults/test_resume.py::test_a_killed_process": "blocks that are missing or damaged",
     "tests/fuzz/test_edge_lists.py::test_the_fuzzers_reach": "the fuzzers themselves",
-    "tests/gp/test_honest_intervals.py::test_hyperparameters_drawn": "twenty observations have such intervals",
-    "tests/gp/test_scikit_learn.py::test_progress": "progress of sampling, tests/_base/test_progress.py",
-    "tests/gp/torch/test_device.py::test_training_prediction_and_draws_send": "the series stays on the device",
-    "tests/load/test_concurrency.py::test_children_of_a_process": "children forked from a busy parent",
-    "tests/load/test_concurrency.py::test_loader_workers": "children forked from a busy parent",
+    "tests/gp/test_honest_intervals.py::test_hyperparameters_drawn": "those of twenty observations",
+    "tests/gp/test_scikit_learn.py::test_progress": "tests/_base/test_progress.py",
+    "tests/gp/torch/test_device.py::test_training_prediction_and_draws_send": "the series there",
+    "tests/load/test_concurrency.py::test_children_of_a_process": "forks of a busy parent",
+    "tests/load/test_concurrency.py::test_loader_workers": "forks of a busy parent",
     "tests/load/test_concurrency.py::test_many_calls": "threads that share all objects",
-    "tests/load/test_concurrency.py::test_names_are_imported": "the public names, tests/package/test_package.py",
+    "tests/load/test_concurrency.py::test_names_are_imported": "tests/package/test_package.py",
     "tests/load/test_concurrency.py::test_two_clients": "threads that share all objects",
-    "tests/load/test_index_width.py::test_walks_along_edges_behind": "the other tests of 64-bit indices there",
-    "tests/load/test_index_width.py::test_walks_of_the_last": "the other tests of 64-bit indices there",
-    "tests/load/test_memory_limits.py": "what does not fit is refused, tests/load/test_memory_doors.py",
-    "tests/load/test_memory_estimates.py": "what does not fit is refused, tests/load/test_memory_doors.py",
-    "tests/numerics/test_extreme_pagerank.py::test_iteration_that_might_need": "bounds of power iteration",
-    "tests/pagerank/walks/test_loops.py::test_sweeps_and_lists": "counts of the loops, test_torch_pooled.py",
-    "tests/pagerank/walks/test_torch_pooled.py::test_pools_on_another_device": "counts of the compiled loops",
-    "tests/sampling/test_device.py::test_records_that_grow": "features on another device are the same",
-    "tests/sampling/test_device.py::test_what_leaves": "features on another device are the same",
+    "tests/load/test_index_width.py::test_walks_along_edges_behind": "64-bit indices there",
+    "tests/load/test_index_width.py::test_walks_of_the_last": "64-bit indices there",
+    "tests/load/test_memory_limits.py": "refusals, tests/load/test_memory_doors.py",
+    "tests/load/test_memory_estimates.py": "refusals, tests/load/test_memory_doors.py",
+    "tests/numerics/test_extreme_pagerank.py::test_iteration_that_might_need": "its bounds",
+    "tests/pagerank/walks/test_loops.py::test_sweeps_and_lists": "counts, test_torch_pooled.py",
+    "tests/pagerank/walks/test_torch_pooled.py::test_pools_on_another_device": "counts on the CPU",
+    "tests/sampling/test_device.py::test_records_that_grow": "features on another device",
+    "tests/sampling/test_device.py::test_what_leaves": "features on another device",
     "tests/sampling/test_products.py::test_the_unbiasedness_test_notices": "tests/statistics",
     "tests/pyg/test_transforms.py::test_return_probabilities": "rows of the diffusion are unbiased",
-    "tests/support/test_sequential.py::test_a_session_fails": "a session passes within the total there",
-    "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws are as rare as they say",
+    "tests/support/test_sequential.py::test_a_session_fails": "a session that passes there",
+    "tests/support/test_sequential.py::test_far_tails": "p-values of skewed draws",
     "tests/pagerank/test_estimates.py::test_pooled_beats": "intervals cover at their rate there",
-    "tests/package/test_scale.py::test_a_million": "what does not fit is refused, tests/load/test_memory_doors.py",
-    "tests/gp/time/test_regression.py::test_large_graphs": "means beside dense algebra, test_exactness.py",
-    "tests/distributed/test_client.py::test_features_are_copied": "tests/distributed/test_shared_object.py",
-    "tests/fuzz/test_foreign_files.py::test_members_that": "an archive that unpacks to too much is refused there",
+    "tests/package/test_scale.py::test_a_million": "refusals, tests/load/test_memory_doors.py",
+    "tests/gp/time/test_regression.py::test_large_graphs": "means, test_exactness.py",
+    "tests/distributed/test_client.py::test_features_are_copied": "test_shared_object.py there",
+    "tests/fuzz/test_foreign_files.py::test_members_that": "archives that unpack to too much",
     "tests/datasets/test_datasets.py::test_self_loops": "the published counts there",
-    "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device are the same",
-    "tests/gp/hyperparameters/test_explore_latent.py::test_points_have": "the tempered posterior, test_explore.py",
+    "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device",
+    "tests/gp/hyperparameters/test_explore_latent.py::test_points_have": "test_explore.py",
     "tests/gp/hyperparameters/test_sampled_rows.py::test_rows_do_not": "ends of lengthscales there",
     "tests/gp/metric/test_metric_regression.py::test_default": "draws have the law of predictions",
 }
 
-# The beginning of a function's id -> how many of its cases, which are of one kind, `make test`
-# runs.
+# The beginning of a function's id -> how many of its
+# cases, which are of one kind, `make test` runs.
 GRIDS = {
     "tests/gp/test_matrix.py::test_ordinary_samples": 2,
     "tests/distributed/test_factor.py::test_columns_beside": 1,
@@ -169,15 +168,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def said_again(cases: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The cases of one function that are not needed to have each value of each of its parameters
-    once.
-    """
+    """Cases of one function not needed to have each value of each parameter once."""
     values = {case: set(map(_value, _parameters(case).items())) for case in cases}
     seen: set[tuple[Any, ...]] = set()
     rest = list(values)
-    for most in range(
-        max(map(len, values.values()), default=0), 0, -1
-    ):  # those with the most new values first
+    # Cases with the most new values come first.
+    for most in range(max(map(len, values.values()), default=0), 0, -1):
         for case in rest:
             if len(values[case] - seen) >= most:
                 seen |= values[case]

@@ -1,5 +1,4 @@
-r"""Sequential tests of means and rates whose false-alarm rate is set beforehand, for anything
-random.
+r"""Sequential tests of means and rates with a false-alarm rate that is set beforehand.
 
 Tests of random code either fail now and then on correct code, or have their seeds chosen until they
 pass. Here each test states its false-alarm rate (`level`), a correct sampler usually passes in the
@@ -50,8 +49,8 @@ def assert_unbiased(
     ----------
     draw : callable (round, n) -> array, shape (n, n_projections)
         n independent draws of the projected estimate. Rounds must be independent of each other, so
-        derive the seeds from the round (an integer from 0 to 1.6e10) and the draw, such as round *
-        10**6 + i.
+        derive the seeds from the round (an integer from 0 to 1.6e10) and the draw, such as
+        round * 10**6 + i.
     truth : array_like, shape (n_projections,)
         Their exact means.
     n0 : int
@@ -88,8 +87,7 @@ def assert_unbiased(
 def assert_rates(
     draw: Draw, low: Any, high: Any, *, n0: int = 1000, level: float = LEVEL, rounds: int = 7
 ) -> None:
-    """Raise `AssertionError` if an event of `draw` is rarer than `low` or more frequent than
-    `high`.
+    """Raise `AssertionError` if an event of `draw` is outside of rates `low` to `high`.
 
     Parameters
     ----------
@@ -127,16 +125,15 @@ def _numbered(draw: Draw) -> Draw:
 def sequential_test(
     draw: Draw, size: int, judge: Judge, *, n0: int, level: float, rounds: int
 ) -> None:
-    """Raise `AssertionError`, with probability at most `level` if p-values are those of true
-    hypotheses.
+    """Raise `AssertionError`, with probability at most `level` for true hypotheses.
 
     `judge` gives the p-values of a sample of `size` columns, and in words what a column says. Not
     counted, and rounds are 0, 1, ... on any night.
 
-    Round r compares q = size * min(p-values), a Bonferroni p-value, with beta: it fails if q <=
-    beta, passes if q > beta + gamma, and else continues with beta / gamma, where beta = level /
-    rounds at first and gamma = beta^(1 / rounds). A correct sampler reaches round r with
-    probability at most gamma^(r - 1), so every round contributes at most level / rounds.
+    Round r compares q = size * min(p-values), a Bonferroni p-value, with beta: it fails if
+    q <= beta, passes if q > beta + gamma, and else continues with beta / gamma, where
+    beta = level / rounds at first and gamma = beta^(1 / rounds). A correct sampler reaches round r
+    with probability at most gamma^(r - 1), so every round contributes at most level / rounds.
     """
     beta = level / rounds
     gamma = beta ** (1 / rounds)
@@ -159,8 +156,7 @@ def sequential_test(
 
 
 def _p_values(sample: np.ndarray, truth: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
-    """Two-sided p-values and Student statistics of the means, as far as they are off by more than
-    `slack`.
+    """Two-sided p-values and Student statistics of means off by more than `slack`.
 
     The larger p-value of the statistic and of what corrects it for skewness.
     """
@@ -187,8 +183,7 @@ def skewness(sample: np.ndarray) -> np.ndarray:
 
 
 def unskewed(t: np.ndarray, skew: np.ndarray, n: int) -> np.ndarray:
-    """Student's statistic of n draws of a skewed law, transformed to be nearly normal: increasing
-    in t.
+    """Student's statistic of n skewed draws, made nearly normal: increasing in t.
 
     With a = skew / (3 sqrt(n)): t + a t^2 + a^2 t^3 / 3 + a / 2. Where the skewness is positive,
     samples that lack the large values have a low mean and a small deviation, so that the left tail

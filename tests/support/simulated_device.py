@@ -1,5 +1,4 @@
-"""A torch device without hardware: tensors on "meta" that hold their numbers on the CPU, and a log
-of what leaves.
+"""A torch device without hardware: "meta" tensors with numbers on the CPU, and a log.
 
 Operations that mix tensors of the device with those of the host fail, as on CUDA; copies between
 the two are logged with their size, and so is every answer that Python waits for. Instead of being

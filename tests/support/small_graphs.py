@@ -9,9 +9,7 @@ import graphrf as grf
 
 
 def two_components(weighted: bool) -> grf.Graph:
-    """Eight nodes: a triangle with a tail and a self-loop, a path, and an isolated node; weights
-    are unequal.
-    """
+    """Eight nodes: a triangle with a tail and a self-loop, a path, an isolated node."""
     edges = [
         (0, 1, 2.0),
         (0, 2, 0.5),

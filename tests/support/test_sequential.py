@@ -1,6 +1,4 @@
-"""Sequential tests themselves: their false-alarm rate, their power, their account and
-their nights.
-"""
+"""Sequential tests themselves: false-alarm rate, power, account and nights."""
 
 from __future__ import annotations
 
@@ -125,9 +123,7 @@ def test_draws_of_the_wrong_shape_are_refused() -> None:
 
 
 def exponential_p_values(sign: float, n: int, replicates: int) -> tuple[np.ndarray, np.ndarray]:
-    """p-values of means of n exponential draws: with the correction for skewness, and Student's
-    alone.
-    """
+    """p-values of means of n exponential draws: corrected for skewness, and Student's."""
     draws = sign * np.random.default_rng(1).standard_exponential((n, replicates))
     p_values, t = _p_values(draws, np.full(replicates, sign), 0.0)
     return p_values, 2 * stats.t.sf(np.abs(t), n - 1)
@@ -145,8 +141,7 @@ def test_p_values_of_skewed_draws_are_as_rare_as_they_say_and_students_are_not(s
 
 
 def far_tail(n: int, limit: float, replicates: int) -> tuple[float, float]:
-    """P(t < -limit) of means of n exponential draws, of the statistic as corrected and of
-    Student's.
+    """P(t < -limit) of means of n exponential draws, corrected and Student's.
 
     By importance sampling: draws of density proportional to exp(-x - b y - b^2 y^2 / 2), y = x - 1,
     of which t is near -limit, with b = limit / sqrt(n); that is a normal law cut at 0.

@@ -23,8 +23,8 @@ def write_record(
     path: str | os.PathLike[str], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
     """Write the record, which JSON can hold, and the arrays as an uncompressed .npz file."""
-    # The table of contents of an archive has no checksum: what it loses can be missed only if it is
-    # known.
+    # The table of contents of an archive has no checksum:
+    # what it loses can be missed only if it is known.
     text = json.dumps({**record, "arrays": list(arrays)}).encode()
     with atomic_write(checks.path("path", path)) as file:
         write_arrays(file, {"record": np.frombuffer(text, np.uint8), **arrays})
@@ -52,9 +52,7 @@ def read_record(
 
 
 def record_format(path: str | os.PathLike[str]) -> str | None:
-    """The "format" of a file's record, before it is read as such; None where there is none to be
-    had.
-    """
+    """The "format" of a file's record, before it is read as such; None where there is none."""
     try:
         with opened(path) as file:
             record = parsed(_arrays(file, ("record",))["record"].tobytes())
@@ -64,9 +62,7 @@ def record_format(path: str | os.PathLike[str]) -> str | None:
 
 
 def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """Arrays of an uncompressed archive, as `read_arrays`; MemoryError where the machine has no
-    room for them.
-    """
+    """Arrays of an uncompressed archive, as `read_arrays`; MemoryError where they do not fit."""
     size, left = os.fstat(file.fileno()).st_size, available_memory()
     limit = size if left is None else min(size, left)
     try:
@@ -81,9 +77,7 @@ def _arrays(file: IO[bytes], names: Collection[str] | None = None) -> dict[str, 
 
 
 def opened(path: str | os.PathLike[str]) -> IO[bytes]:
-    """The file, open for reading, once it is known to be a plain one: a pipe or a device may never
-    end.
-    """
+    """The file, open for reading, once it is known to be plain: pipes and devices may never end."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError("it is no file")
     return open(path, "rb")

@@ -27,8 +27,7 @@ _LONGEST_STEM = 200
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of `path` when the block ends well, and vanishes when it
-    does not.
+    """A binary file that takes the place of `path` if the block ends well, and vanishes otherwise.
 
     A process killed at any moment leaves either the old file or the new one, and a temporary file
     beside it, which the next writer removes. A link is replaced, not its target; permissions are
@@ -58,8 +57,7 @@ def atomic_write(path: str | os.PathLike[str], argument: str = "path") -> Iterat
 
 
 def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str = "path") -> bool:
-    """Write a file that was not there, whole or not at all; False, and nothing is written, if there
-    was one.
+    """Write a file that was not there, whole or not at all; False, with nothing written, if it was.
 
     Of several processes one succeeds. Without hard links, a killed process may leave half of it.
     Errors are those of `atomic_write`.
@@ -80,6 +78,7 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
                     pass
         finally:
             temporary.unlink(missing_ok=True)
+
         try:
             only = target.open("xb")
         except FileExistsError:
@@ -96,17 +95,13 @@ def exclusive_write(path: str | os.PathLike[str], content: bytes, argument: str 
 
 
 def version(path: str | os.PathLike[str]) -> tuple[int, int, int]:
-    """Version of a file: inode, size and modification time in nanoseconds, which change when it is
-    replaced.
-    """
+    """Version of a file, which changes when it is replaced: inode, size and time in nanoseconds."""
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder reach the disk, where the system can: else a power cut may bring
-    the old name back.
-    """
+    """Sync the names in a folder to the disk, or a power cut may bring an old name back."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -119,9 +114,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def file_path(path: Any, argument: str) -> Path:
-    """The path of a plain file or of nothing yet; for others TypeError or ValueError, with the
-    argument's name.
-    """
+    """The path of a plain file or of nothing yet; otherwise TypeError or ValueError."""
     text = checks.path(argument, path)
     name = re.split(r"[/\\]" if os.name == "nt" else "/", text)[-1]
     try:
@@ -130,6 +123,7 @@ def file_path(path: Any, argument: str) -> Path:
         usable = False
     if not usable:
         raise checks.value_error(argument, f"must be the path of a file, got {text!r}")
+
     target = Path(text)
     for place in (target, *target.parents):
         try:
@@ -148,6 +142,7 @@ def file_path(path: Any, argument: str) -> Path:
                 argument,
                 f"must be the path of a file, got {text!r}, which is below the file {str(place)!r}",
             )
+
     return target
 
 
@@ -176,9 +171,7 @@ def cannot_write(error: OSError, place: str | os.PathLike[str], argument: str) -
 
 
 def require_writable(folder: Path, argument: str) -> None:
-    """OSError, with the name of the argument, unless files can be written there, or the folder can
-    be made.
-    """
+    """OSError, with the argument's name, unless files can be written there or the folder made."""
     try:
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
         tempfile.TemporaryFile(dir=there).close()
@@ -193,14 +186,16 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
     """A new temporary file beside `target`, and its handle, locked as long as its writer lives."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target)
+
     try:
         old_mode = stat.S_IMODE(target.stat().st_mode)
     except FileNotFoundError:
         old_mode = None
+
     while True:
         temporary = target.parent / f".{_stem(target)}.{secrets.token_hex(8)}.part"
-        # The system applies the umask: to ask for it in a process with threads is to change it for
-        # a moment.
+        # The system applies the umask: to ask for it in a
+        # process with threads is to change it for a moment.
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         handle = os.open(temporary, flags, 0o666 if old_mode is None else 0o600)
         try:
@@ -219,9 +214,7 @@ def _new_temporary(target: Path) -> tuple[Path, int]:
 
 
 def _lock(handle: int) -> bool:
-    """Try to lock a file: False if another process holds the lock, True also where locks are not
-    supported.
-    """
+    """Try to lock a file: False if another process has it, True also where there are no locks."""
     if fcntl is None:
         return True
     try:
@@ -239,9 +232,7 @@ def _stem(target: Path) -> str:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files for `target` whose writers died, where files have locks (not on
-    Windows).
-    """
+    """Remove temporary files for `target` whose writers died, where files can be locked."""
     if fcntl is None:
         return
     leftover = re.compile(re.escape(f".{_stem(target)}.") + r"[0-9a-f]{16}\.part")

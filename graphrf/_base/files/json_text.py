@@ -7,14 +7,13 @@ from typing import Any
 
 from graphrf._base.memory import require_memory
 
-# Memory of a value, and of its place in a list or dictionary; at most 72 and 32 bytes in CPython
-# 3.11 to 3.13.
+# Memory of a value, and of its place in a list or dictionary;
+# at most 72 and 32 bytes in CPython 3.11 to 3.13.
 _VALUE = 104.0
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse a JSON text; ValueError if it is invalid, repeats a key of an object or is nested too
-    deeply.
+    """Parse a JSON text; ValueError if it is invalid, repeats a key or is nested too deeply.
 
     `MemoryError` where its values may need more memory than is available: up to 26 bytes for each
     byte of the text.

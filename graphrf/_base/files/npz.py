@@ -1,6 +1,4 @@
-"""Archives of plain arrays, .npz, written without pickle, and read without trust in what their
-headers declare.
-"""
+"""Archives of plain arrays, .npz, written without pickle, read without trust in their headers."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ _HEADER = re.compile(
 )
 _FAULTS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
-    # zipfile raises these for bits that stand for encryption, and for methods that it does not
-    # know.
+    # zipfile raises these for bits that stand for
+    # encryption, and for methods that it does not know.
     *(RuntimeError, NotImplementedError, OverflowError, LookupError, TypeError, AttributeError),
 )
 
@@ -66,9 +64,7 @@ class _Pieces:
 def write_arrays(
     file: IO[bytes], arrays: Mapping[str, np.ndarray], *, compressed: bool = False
 ) -> None:
-    """Write arrays as numpy.savez does; ValueError for those of objects, which that pickles before
-    numpy 2.3.
-    """
+    """Write arrays as numpy.savez does; ValueError for those of objects, which it may pickle."""
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, array in arrays.items():
@@ -79,8 +75,7 @@ def write_arrays(
 def read_arrays(
     file: IO[bytes], limit: int, names: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The arrays of an .npz archive by name, each checked against what it declares, in native byte
-    order.
+    """The arrays of an .npz archive by name, checked against their headers, in native byte order.
 
     Accepted are members NAME.npy, stored or deflated, each an array of numbers, booleans or text;
     with `names` only these are read, else nothing else may be there. ValueError for any fault,
@@ -104,18 +99,14 @@ def read_arrays(
 
 
 def array_names(file: IO[bytes]) -> list[str]:
-    """Names of the arrays of an .npz archive, in no more than about 1 MB; ValueError
-    for any fault.
-    """
+    """Names of the arrays of an .npz archive, within about 1 MB; ValueError for any fault."""
     with _archive(file) as archive:
         return [member.filename.removesuffix(".npy") for member in archive.infolist()]
 
 
 @contextmanager
 def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
-    """The archive, once its table of contents is short and fits the file; ValueError
-    for any fault.
-    """
+    """The archive, once its table of contents is short and fits; ValueError for any fault."""
     size = file.seek(0, 2)
     file.seek(0)
     try:
@@ -129,9 +120,7 @@ def _archive(file: IO[bytes]) -> Iterator[zipfile.ZipFile]:
 
 
 class Header(NamedTuple):
-    """Header of an .npy file: type, shape and order of its array, and the offset of the first
-    entry.
-    """
+    """Header of an .npy file: type, shape and order of its array, and the offset of its data."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -140,9 +129,7 @@ class Header(NamedTuple):
 
 
 def read_header(stream: IO[bytes]) -> Header | None:
-    """The header of an .npy file of numbers, booleans or text; None for anything else. Nothing is
-    evaluated.
-    """
+    """The header of an .npy file of numbers, booleans or text; None for others."""
     width = _MAGICS.get(stream.read(8), 0)
     length = int.from_bytes(stream.read(width), "little")
     found = _HEADER.fullmatch(stream.read(length)) if width and length < 2**16 else None
@@ -166,9 +153,7 @@ def _check_contents(members: list[zipfile.ZipInfo], size: int) -> None:
 
 
 def _check_members(members: list[zipfile.ZipInfo]) -> None:
-    """Raise where the name, method or size of a member is not that of an array that is
-    read here.
-    """
+    """Raise where the name, method or size of a member is not that of an array that is read."""
     for member in members:
         name = member.orig_filename
         if not _NAME.fullmatch(name) or member.filename != name:
@@ -191,6 +176,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             raise ValueError(
                 f"its member {name!r} has no header of a plain array (.npy without objects)"
             )
+
         dtype, shape, order, offset = header
         n_bytes = math.prod(shape) * dtype.itemsize
         if offset + n_bytes != member.file_size:
@@ -198,8 +184,9 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 f"its member {name!r} has another size than the shape {shape} of {dtype} in its "
                 "header"
             )
-        # The checksum is compared when all the bytes are read that the member declares, which are
-        # these.
+
+        # The checksum is compared when all the bytes are
+        # read that the member declares, which are these.
         data = np.empty(n_bytes, np.uint8)
         filled = 0
         while filled < n_bytes:
@@ -208,6 +195,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
                 raise ValueError(f"its member {name!r} ends early")
             data[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
+
     if dtype.kind == "b" and data.size and data.max() > 1:
         raise ValueError(f"its member {name!r} holds bytes that are not booleans")
     array = data.view(dtype)

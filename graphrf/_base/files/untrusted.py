@@ -1,6 +1,4 @@
-"""Reading files from elsewhere: within available memory, with the errors of other libraries
-translated.
-"""
+"""Reading foreign files: within available memory, with the errors of other libraries translated."""
 
 from __future__ import annotations
 
@@ -38,6 +36,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
     most = None if limit is None else int(limit / factor)
     size = checked_size(path)
     require(path, size, size * factor, memory_limit)
+
     with path.open("rb") as file:
         if not path.name.lower().endswith(".gz"):
             content = file.read(size)
@@ -49,12 +48,14 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
                 if most is not None and length > most:
                     require(path, length, length * factor, memory_limit, at_least=True)
             content = b"".join(pieces)
+
     if content.startswith(b"\x1f\x8b"):
         twice = path.name.lower().endswith(".gz")
         way_out = "decompress it once" if twice else "give it a name that ends in .gz"
         raise ValueError(f"{path} is compressed by gzip{' twice' if twice else ''}; {way_out}")
     if not content or content.isspace():
         raise ValueError(f"{path} is empty")
+
     start = content[:200].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if start.startswith(b"version https://git-lfs"):
         raise ValueError(
@@ -68,9 +69,7 @@ def read_bytes(path: Path, factor: float, memory_limit: int | None = None) -> by
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """The first bytes of a plain file, decompressed when its name ends in `.gz`; fewer if it has
-    fewer.
-    """
+    """The first bytes of a plain file, decompressed if its name ends in `.gz`."""
     size = checked_size(path)
     with path.open("rb") as file:
         if not path.name.lower().endswith(".gz"):
@@ -108,9 +107,7 @@ def checked_size(path: Path) -> int:
 def require(
     path: Path, size: int, needed: float, memory_limit: int | None, *, at_least: bool = False
 ) -> None:
-    """Raise where reading `size` bytes of a file, which takes `needed` bytes of memory, exceeds the
-    limit.
-    """
+    """Raise where reading `size` bytes of a file, which takes `needed`, exceeds the limit."""
     limit = available_memory() if memory_limit is None else memory_limit
     if limit is not None and needed > limit:
         more = "at least " if at_least else ""
@@ -170,15 +167,14 @@ def listed(names: Iterable[Any], most: int = 10) -> str:
 
 
 def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The content of a gzip file of `size` bytes in pieces; zeros may follow the last member, as
-    tapes leave them.
-    """
+    """The content of a gzip file of `size` bytes in pieces; zeros may follow it, as on tapes."""
     member, data, at = None, b"", 0
     try:
         while True:
             if not data:
                 data = file.read(min(_PIECE, size - at))
                 at += len(data)
+
             if member is None:
                 data = data.lstrip(b"\0") if at > len(data) else data
                 if not data and at < size:
@@ -188,6 +184,7 @@ def _unzipped(path: Path, file: IO[bytes], size: int) -> Iterator[bytes]:
                 member = zlib.decompressobj(wbits=31)
             elif not data:
                 raise zlib.error("it ends before its last member does")
+
             piece = member.decompress(data, _PIECE)
             data = member.unconsumed_tail
             if member.eof:

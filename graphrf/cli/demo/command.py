@@ -12,14 +12,13 @@ EXAMPLES = ("graphrf demo", "graphrf demo --seed 1 --out tour")
 
 
 def demo(out: str = "out", seed: int = 0, quiet: bool = False) -> None:
-    """Write a report of predictions on roads, districts, a mesh and through time, compared with the
-    truth.
-    """
+    """Write a report of predictions on roads, districts, a mesh and through time."""
     talking = Talking(quiet=quiet)
     started = time.perf_counter()
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"`--out` must be a folder, got {folder}, which is a file")
+
     from graphrf._base.files.atomic import require_writable
     from graphrf.plot import require_matplotlib
 
@@ -32,5 +31,6 @@ def demo(out: str = "out", seed: int = 0, quiet: bool = False) -> None:
     for part in PARTS:
         done.append(part(seed))
         echo(f"{done[-1].text}\n")
+
     page = write(done, folder, seed, time.perf_counter() - started)
     talking.remark(f"report with {len(done)} figures written to {page}")

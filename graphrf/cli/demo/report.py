@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 _STYLE = """\
 :root { color-scheme: light; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 48rem; margin: 0 auto; padding: 1rem; color: #222;
-  background: #fff; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 48rem; margin: 0 auto; padding: 1rem;
+  color: #222; background: #fff; }
 h1, h2 { line-height: 1.2; }
 h2 { margin-top: 2.5rem; }
 .figure { overflow-x: auto; }
 img { width: 100%; min-width: 38rem; height: auto; }
 table { border-collapse: collapse; width: 100%; }
-td, th { text-align: left; font-weight: normal; padding: .3rem .5rem .3rem 0; border-bottom: 1px solid #ddd; }
+td, th { text-align: left; font-weight: normal; padding: .3rem .5rem .3rem 0;
+  border-bottom: 1px solid #ddd; }
 td { font-variant-numeric: tabular-nums; }
 footer { margin-top: 3rem; color: #555; font-size: .9rem; }
 """
@@ -60,7 +61,9 @@ def _page(parts: Sequence[Part], seed: int, seconds: float) -> str:
 <h1>What graphrf does</h1>
 <p>{escape(_INTRODUCTION)}</p>
 {sections}
-<footer>graphrf {escape(__version__)}, <code>graphrf demo --seed {seed}</code>, {seconds:.0f} seconds.</footer>
+<footer>
+  graphrf {escape(__version__)}, <code>graphrf demo --seed {seed}</code>, {seconds:.0f} seconds.
+</footer>
 </body>
 </html>
 """

@@ -1,6 +1,4 @@
-"""Commands: their parameters become options by the table, and those in a dataclass are shared by
-commands.
-"""
+"""Commands: parameters become options by the table; those in a dataclass are shared by commands."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ from graphrf.cli.options.table import OPTIONS, Option
 
 
 class Command(TyperCommand):
-    """A command whose help lists its parameters by panels, and flags without the type
-    of a value.
-    """
+    """A command whose help lists its parameters by panels, and flags without a value's type."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain_flags(super().get_params(ctx))
@@ -56,11 +52,9 @@ class Group(TyperGroup):
 
 
 def _plain_flags(params: list[Any]) -> list[Any]:
+    completion = ("install_completion", "show_completion")
     for param in params:
-        if getattr(param, "is_flag", False) or param.name in (
-            "install_completion",
-            "show_completion",
-        ):
+        if getattr(param, "is_flag", False) or param.name in completion:
             param.metavar = ""
     return params
 
@@ -191,9 +185,7 @@ def given_options(*groups: Any) -> dict[str, Any]:
 
 
 def require_known(option: str, value: str, known: Sequence[str], also: str = "") -> None:
-    """ValueError, with the words most like it, for a `value` that is not among the
-    `known` words.
-    """
+    """ValueError, with the words most like it, for a `value` that is not among the `known`."""
     if value not in known:
         from graphrf._base.checks import did_you_mean
 
@@ -205,9 +197,7 @@ def require_known(option: str, value: str, known: Sequence[str], also: str = "")
 
 
 def refuse_unused(given: Mapping[str, Any], used: Sequence[str], chosen: str) -> None:
-    """ValueError for options, given by flag with their values (None: not given), that `chosen` does
-    not use.
-    """
+    """ValueError for options that `chosen` does not use, by flag with values (None: not given)."""
     unused = [option for option, value in given.items() if value is not None and option not in used]
     if unused:
         names = ", ".join(f"`{option}`" for option in unused)
@@ -218,9 +208,7 @@ def refuse_unused(given: Mapping[str, Any], used: Sequence[str], chosen: str) ->
 
 
 def refuse_without(given: Mapping[str, Any], needed: str) -> None:
-    """ValueError for options, given by flag with their values (None: not given), where `needed` is
-    not given.
-    """
+    """ValueError for options without `needed`, by flag with their values (None: not given)."""
     options = [f"`{option}`" for option, value in given.items() if value is not None]
     if options:
         raise ValueError(

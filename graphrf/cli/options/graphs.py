@@ -83,11 +83,13 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
 
         refuse_unused(given, (), f"the folder {path}")
         return open_graph(path), "folder"
+
     if text_files.suffix(path) in meshes.MESH_SUFFIXES:
         refuse_unused(given, _OF_MESHES, f"the mesh {path}")
         return from_mesh(
             path, on=reading.mesh_on or "faces", weights=reading.mesh_weights or "unit"
         ), "mesh"
+
     refuse_unused(
         {option: given[option] for option in _OF_MESHES}, (), f"{path}, which is not a mesh"
     )
@@ -96,11 +98,13 @@ def _of_path(path: Path, reading: Reading, given: dict[str, Any]) -> tuple[Graph
     columns = None if reading.columns is None else tuple(map(_column, reading.columns.split(",")))
     if columns is not None and (len(columns) != 2 or "" in columns):
         raise ValueError(f"`--columns` must be two columns, A,B, got {reading.columns!r}")
+
+    weight: str | int | bool | None = False if reading.unweighted else None
+    if reading.weight is not None:
+        weight = _column(reading.weight)
     graph = load_graph(
         path,
-        weight=(False if reading.unweighted else None)
-        if reading.weight is None
-        else _column(reading.weight),
+        weight=weight,
         weight_is=reading.weight_is,
         directed=reading.directed,
         columns=columns,

@@ -38,14 +38,15 @@ _PHRASES = {
     "GraphGPRegressor": "graphrf fit",
     "Features.save": "`graphrf features`",
 }
-# An object with its settings, which stays as it is; an argument in backticks, with its value, or by
-# itself.
+# An object with its settings, which stays as it is; an
+# argument in backticks, with its value, or by itself.
 _ARGUMENTS = re.compile(
     r"\b[A-Z]\w*\([^()]*\)|`(\w+)`|\b(\w+)=(?:'([\w-]+)'|(True|False)\b)|(?<![\w.-])([a-z]+_[a-z]+)(?![\w=(])"
 )
 # A remark on a method that no command calls, in parentheses or behind a semicolon or a question.
 _PYTHON_ONLY = re.compile(
-    r"(?: \(|; |(?<=\?) )(?:graph\.index|graphrf\.load_graph|features\.row_errors)\([^()]*\)[^();]*\)?"
+    r"(?: \(|; |(?<=\?) )(?:graph\.index|graphrf\.load_graph|features\.row_errors)"
+    r"\([^()]*\)[^();]*\)?"
 )
 _OPPOSITES = {
     "--directed": "--undirected",
@@ -90,8 +91,7 @@ class Talking:
 
 @contextmanager
 def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
-    """Warnings, and errors about bad input, in one line each on standard error; Ctrl-C leaves
-    quietly.
+    """Warnings and errors about bad input, in one line each on standard error; Ctrl-C is quiet.
 
     `names` has the options of the command by the library's names of the same arguments. An error
     that is no fault of the input keeps its traceback and the exit code 1.
@@ -100,6 +100,7 @@ def plain_messages(names: Mapping[str, str]) -> Iterator[None]:
     warnings.formatwarning = lambda message, *_, **__: visible(
         f"graphrf: warning: {in_options(str(message), names)}\n"
     )
+
     try:
         yield
     except BrokenPipeError:  # as `| head` makes it
@@ -162,9 +163,7 @@ def shortened(text: str) -> str:
 
 
 def open_streams() -> None:
-    """Give the program the streams that its caller has closed: of these, only writing a result is
-    an error.
-    """
+    """Open streams that the caller has closed: of these, only writing a result is an error."""
     # In the order of their numbers, since the system gives the lowest that is free.
     sys.stdin = sys.stdin or os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
@@ -173,9 +172,9 @@ def open_streams() -> None:
 
 def said_by(error: OSError) -> str:
     """The text of an error of the system, without its number."""
-    return (
-        "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
-    )
+    if error.errno == errno.EBADF:
+        return "standard output is closed"
+    return error.strerror or str(error)
 
 
 def forget_output() -> None:

@@ -59,9 +59,7 @@ class NodeNames:
         return self._known
 
     def positions(self, cells: Iterable[Cell]) -> np.ndarray:
-        """The positions of nodes; ValueError, which begins with the place, for one of an unknown
-        name.
-        """
+        """The positions of nodes; ValueError, beginning with the place, for one of unknown name."""
         import numpy as np
 
         return _known_positions(np.array([self._position(*cell) for cell in cells], dtype=np.int64))
@@ -80,9 +78,7 @@ class NodeNames:
         )
 
     def chosen(self, given: str, option: str) -> np.ndarray:
-        """Positions of the nodes of an option: of a file of nodes, or of names with commas between
-        them.
-        """
+        """Positions of the nodes of an option: of a file of nodes, or of names with commas."""
         return self.positions(listed(given, option, "nodes", NODE_TITLES, self.is_node))
 
 

@@ -89,11 +89,13 @@ class ObservedColumns:
             raise ValueError(
                 f"{table.path}: only one column; a column of nodes and one of values are needed"
             )
+
         node, target = self.numbers(table)
         if table.width == 2:
             if node is None:
                 node = 0 if target is None else 1 - target
             target = 1 - node if target is None else target
+
         if node is None or target is None:
             option, what = (
                 ("--node-column", "nodes") if node is None else ("--target-column", "targets")
@@ -107,6 +109,7 @@ class ObservedColumns:
                 f"`--node-column` and `--target-column` must be different columns of {table.path}, "
                 "got the same"
             )
+
         return Observed(table, names.positions(table.cells(node)), target)
 
     def numbers(self, table: TextTable) -> tuple[int | None, int | None]:
@@ -122,9 +125,7 @@ class ObservedColumns:
 def read_covariates(
     file: str, titles: Sequence[str], names: NodeNames
 ) -> tuple[np.ndarray, Covariates]:
-    """The nodes of a file, in the column with such a title or the first, and their covariates of
-    these titles.
-    """
+    """The nodes of a file, in the column with that title or the first, and their covariates."""
     table = read_observations(file, names.is_node, "`--covariates`")
     return names.positions(table.cells(table.first_of(NODE_TITLES) or 0)), Covariates.of(
         table, titles

@@ -55,9 +55,7 @@ def check_output(
     endings: Sequence[str] = ENDINGS,
     option: str = "-o",
 ) -> None:
-    """Raise, before any work is done, where the output cannot be written or is one of
-    the inputs.
-    """
+    """Raise, before any work, where the output cannot be written or is one of the inputs."""
     if output is None or (output == "-" and ".csv" in endings):
         return
     from graphrf._base.files.atomic import file_path, require_writable
@@ -85,9 +83,7 @@ def deliver(result: Result, output: str | None, talking: Talking) -> None:
 
 
 def echo(text: str) -> None:
-    """Print on standard output, all at once and flushed, so that a closed pipe shows here and not
-    at the end.
-    """
+    """Print on standard output at once and flushed, so that a closed pipe shows here."""
     typer.echo(visible(text) if sys.stdout.isatty() else text, nl=False)
 
 
@@ -130,19 +126,17 @@ def _cells(column: Sequence[Any] | np.ndarray, short: bool) -> Sequence[Any]:
     cells = column if isinstance(column, Sequence) else list(column.tolist())
     if short:
         return [brief(cell) if isinstance(cell, float) else cell for cell in cells]
-    # The shortest text of a float32 that gives the number back; Python's floats have that by
-    # themselves.
-    return (
-        [str(value) for value in column] if getattr(column, "dtype", None) == "float32" else cells
-    )
+    # The shortest text of a float32 that gives the number
+    # back; Python's floats have that by themselves.
+    if getattr(column, "dtype", None) == "float32":
+        return [str(value) for value in column]
+    return cells
 
 
 def aligned(
     titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] | None = None
 ) -> str:
-    """A table for people, with the columns `right` aligned to the right; by default all but the
-    first.
-    """
+    """A table for people, with the columns `right` aligned right; by default all but the first."""
     widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
     right = range(1, len(titles)) if right is None else right
     lines = []

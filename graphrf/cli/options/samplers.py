@@ -70,6 +70,7 @@ class Sampling:
                 directions=self.directions or "stratified",
                 laplacian=laplacian,
             )
+
         if name == "compressed":
             options: dict[str, Any] = {"max_length": self.max_length, "laplacian": laplacian}
             if self.lengths not in (None, "auto"):
@@ -79,6 +80,7 @@ class Sampling:
             if self.lengths is not None:
                 options["lengths"] = self._auto(kernel)
             return CompressedPowers(32 if self.budget is None else self.budget, **options)
+
         highest = self._highest(f"`--sampler {name}`", graph, kernel)
         if name == "exact":
             return ExactPowers(highest, laplacian=laplacian)
@@ -94,12 +96,14 @@ class Sampling:
 
         law = self.lengths or "stratified"
         given = {"--p-halt": self.p_halt, "--max-length": self.max_length}
+
         if law == "truncated":
             refuse_unused(given, ("--max-length",), "`--lengths truncated`")
             return lengths.Truncated(self._highest("`--lengths truncated`", graph, kernel))
         if law == "auto":
             refuse_unused(given, (), "`--lengths auto`")
             return self._auto(kernel)
+
         refuse_unused(given, ("--p-halt",), f"`--lengths {law}`")
         p_halt = 0.1 if self.p_halt is None else self.p_halt
         if law in _HALTING:
@@ -111,6 +115,7 @@ class Sampling:
             coupling = Coupling.load(law)
         except ValueError as error:
             raise ValueError(str(error).replace("`path`", "`--lengths`")) from None
+
         known = self.p_halt is None and coupling.p_halt is not None
         return lengths.SigmaCoupled(coupling) if known else lengths.SigmaCoupled(p_halt, coupling)
 

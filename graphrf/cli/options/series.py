@@ -47,9 +47,7 @@ class Readings:
     def filled(
         self, in_gaps: np.ndarray, observed: float | None = None
     ) -> list[tuple[str, list[Any]]]:
-        """Titles and cells of the file, with numbers in its gaps; readings as they are, or as
-        `observed`.
-        """
+        """Titles and cells of the file, numbers in its gaps; readings as they are or `observed`."""
         columns: list[list[Any]] = [self.table.column(number) for number in range(self.table.width)]
         n_lines = len(self.table.rows)
         numbers = iter(in_gaps.tolist())
@@ -65,15 +63,14 @@ class Readings:
 def read_series(
     file: str, time: str | None, observed: ObservedColumns, names: NodeNames
 ) -> Readings:
-    """The readings of a file; `time` is the column of times, by default one with such a title, or
-    the first.
-    """
+    """The readings of a file; `time` is the column of times, by default the titled or first one."""
     import numpy as np
 
     table = _titled(read_observations(file))
     number = table.first_of(TIME_TITLES) or 0 if time is None else table.number_of(time, "--time")
     times = [stamp(*cell) for cell in table.cells(number)]
     _require_one_kind(times, table)
+
     node, target = observed.numbers(table)
     titles = table.titles or []
     if node is not None:
@@ -85,6 +82,7 @@ def read_series(
                 f"`--target-column` needs a column of nodes (`--node-column`): {table.path} has a "
                 "column for each node"
             )
+
         targets = [column for column in range(table.width) if column != number]
         if not targets:
             raise ValueError(
@@ -98,14 +96,13 @@ def read_series(
                 f"{table.path} has several columns for one node; its columns are {table.names}"
             )
         nodes = nodes.repeat(len(table.rows))
+
     values = [_reading(*cell) for column in targets for cell in table.cells(column)]
     return Readings(table, targets, nodes, times * len(targets), np.array(values))
 
 
 def chosen_times(given: str) -> tuple[list[str], list[Stamp]]:
-    """The times of the option `--times` as text and as times: a file with a column of them, or
-    A,B,C.
-    """
+    """The times of the option `--times` as text and as times: a column of a file, or A,B,C."""
     cells = listed(given, "--times", "times", TIME_TITLES)
     stamps = [stamp(*cell) for cell in cells]
     if len({isinstance(each, float) for each in stamps}) > 1:
@@ -126,9 +123,7 @@ def stamp(text: str, place: str) -> Stamp:
 
 
 def _titled(table: TextTable) -> TextTable:
-    """The table with its first line as titles, though with gaps in all columns they resemble
-    readings.
-    """
+    """The table with its first line as titles, though gaps make these resemble readings."""
     if table.titles is not None:
         return table
     first = table.rows[0]

@@ -6,16 +6,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What standard input is called in messages, and the file that it was written to: readers look
-# twice.
+# What standard input is called in messages, and the
+# file that it was written to: readers look twice.
 NAME = "standard input"
 _held: list[tuple[tempfile.TemporaryDirectory[str], Path]] = []
 
 
 def input_file(given: str) -> str:
-    """The path of a file to read: as given, or for "-" that of a temporary file with all of
-    standard input.
-    """
+    """The path of a file to read: as given, or of a temporary file with standard input for "-"."""
     if given != "-":
         return given
     if _held:

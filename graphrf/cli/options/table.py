@@ -52,7 +52,10 @@ _GRAPH = (
     "input."
 )
 _GRAPH_NAMES = "source folder adjacency edge_index src dst"
-_TIME = "The column of times, in hours or dates. The table has a column for each node, or a line for each reading."
+_TIME = (
+    "The column of times, in hours or dates. The table has a column for each node, or a line for "
+    "each reading."
+)
 
 # An entry "command.parameter" holds for that command alone.
 OPTIONS = {

@@ -40,9 +40,7 @@ class TextTable:
         return ", ".join(self.titles or map(str, range(self.width)))
 
     def first_of(self, titles: Sequence[str]) -> int | None:
-        """The column that has the first of these titles, whatever their case; None where no column
-        has one.
-        """
+        """The column that has the first of these titles, whatever their case; None if none has."""
         own = [title.lower() for title in self.titles or []]
         return next((own.index(title) for title in titles if title in own), None)
 
@@ -70,9 +68,7 @@ class TextTable:
         ]
 
     def numbers(self, number: int, what: str) -> list[float]:
-        """The cells of a column as finite numbers; ValueError with the line of the first that is
-        none.
-        """
+        """The cells of a column as finite numbers; ValueError with the line of the first other."""
         values = []
         for text, place in self.cells(number):
             value = number_in(text)
@@ -102,9 +98,7 @@ def listed(
     titles: Sequence[str],
     is_node: Callable[[str], bool] | None = None,
 ) -> list[Cell]:
-    """The values of an option: a column of a file, the one with such a title or the first, or
-    A,B,C.
-    """
+    """The values of an option: a column of a file, by its title or the first, or A,B,C."""
     path = Path(input_file(given))
     if path.is_file():
         table = read_table(path, is_node, spaces=False)
@@ -139,6 +133,7 @@ def read_table(
 
     text = text_files.read_text(path)
     text_files.require_room(path, text, None)
+
     kept: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not _is_comment(line, above=not kept, is_node=is_node):
@@ -147,10 +142,12 @@ def read_table(
         raise ValueError(
             f"{path} has only blank lines and comments; a line for each node is needed"
         )
+
     mark = next((mark for mark in "\t,;" if mark in kept[0][1]), None)
     mark = None if mark is None and spaces else mark or "\t"
     rows = _rows(path, kept, mark)
     lines = [number for number, _ in kept]
+
     if (is_node is not None and _has_node(rows, is_node)) or not _has_titles(rows, is_node):
         return TextTable(path, None, rows, lines, mark)
     if len(rows) == 1:
@@ -163,11 +160,10 @@ def _rows(path: Path, lines: Sequence[tuple[int, str]], mark: str | None) -> lis
     rows: list[list[str]] = []
     for number, line in lines:
         try:
-            cells = (
-                line.split()
-                if mark is None
-                else next(csv.reader([line], delimiter=mark, strict=True))
-            )
+            if mark is None:
+                cells = line.split()
+            else:
+                cells = next(csv.reader([line], delimiter=mark, strict=True))
         except csv.Error as error:
             raise ValueError(
                 f"{path}, line {number}: quotation marks do not match ({error})"

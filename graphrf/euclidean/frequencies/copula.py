@@ -89,9 +89,7 @@ class GaussianCopula:
         return self.cholesky @ self.cholesky.T
 
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size); `size` must be
-        `order`.
-        """
+        """Uniforms in (0, 1) for independent blocks, shape (n_blocks, size), size = `order`."""
         if size != self.order:
             raise checks.value_error(
                 "norms",
@@ -104,9 +102,7 @@ class GaussianCopula:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedCopula:
-    """Result of `learn_copula`: the last copula, and estimates of the loss before each step, shape
-    (n_steps,).
-    """
+    """Result of `learn_copula`: the last copula, and losses estimated before each step."""
 
     copula: GaussianCopula
     losses: np.ndarray
@@ -175,6 +171,7 @@ def learn_copula(
         raise checks.value_error(
             "x", f"must have at least 2 columns, whose frequencies can be coupled, got {d}"
         )
+
     chosen = stationary_kernel(kernel)
     directions = checks.choice("directions", directions, DIRECTIONS)
     positive = checks.choice("readout", readout, READOUTS) == "laplace"
@@ -189,6 +186,7 @@ def learn_copula(
             f"must hold {wanted}, got {checks.describe(data)}: its Gram matrix is exact for any "
             "copula",
         )
+
     n_steps = checks.integer("n_steps", n_steps, low=1)
     n_samples = checks.integer("n_samples", n_samples, low=1)
     rate = checks.number("learning_rate", learning_rate, low=0, include_low=False)
@@ -201,6 +199,7 @@ def learn_copula(
         theta = torch.zeros(d * (d - 1) // 2, dtype=torch.float64, requires_grad=True)
         optimiser = torch.optim.Adam([theta], lr=rate)
         losses = np.empty(n_steps)
+
         for step in range(n_steps):
             scores = (
                 torch.from_numpy(rng.standard_normal((n_samples, d))) @ cholesky_factor(theta, d).T
@@ -219,18 +218,14 @@ def learn_copula(
 
 
 def cholesky_factor(theta: torch.Tensor, order: int) -> torch.Tensor:
-    """L of Eq. 34 from its order (order - 1) / 2 free entries, row by row; zeros give
-    the identity.
-    """
+    """L of Eq. 34 from its order (order - 1) / 2 entries, row by row; zeros give the identity."""
     rows, columns = torch.tril_indices(order, order, -1)
     factor = torch.eye(order, dtype=theta.dtype).index_put((rows, columns), theta)
     return factor / factor.norm(dim=1, keepdim=True)
 
 
 class NormsOfScores(torch.autograd.Function):
-    """Norms r with P(|w| <= r) = F(r) = Phi(g) of scores g, which differentiates to dr/dg = phi(g)
-    / p(r).
-    """
+    """Norms r with F(r) = P(|w| <= r) = Phi(g) of scores g, with dr/dg = phi(g) / p(r)."""
 
     @staticmethod
     def forward(

@@ -1,6 +1,4 @@
-r"""Directions of random frequencies: orthogonal and simplex blocks under a Haar rotation, and their
-fast forms.
-"""
+r"""Directions of random frequencies: orthogonal and simplex blocks under a Haar rotation."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ DIRECTIONS = (
 
 
 def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    """Orthogonal matrices from the Haar measure, (n, d, d): QR of Gaussian ones, with the signs of
-    R's diagonal.
+    """Orthogonal matrices of the Haar measure, (n, d, d): QR of Gaussian ones, with signs of R.
 
     LAPACK's Q alone is not Haar (its first entry is always negative), which biases positive
     features. Cost: O(n d^3) time. Source: Mezzadri 2007, "How to generate random matrices from the
@@ -46,8 +43,7 @@ def haar(n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def simplex(dimension: int) -> np.ndarray:
-    r"""Rows that point to the corners of a simplex: unit vectors with cosine -1/(d-1) between any
-    two, (d, d).
+    r"""Rows to the corners of a simplex: unit vectors with cosine -1/(d-1) between any two, (d, d).
 
     .. math::
         s_i = \sqrt{\tfrac{d}{d-1}}\, e_i - \tfrac{\sqrt d + 1}{(d-1)^{3/2}} (1, \dots, 1, 0)^\top
@@ -77,9 +73,7 @@ def simplex_product(y: Any) -> Any:
 
 
 def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generator) -> np.ndarray:
-    """n independent blocks of d unit vectors, "iid", "orthogonal" or "simplex"; shape (n, d, d),
-    float64.
-    """
+    """n independent blocks of d unit vectors, "iid", "orthogonal" or "simplex"; (n, d, d)."""
     if directions == "iid":
         normal = rng.standard_normal((n, dimension, dimension))
         return normal / np.linalg.norm(normal, axis=2, keepdims=True)
@@ -90,8 +84,7 @@ def unit_blocks(directions: str, n: int, dimension: int, rng: np.random.Generato
 
 
 def simplex_plus(norms: np.ndarray, rows: np.ndarray, *, n_passes: int = 10) -> np.ndarray:
-    r"""Turn the directions of a block, shape (d, d), so that longer frequencies subtend wider
-    angles.
+    r"""Turn the directions of a block, (d, d), so that longer frequencies have wider angles.
 
     .. math:: w_i \leftarrow -\|w_i\| \frac{\sum_{j \ne i} w_j}{\|\sum_{j \ne i} w_j\|}, \quad i =
         1, \dots, d,

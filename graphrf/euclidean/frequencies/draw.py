@@ -60,23 +60,22 @@ def draw_frequencies(
     antithetic: bool = False,
     seed: int | None = None,
 ) -> Frequencies:
-    """Draw coupled random frequencies, each with the spectral distribution of a kernel as its
-    marginal.
+    """Draw coupled random frequencies, each with a kernel's spectral distribution as its marginal.
 
     Frequencies come in independent blocks, W = D U R with D the norms, U the geometry and R a
     rotation ([theory](../theory/euclidean.md#couplings-of-directions)):
 
-    ===============  ==================================================  =============================
-    directions       U R                                                 cost of x W^T per block
-    ===============  ==================================================  =============================
-    iid              independent, uniform on the sphere                  O(d^2)
-    orthogonal       R, Haar                                             O(d^2)
-    simplex          corners of a simplex, S R                           O(d^2)
-    simplex+         as the simplex; longer frequencies, wider angles    O(d^2)
-    orthogonal-hd    H D_1 H D_2 H D_3, random signs, Walsh-Hadamard     O(d log d), no matrix stored
-    simplex-hd       S H D_1 H D_2 H D_3                                 O(d log d), no matrix stored
-    halton, sobol    scrambled low-discrepancy points, whole frequencies O(d^2)
-    ===============  ==================================================  =============================
+    =============  ==================================================  ============================
+    directions     U R                                                 cost of x W^T per block
+    =============  ==================================================  ============================
+    iid            independent, uniform on the sphere                  O(d^2)
+    orthogonal     R, Haar                                             O(d^2)
+    simplex        corners of a simplex, S R                           O(d^2)
+    simplex+       as the simplex; longer frequencies, wider angles    O(d^2)
+    orthogonal-hd  H D_1 H D_2 H D_3, random signs, Walsh-Hadamard     O(d log d), no matrix stored
+    simplex-hd     S H D_1 H D_2 H D_3                                 O(d log d), no matrix stored
+    halton, sobol  scrambled low-discrepancy points, whole frequencies O(d^2)
+    =============  ==================================================  ============================
 
     All except the HD forms have exactly the kernel's spectral distribution as marginal, so features
     are unbiased. HD products are not uniform rotations, so they bias the kernel: with orthogonal-hd
@@ -126,6 +125,7 @@ def draw_frequencies(
     dimension = checks.integer("dimension", dimension, low=1)
     law = stationary_kernel(kernel)
     directions = checks.choice("directions", directions, DIRECTIONS)
+
     if checks.flag("antithetic", antithetic):
         if n % 2:
             raise checks.value_error(
@@ -141,6 +141,7 @@ def draw_frequencies(
             seed=seed,
         )
         return AntitheticFrequencies(half)
+
     for_norms, for_directions = (
         np.random.default_rng(stream)
         for stream in np.random.SeedSequence(checks.seed(seed)).spawn(2)
@@ -152,11 +153,13 @@ def draw_frequencies(
                 f"must be None with directions={directions!r}, which has its own, got {norms!r}",
             )
         return DenseFrequencies(_sequence(directions, n, dimension, law, for_directions))
+
     if norms is None:
         raise checks.value_error(
             "norms",
             f"must be a coupling with directions={directions!r}, got None; use 'iid' or 'pnc'",
         )
+
     fast = directions.endswith("-hd")
     size = next_power_of_two(dimension) if fast else dimension
     if directions.startswith("simplex") and size == 1:
@@ -165,6 +168,7 @@ def draw_frequencies(
             "simplex directions need at least 2 dimensions, got 1 (n_features = 1); use "
             "directions='orthogonal'"
         )
+
     n_blocks = -(-n // size)
     lengths = law.norm_quantile(block_uniforms(norms, n_blocks, size, for_norms), size)
     if fast:
@@ -213,9 +217,7 @@ class DenseFrequencies(_Sized):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FastFrequencies(_Sized):
-    """Blocks D S H D_1 H D_2 H D_3, stored as signs and norms: O(m) memory, O(m log d) time a
-    point.
-    """
+    """Blocks D S H D_1 H D_2 H D_3 as signs and norms: O(m) memory, O(m log d) time a point."""
 
     signs: np.ndarray
     norms: np.ndarray
@@ -291,9 +293,7 @@ def _units(directions: str, lengths: np.ndarray, rng: np.random.Generator) -> np
 def _sequence(
     directions: str, n: int, dimension: int, kernel: StationaryKernel, rng: np.random.Generator
 ) -> np.ndarray:
-    """The first n points of a scrambled sequence as frequencies; the first unscrambled one would be
-    infinite.
-    """
+    """First n points of a scrambled sequence as frequencies; unscrambled, the first is infinite."""
     columns = dimension if kernel.nu is None else dimension + 1
     kind = qmc.Halton if directions == "halton" else qmc.Sobol
     if directions == "sobol" and columns > qmc.Sobol.MAXDIM:

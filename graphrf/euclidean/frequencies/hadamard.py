@@ -1,6 +1,4 @@
-r"""Products with Hadamard matrices in O(d log d): a compiled loop for arrays, small products for
-tensors.
-"""
+r"""Products with Hadamard matrices in O(d log d): a loop for arrays, small products for tensors."""
 
 from __future__ import annotations
 
@@ -25,8 +23,7 @@ memory.
 
 @njit(nogil=True, cache=True)
 def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
-    """out[i] = D S H D_1 H D_2 H D_3 x[i] for each block: signs (blocks, 3, size), norms (blocks,
-    size).
+    """out[i] = D S H D_1 H D_2 H D_3 x[i] for each block: signs (blocks, 3, size), norms.
 
     x has at most `size` columns, the rest are zeros; out has at most blocks * size columns, the
     rest are not computed. S is the simplex matrix, or the identity.
@@ -40,6 +37,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
     own = out.dtype.type(np.sqrt(size / (size - 1.0)) if simplex else 1.0)
     shared = out.dtype.type((np.sqrt(size) + 1.0) / (size - 1.0) ** 1.5 if simplex else 0.0)
     last = out.dtype.type(1.0 / np.sqrt(size - 1.0) if simplex else 0.0)
+
     for first in range(0, n, LANES):
         count = min(LANES, n - first)
         for block in range(n_blocks):
@@ -54,6 +52,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
                 for j in range(size):
                     lanes[j] *= signs[block, factor, j]
                 _hadamard_lanes(lanes)
+
             if simplex:
                 total[:] = 0
                 for j in range(size - 1):
@@ -62,6 +61,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
                     for k in range(LANES):
                         lanes[j, k] = own * lanes[j, k] - shared * total[k]
                 lanes[size - 1] = last * total
+
             begin = block * size
             width = min(size, out.shape[1] - begin)
             for j in range(width):
@@ -74,9 +74,7 @@ def project_rows(x, signs, norms, simplex, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _hadamard_lanes(lanes):  # type: ignore[no-untyped-def]
-    """sqrt(d) H of the columns of a (d, LANES) array in place, two levels at a time: half the
-    passes over it.
-    """
+    """sqrt(d) H of the columns of a (d, LANES) array in place, two levels in each pass."""
     flat = lanes.reshape(-1)
     size, half = flat.shape[0], lanes.shape[1]
     while 2 * half < size:
@@ -108,8 +106,7 @@ def _one_level(a, b):  # type: ignore[no-untyped-def]
 
 
 def hadamard(x: Any) -> Any:
-    r"""H x along the last axis of a tensor, with H the orthonormal Walsh-Hadamard matrix of
-    Sylvester's order.
+    r"""H x along the last axis of a tensor, H orthonormal Walsh-Hadamard in Sylvester's order.
 
     .. math:: H_1 = 1, \quad H_{2d} = \tfrac{1}{\sqrt 2} \begin{pmatrix} H_d & H_d \\ H_d & -H_d
         \end{pmatrix},

@@ -1,5 +1,4 @@
-r"""Couplings of the norms of random frequencies: joint distributions of uniforms, mapped by the
-norms' quantiles.
+r"""Couplings of norms of random frequencies: joint uniforms, mapped by the norms' quantiles.
 
 Any joint distribution with uniform marginals leaves the features unbiased; it changes their
 variance.
@@ -22,8 +21,7 @@ class NormCoupling(Protocol):
     """A joint distribution of the norms of one block of frequencies, as uniforms."""
 
     def uniforms(self, n_blocks: int, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniforms in (0, 1) for independent blocks of `size` frequencies, shape (n_blocks, size),
-        float64.
+        """Uniforms in (0, 1) for independent blocks of `size` frequencies, (n_blocks, size).
 
         Each entry must be uniform by itself; entries of one row may depend on each other. The norm
         of a frequency is the kernel's `norm_quantile` of its uniform.
@@ -45,9 +43,7 @@ class _Named:
 
 
 def open_uniforms(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Uniforms (k + 1/2) / 2^52: neither 0 nor 1, and 1 - u is exact, so no quantile is
-    infinite.
-    """
+    """Uniforms (k + 1/2) / 2^52: never 0 or 1, and 1 - u is exact, so quantiles are finite."""
     return (rng.integers(0, 1 << 52, size=shape) + 0.5) * 2.0**-52
 
 
@@ -77,13 +73,13 @@ _COUPLINGS = {
 def norm_coupling(norms: str | NormCoupling) -> NormCoupling:
     """The coupling with a name; a coupling is returned unchanged.
 
-    ======  ==========================================================================================
-    name    uniforms of a block of d frequencies
-    ======  ==========================================================================================
-    iid     independent
-    pnc     pairwise norm-coupled: u_2 = 1 - u_1 in each of floor(d/2) pairs, an odd last one independent
-    pm      positive monotone: one u for the whole block
-    ======  ==========================================================================================
+    ====  =========================================================================================
+    name  uniforms of a block of d frequencies
+    ====  =========================================================================================
+    iid   independent
+    pnc   pairwise norm-coupled: u_2 = 1 - u_1 in floor(d/2) pairs; an odd last one is independent
+    pm    positive monotone: one u for the whole block
+    ====  =========================================================================================
 
     [Theory](../theory/euclidean.md#couplings-of-norms) has their variances. Source: Reid et al.
     2024, "Variance-reducing couplings for random features", Theorem 3.2, Definition 3.3 and App.

@@ -23,8 +23,7 @@ _TAIL = 1e-4
 
 
 def gauss_hermite(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Hermite nodes (increasing) and weights of an integral over the line, for `n_nodes` of
-    at least 1.
+    """Gauss-Hermite nodes (increasing) and weights of an integral over the line, n_nodes >= 1.
 
     With xi_i the roots of the Hermite polynomial H_n and alpha_i its (physicists') weights,
 
@@ -89,13 +88,12 @@ def gauss_legendre(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of the compound Simpson rule on [-max_frequency, max_frequency], n_nodes
-    odd and >= 3.
+    """Nodes and weights of the compound Simpson rule on +-max_frequency, n_nodes odd and >= 3.
 
     Nodes are h = 2 max_frequency / (n_nodes - 1) apart, with weights h/3 (1, 4, 2, 4, ..., 2, 4,
-    1). Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h, k(t + 2 pi
-    / h) = k(t), and near t = pi / h there is a spurious peak of height -1/3 (1/3 for an odd number
-    of pairs of intervals). Keep distances well below pi / h.
+    1). Equidistant frequencies alias: the kernel they give repeats with period 2 pi / h,
+    k(t + 2 pi / h) = k(t), and near t = pi / h there is a spurious peak of height -1/3 (1/3 for an
+    odd number of pairs of intervals). Keep distances well below pi / h.
 
     Source: "Numerical methods for improved decoupled sampling of Gaussian processes", Sec. A.3.3.3,
     Eqs. A.24 to A.27.
@@ -119,9 +117,7 @@ def simpson(n_nodes: int, max_frequency: float) -> tuple[np.ndarray, np.ndarray]
 
 
 def spectral_cutoff(kernel: StationaryKernel) -> float:
-    """The frequency that |w| exceeds in one dimension with probability 1e-4, in units of 1 /
-    lengthscale.
-    """
+    """The frequency that |w| exceeds in one dimension with probability 1e-4, lengthscale 1."""
     return float(kernel.norm_quantile(np.array(1 - _TAIL), 1))
 
 
@@ -133,8 +129,7 @@ def spectral_rule(
     kernel: str | StationaryKernel = "gaussian",
     normalize: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies and weights with k(x - x') approximately sum_i a_i cos(w_i . (x - x')), for
-    lengthscale 1.
+    """Frequencies and weights with k(x - x') about sum_i a_i cos(w_i . (x - x')), lengthscale 1.
 
     The nodes are the Cartesian product of a rule with itself; the weight of a node is the product
     of the rule's weights times the kernel's spectral density p in R^d. As the cosine is even, one
@@ -187,9 +182,11 @@ def spectral_rule(
             f"n_nodes^d = {n_nodes}^{dimension} = {n_nodes**dimension} nodes are more than "
             f"{_MOST_NODES}; lower `n_nodes`, or use FourierFeatures"
         )
+
     spectrum = stationary_kernel(kernel)
     normalize = checks.flag("normalize", normalize)
     nodes, weights = _line_rule(rule, n_nodes, spectrum)
+
     # In lexicographic order the product's nodes reversed are their negatives: the upper half has
     # one of each pair, and starts with the origin if there is one.
     half = np.arange(n_nodes**dimension // 2, n_nodes**dimension)
@@ -199,6 +196,7 @@ def spectral_rule(
     product[frequencies.any(axis=1)] *= 2
     kept = product > 0
     frequencies, product = frequencies[kept], product[kept]
+
     if normalize:
         product /= product.sum()
     return frequencies, product
@@ -207,8 +205,7 @@ def spectral_rule(
 def step(
     n_nodes: int, *, rule: str | Rule = "gauss-hermite", kernel: str | StationaryKernel = "gaussian"
 ) -> float | None:
-    """The distance h of the nodes of a rule if they are equidistant, with period 2 pi / h; else
-    None.
+    """Distance h of the nodes of a rule if equidistant, with period 2 pi / h; else None.
 
     Examples
     --------
@@ -245,6 +242,7 @@ def _line_rule(
         raise checks.type_error(
             "rule", f"must be one of {', '.join(map(repr, RULES))} or a function, got {rule!r}"
         )
+
     return (nodes - nodes[::-1]) / 2, (weights + weights[::-1]) / 2
 
 
@@ -256,6 +254,7 @@ def _check_given_rule(nodes: np.ndarray, weights: np.ndarray, n_nodes: int) -> N
             f"must return {n_nodes} nodes and {n_nodes} weights, got arrays of shape {nodes.shape} "
             f"and {weights.shape}",
         )
+
     checks.finite("rule", nodes)
     checks.finite("rule", weights)
     if not (weights > 0).all():
@@ -265,6 +264,7 @@ def _check_given_rule(nodes: np.ndarray, weights: np.ndarray, n_nodes: int) -> N
             f"{weights.min():g}. Newton-Cotes rules of high degree have negative ones: use "
             "'simpson' or a Gauss rule",
         )
+
     symmetric = np.allclose(nodes, -nodes[::-1], rtol=1e-9, atol=1e-9 * np.abs(nodes).max())
     if not (
         symmetric and (np.diff(nodes) > 0).all() and np.allclose(weights, weights[::-1], rtol=1e-9)

@@ -21,9 +21,7 @@ _IMPOSSIBLE = -1e25
 
 
 class Ascent(NamedTuple):
-    """Final point of a gradient ascent, its value, and whether the optimiser reports
-    convergence.
-    """
+    """Final point of a gradient ascent, its value, and whether the optimiser converged."""
 
     point: Point
     value: float
@@ -36,9 +34,7 @@ def ascend(
     bounds: dict[str, tuple[np.ndarray, np.ndarray]],
     max_iterations: int,
 ) -> Ascent:
-    """Maximise from `start`; all its arrays are varied, those named in `bounds` between (low,
-    high).
-    """
+    """Maximise from `start`; all arrays vary, those named in `bounds` between (low, high)."""
     if not start or max_iterations == 0:
         return Ascent(start, value_at(objective, start), True)
 
@@ -68,6 +64,7 @@ def ascend(
         low, high = bounds.get(name, (-np.inf, np.inf))
         ends = np.broadcast_to(low, value.shape).ravel(), np.broadcast_to(high, value.shape).ravel()
         limits += list(zip(*ends, strict=True))
+
     found = minimize(
         negative,
         np.concatenate([value.ravel() for value in start.values()]),

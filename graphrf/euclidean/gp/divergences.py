@@ -19,8 +19,7 @@ _ROUNDING = 1e-8
 def gaussian_kl(
     mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike, *, jitter: float = 0.0
 ) -> float:
-    """The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats:
-    `gp.metrics.kl_divergence`.
+    """The Kullback-Leibler divergence KL(N(mean0, cov0) || N(mean1, cov1)), in nats.
 
     Arguments, errors and cost are as there. Posteriors of smooth functions at many points are
     singular to rounding and need a `jitter`. Source: Eq. A.33 of "Numerical methods for improved
@@ -40,16 +39,15 @@ def gaussian_kl(
 
 
 def gaussian_w2(mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: ArrayLike) -> float:
-    r"""The squared 2-Wasserstein distance of two normal distributions, in the squared units of the
-    values.
+    r"""The squared 2-Wasserstein distance of two normal distributions, in squared units.
 
     .. math:: W_2^2 = |\mu_0 - \mu_1|^2 + \mathrm{tr} \big( \Sigma_0 + \Sigma_1
               - 2 (\Sigma_1^{1/2} \Sigma_0 \Sigma_1^{1/2})^{1/2} \big).
 
-    It is the least mean squared distance of two vectors with these distributions. With Sigma_i =
-    R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by the polar
-    factor of R_1^T R_0; it is computed as this sum of squares, which cannot be negative and has no
-    cancellation. About 20 k^3 operations.
+    It is the least mean squared distance of two vectors with these distributions. With
+    Sigma_i = R_i R_i^T, the second term is the least |R_0 - R_1 U|^2 over orthogonal U, attained by
+    the polar factor of R_1^T R_0; it is computed as this sum of squares, which cannot be negative
+    and has no cancellation. About 20 k^3 operations.
 
     Source: Givens and Shortt 1984, "A class of Wasserstein metrics for probability distributions";
     used in Sec. A.4.2 of "Numerical methods for improved decoupled sampling of Gaussian processes".
@@ -85,9 +83,7 @@ def gaussian_w2(mean0: ArrayLike, cov0: ArrayLike, mean1: ArrayLike, cov1: Array
 
 
 def _law(which: int, mean: Any, covariance: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and the symmetric covariance of one distribution, as finite arrays of matching
-    shapes.
-    """
+    """Mean and symmetric covariance of a distribution, as finite arrays of matching shapes."""
     mean = checks.finite(f"mean{which}", checks.array(f"mean{which}", mean, np.float64))
     covariance = checks.finite(f"cov{which}", checks.array(f"cov{which}", covariance, np.float64))
     if mean.ndim != 1 or mean.size == 0:

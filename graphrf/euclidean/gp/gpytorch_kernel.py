@@ -105,6 +105,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
             raise checks.value_error(
                 "ard_num_dims", f"must be None or `dimension`, {dimension}, got {ard_num_dims}"
             )
+
         law, seed = stationary_kernel(kernel), checks.seed(seed)
         super().__init__(
             ard_num_dims=ard_num_dims,
@@ -113,6 +114,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
             lengthscale_prior=lengthscale_prior,
             lengthscale_constraint=lengthscale_constraint,
         )
+
         # Independent of each other in the batch; one set alone is that of the same seed elsewhere.
         seeds = [
             seed,
@@ -133,6 +135,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
                 for each in seeds[: self.batch_shape.numel()]
             ]
         )
+
         frequencies = torch.tensor(matrices, dtype=self.raw_lengthscale.dtype)
         self.register_buffer(
             "frequencies", frequencies.reshape(*self.batch_shape, n_frequencies, dimension)
@@ -143,9 +146,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
         return f"dimension={d}, n_frequencies={m}"
 
     def features(self, x: Tensor) -> Tensor:
-        """The features of points x (..., n, d), shape (..., n, 2m); differentiable in x and the
-        lengthscale.
-        """
+        """The features of points (..., n, d), shape (..., n, 2m); differentiable."""
         if x.shape[-1] != self.frequencies.shape[-1]:
             raise ValueError(
                 f"inputs must have dimension {self.frequencies.shape[-1]}, got shape "
@@ -173,9 +174,7 @@ class RandomFeatureKernel(gpytorch.kernels.Kernel):
     def prediction_strategy(
         self, train_inputs: Any, train_prior_dist: Any, train_labels: Any, likelihood: Any
     ) -> DefaultPredictionStrategy:
-        """Predictions in the weights where there are fewer features than points; called by
-        GPyTorch.
-        """
+        """Predictions in the weights if features are fewer than points; called by GPyTorch."""
         few = 2 * self.frequencies.shape[-2] < train_inputs[0].shape[-2]
         strategy = LinearPredictionStrategy if few else DefaultPredictionStrategy
         return strategy(train_inputs, train_prior_dist, train_labels, likelihood)
@@ -187,9 +186,7 @@ def _operator(features: Tensor) -> RootLinearOperator:
 
 
 class _Sums:
-    """Sums of such operators put their features side by side; linear_operator would invert one of
-    them for it.
-    """
+    """Sums of such operators put features side by side; linear_operator would invert one."""
 
     root: LinearOperator
 

@@ -1,6 +1,4 @@
-"""Means and covariances, in closed form, of exact posteriors on R^d, of decoupled draws and of
-weight space.
-"""
+"""Means and covariances, in closed form, of exact, decoupled and weight-space posteriors on R^d."""
 
 from __future__ import annotations
 
@@ -43,8 +41,8 @@ def exact_moments(
     .. math:: \mu = K_* (K + \mathrm{diag}(noise))^{-1} y, \quad
               \Sigma = K_{**} - K_* (K + \mathrm{diag}(noise))^{-1} K_*^\top.
 
-    For noisy values add the noise variance to the diagonal of the covariance. Cost: O(n^3 + n^2 q +
-    n q^2) time, n^2 + n q + q^2 numbers.
+    For noisy values add the noise variance to the diagonal of the covariance. Cost:
+    O(n^3 + n^2 q + n q^2) time, n^2 + n q + q^2 numbers.
 
     Source: Eqs. A.2 and, with `noise=0` and y = u, A.3 of "Numerical methods for improved decoupled
     sampling of Gaussian processes".
@@ -132,8 +130,7 @@ def weight_space_moments(
     noise: ArrayLike,
     output_scale: float = 1.0,
 ) -> ProcessMoments:
-    r"""Mean and covariance of the distribution of `weight_space_draws` at `x_new`, given the
-    features.
+    r"""Mean and covariance of `weight_space_draws` at `x_new`, given the features.
 
     .. math:: \mu = C y, \quad \Sigma = \Phi_* \Phi_*^\top - C \Phi \Phi_*^\top, \quad
               C = \Phi_* \Phi^\top (\Phi \Phi^\top + \mathrm{diag}(noise))^{-1}.
@@ -167,8 +164,6 @@ def weight_space_moments(
 def _moved(
     phi: np.ndarray, phi_new: np.ndarray, update: np.ndarray, y: np.ndarray, noise: np.ndarray
 ) -> ProcessMoments:
-    """Phi_* w + C (y - Phi w - eps); the covariance is a sum of squares, so rounding keeps its
-    sign.
-    """
+    """Phi_* w + C (y - Phi w - eps); its covariance is a sum of squares, which keeps its sign."""
     spread = phi_new - update @ phi
     return ProcessMoments(update @ y, spread @ spread.T + (update * noise) @ update.T)

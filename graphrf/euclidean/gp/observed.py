@@ -1,6 +1,4 @@
-"""A Gaussian process on R^d at its observed points: validation, covariances, features
-and a solver.
-"""
+"""A Gaussian process on R^d at observed points: validation, covariances, features, a solver."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ class Transformer(Protocol):
 
 @dataclass(frozen=True)
 class Process:
-    """The observed points under the exact kernel, with the Cholesky factor of their noisy
-    covariance.
-    """
+    """The observed points under the exact kernel, with the factor of their noisy covariance."""
 
     kernel: StationaryKernel
     x: np.ndarray
@@ -56,9 +52,7 @@ class Process:
         return transformed(features, x, self.output_scale)
 
     def features_and_kernel(self, features: Transformer, x: np.ndarray) -> np.ndarray:
-        """[Phi, K] between `x` and the observed points, shape (n, D + number of
-        observed points).
-        """
+        """[Phi, K] between `x` and the observed points, shape (n, D + observed points)."""
         return np.hstack([self.features(features, x), self.cross(x)])
 
 
@@ -80,8 +74,8 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
     least = _SINGULAR * len(matrix) * matrix.diagonal().max()
     try:
         solver = CholeskySolver(matrix)
-        # Some values may follow from the others up to rounding, although the factorisation
-        # succeeds.
+        # Some values may follow from the others up to
+        # rounding, although the factorisation succeeds.
         singular = noise.min() < least and bool((solver.inverse_diagonal * least > 1).any())
     except np.linalg.LinAlgError:
         singular = True
@@ -98,9 +92,7 @@ def cholesky_solver(gram: np.ndarray, noise: np.ndarray, what: str) -> CholeskyS
 def observations(
     x: Any, y: Any, noise: Any, n_samples: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points (n, d), values (n,) or, if draws may have their own, (1 or n_samples, n), and
-    variances (n,).
-    """
+    """Points (n, d), values (n,) or (1 or n_samples, n) if draws may differ, and variances (n,)."""
     x = points("x", x)
     size = len(x)
     if size == 0:

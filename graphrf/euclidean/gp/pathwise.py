@@ -1,5 +1,4 @@
-r"""Decoupled posterior draws of a Gaussian process on R^d: features for the prior, the exact kernel
-for the data.
+r"""Decoupled posterior draws on R^d: features for the prior, the exact kernel for the data.
 
 Also draws in the weights of the features alone. `moments` has the exact means and covariances of
 both.
@@ -31,8 +30,7 @@ from graphrf.operators.pathwise import PosteriorDraws, condition, draw_normals, 
 
 @dataclass(frozen=True, repr=False)
 class FunctionDraws:
-    """Draws from a posterior, each a function on R^d: of `decoupled_draws` and
-    `weight_space_draws`.
+    """Posterior draws as functions on R^d: of `decoupled_draws` and `weight_space_draws`.
 
     Attributes
     ----------
@@ -51,7 +49,8 @@ class FunctionDraws:
 
     def __repr__(self) -> str:
         size, draws, _ = self.draws.coefficients.shape
-        return f"FunctionDraws({draws} draws, {size} coefficients, dimension={self.dimension}, seed={self.seed})"
+        settings = f"dimension={self.dimension}, seed={self.seed}"
+        return f"FunctionDraws({draws} draws, {size} coefficients, {settings})"
 
     def at(self, x: Any) -> np.ndarray:
         """The draws at points x of shape (q, d); shape (s, q).
@@ -78,14 +77,14 @@ def decoupled_draws(
     output_scale: float = 1.0,
     seed: int | None = None,
 ) -> FunctionDraws:
-    r"""Draw functions from the posterior of a Gaussian process: a prior draw from features, updated
-    by the kernel.
+    r"""Draw functions from a posterior: prior draws from features, updated by the exact kernel.
 
     .. math:: f(\cdot) = \phi(\cdot)^\top w + k(\cdot, X) (K + \mathrm{diag}(noise))^{-1}
               (y - \Phi w - \varepsilon), \quad w \sim N(0, I), \; \varepsilon \sim N(0, noise).
 
-    The mean is that of the exact posterior for any features. The covariance is exact where k(x, y)
-    = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's rule.
+    The mean is that of the exact posterior for any features. The covariance is exact where
+    k(x, y) = phi(x) . phi(y), and otherwise that of `decoupled_moments`. The update is Matheron's
+    rule.
 
     Cost: O(n^3 + n^2 s + n D s) once; then, for q points, O(q (n + D) s) and no joint covariance of
     the q points. Memory: n^2 + (n + D) s numbers, a few times. The first draws do not depend on the
@@ -168,8 +167,7 @@ def weight_space_draws(
     output_scale: float = 1.0,
     seed: int | None = None,
 ) -> FunctionDraws:
-    r"""Draw functions from the posterior of the weights of features: the process whose kernel is
-    phi(x) . phi(y).
+    r"""Draw functions from the posterior of feature weights: the kernel is phi(x) . phi(y).
 
     .. math:: f(\cdot) = \phi(\cdot)^\top \big( w + \Phi^\top (\Phi \Phi^\top +
         \mathrm{diag}(noise))^{-1}
@@ -240,8 +238,7 @@ class _DenseFactor:
 
 
 class _ObservedFactor(_DenseFactor):
-    """Rows [Phi, K] of the n observed points, whose transpose is expressed in the functions k(.,
-    x_i).
+    """Rows [Phi, K] of the n observed points, whose transpose is in the functions k(., x_i).
 
     If K = F F^T, the function with coefficients F_u^T y is the sum of y_i k(., x_i). Since the
     basis contains these functions, the coefficients are y itself, and 0 for phi.

@@ -1,6 +1,4 @@
-"""The sparse spectrum Gaussian process: regression on R^d in the weights of random Fourier
-features.
-"""
+"""The sparse spectrum Gaussian process: regression on R^d in weights of Fourier features."""
 
 from __future__ import annotations
 

@@ -25,8 +25,7 @@ _DEVIATIONS = (0.05, 0.2, 0.5)
 
 
 class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
-    r"""Sparse spectrum GP regression with frequencies integrated out by a variational bound
-    (VSSGP).
+    r"""Sparse spectrum GP regression, frequencies integrated out by a variational bound (VSSGP).
 
     .. math:: y = c + \phi_W(x)^\top a + \varepsilon, \quad a \sim N(0, s I_{2m}), \quad w_i \sim
         N(0, I_d), \quad
@@ -207,8 +206,7 @@ class UncertainBasis(NamedTuple):
         )
 
     def covariances(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Covariances of each pair: var cos, var sin and cov(cos, sin), divided by m; each of shape
-        (n, m).
+        """Covariances of each pair: var cos, var sin and cov(cos, sin), over m; shape (n, m) each.
 
         Different frequencies are independent, so the rest of the covariance is 0.
         """

@@ -1,6 +1,4 @@
-"""Base class of Gaussian-process regressors in the weights of random Fourier features (scikit-learn
-style).
-"""
+"""Base class of Gaussian-process regressors in the weights of random Fourier features."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ from graphrf.euclidean.kernels import lengthscales
 LENGTHSCALES = ("ard", "shared")
 MEANS = ("constant", "zero")
 
-# Ranges of lengthscales as multiples of the deviations of X, and of scale and noise as those of the
-# variance of y.
+# Ranges of lengthscales as multiples of the deviations of
+# X, and of scale and noise as those of the variance of y.
 _LENGTHSCALE_RANGE = (1e-2, 1e3)
 _SCALE_RANGE = (1e-3, 1e3)
 _NOISE_RANGE = (1e-6, 10.0)
@@ -39,15 +37,16 @@ _GRID_LENGTHSCALES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _GRID_NOISE = (0.01, 0.1, 0.5)
 
 
-# In this range, squares of the largest entries of X and y, and of 1e-10 of them, are normal
-# numbers.
+# In this range, squares of the largest entries of X
+# and y, and of 1e-10 of them, are normal numbers.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 
 
 class Observed(NamedTuple):
     """Training data in their own units."""
 
-    x: Tensor  # (n, d), centred: kernels depend on differences only, and small numbers have more digits
+    # (n, d), centred: kernels depend on differences only, and small numbers have more digits.
+    x: Tensor
     sides: Tensor  # [1, (y - offset) / unit], (n, 1 + p)
     centre: np.ndarray  # means of the columns of X
     spread: np.ndarray  # their standard deviations; 1 for a constant one
@@ -56,9 +55,7 @@ class Observed(NamedTuple):
 
 
 class WeightHyperparameters(NamedTuple):
-    """Lengthscales of shape () or (d,), output scale and noise variance, in units of
-    `Observed.unit`.
-    """
+    """Lengthscales, () or (d,), output scale and noise variance, in units of `Observed.unit`."""
 
     lengthscale: Tensor
     scale: Tensor
@@ -84,9 +81,7 @@ class WeightPosterior(Protocol):
 
 
 class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
-    """Base class of regressors in the weights of random features: settings, training and
-    predictions.
-    """
+    """Base class of regressors in weights of random features: settings, training, predictions."""
 
     mean_: float | np.ndarray
     frequencies_: np.ndarray
@@ -119,9 +114,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
 
     @abstractmethod
     def _posterior_at(self, data: Observed, point: Point) -> WeightPosterior:
-        """The posterior for known hyperparameters; sets further fitted attributes of
-        the subclass.
-        """
+        """The posterior for known hyperparameters; sets more fitted attributes of the subclass."""
 
     def fit(self, X: Any, y: Any) -> Any:
         """Train the hyperparameters and condition on the observations.
@@ -154,6 +147,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             checks.choice("lengthscale", self.lengthscale, LENGTHSCALES)
         seed = checks.seed(self.seed)
         fresh = self._check_settings()
+
         X, y = validate_data(
             self,
             checks.to_array_like("X", X),
@@ -168,6 +162,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         if not isinstance(self.lengthscale, str):
             lengthscales(self.lengthscale, X.shape[1])
         self._m, self._single = n, y.ndim == 1
+
         # Training needs gradients even if the caller has disabled them.
         with torch.inference_mode(False), torch.enable_grad():
             data, varies = self._observed(X, y.reshape(X.shape[0], -1))
@@ -179,6 +174,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         self._centre, self._offset, self._unit = data.centre, data.offset, data.unit
         constant = data.offset + data.unit * self._posterior.constant.numpy()
         self.mean_ = float(constant[0]) if self._single else constant
+
         given = self._hyperparameters(tensors(found.point), data)
         self.frequencies_ = found.point["frequencies"]
         values = given.lengthscale.numpy()
@@ -190,8 +186,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any, return_std: bool | str = False) -> Any:
-        """The posterior mean, shape (q,) or (q, p), and standard deviations of the same shape if
-        requested.
+        """The posterior mean, shape (q,) or (q, p), and standard deviations alike if requested.
 
         Time per point: O(m d) for its features, O(m p) for the mean and O(m^2) for the standard
         deviation, with m replaced by n where n is smaller. Memory: blocks of about 32 MB.
@@ -224,8 +219,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return self._shaped(mean), self._shaped(std)
 
     def sample(self, X: Any, n_samples: int = 1, seed: int | None = None) -> np.ndarray:
-        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p) for
-        several outputs.
+        """Joint draws of the noise-free function, shape (n_samples, q), or (n_samples, q, p).
 
         A draw is one function on R^d, determined by the seed and the draw's number alone.
 
@@ -238,9 +232,8 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         """
         n_samples = checks.integer("n_samples", n_samples, low=1)
         x = self._points(X)
-        draws = self._posterior.sample(
-            x, n_samples, np.random.default_rng(checks.seed(seed))
-        ).numpy()
+        rng = np.random.default_rng(checks.seed(seed))
+        draws = self._posterior.sample(x, n_samples, rng).numpy()
         return self._shaped(self._offset + self._unit * (draws + self._posterior.constant.numpy()))
 
     # -- settings and data -------------------------------------------------------------------------
@@ -312,9 +305,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return bounds
 
     def _grid(self, data: Observed) -> list[Point]:
-        """Starting points of several lengthscales and shares of noise; the rest of the variance is
-        signal.
-        """
+        """Starting points of several lengthscales and shares of noise; the rest is signal."""
         bounds = self._bounds(data)
         factors = _GRID_LENGTHSCALES if "lengthscale" in bounds else (1.0,)
         ratios = _GRID_NOISE if "noise" in bounds else (0.1,)
@@ -335,12 +326,11 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
         return points
 
     def _search(self, data: Observed, seed: int, fresh: bool, n_starts: int, steps: int) -> Ascent:
-        """The best of several ascents of at most `steps` iterations, with its frequencies in the
-        point.
-        """
+        """The best of several ascents of up to `steps` iterations, with its frequencies."""
         rng = np.random.default_rng(seed)
         seeds = [seed, *rng.integers(2**62, size=n_starts - 1).tolist()]
         found = []
+
         for number in range(n_starts):
             matrix = draw_frequencies(
                 self._m,
@@ -350,6 +340,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
                 norms=self.norms,
                 seed=seeds[number if fresh else 0],
             ).matrix
+
             objective = self.evidence(data, torch.tensor(matrix))
             start = max(self._grid(data), key=lambda point: value_at(objective, point))
             if number and "lengthscale" in start:
@@ -358,12 +349,11 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             summit = ascend(objective, start, self._bounds(data), steps)
             summit = summit._replace(point=summit.point | {"frequencies": matrix})
             found.append(self._refined(summit, data, rng, steps))
+
         return max(found, key=lambda summit: summit.value)
 
     def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
-        """The log marginal likelihood of the data in their units, as a function of a point of the
-        search.
-        """
+        """The log marginal likelihood of the data in their units, at a point of the search."""
 
         def objective(point: dict[str, Tensor]) -> float:
             given = self._hyperparameters(point, data)

@@ -1,5 +1,4 @@
-r"""Gaussian linear models on given features: evidence, posterior and draws, in the smaller of n and
-k.
+r"""Gaussian linear models on features: evidence, posterior, draws, in the smaller of n and k.
 
 .. math:: y = c + \Phi w + \varepsilon, \quad w \sim N(0, s I_k), \quad \varepsilon \sim N(0,
     \sigma^2 I_n),
@@ -23,9 +22,7 @@ _BLOCK = 4_000_000
 
 
 class FeatureSums(NamedTuple):
-    """Sums that the evidence needs, from n rows of k features and the sides [1, Y] for
-    p outputs.
-    """
+    """Sums that the evidence needs, of n rows of k features and the sides [1, Y], p outputs."""
 
     gram: Tensor  # Phi^T Phi, or its expectation where features are uncertain, (k, k)
     cross: Tensor  # Phi^T [1, Y], or its expectation, (k, 1 + p)
@@ -72,8 +69,7 @@ def backward_evidence(
     noise: Tensor,
     constant: bool,
 ) -> float:
-    """The log evidence; its gradient is added to `.grad` of all that `sums`, `scale` and `noise`
-    depend on.
+    """The log evidence; adds its gradient to `.grad` of what `sums`, `scale` and `noise` use.
 
     A first pass adds up the sums, a second one brings the gradient in them back to the features of
     each block, so that memory is O(k^2) and not O(n k).
@@ -99,9 +95,8 @@ def evidence_by_sums(sums: FeatureSums, scale: Tensor, noise: Tensor, constant: 
     root = _root(sums.gram, scale, noise)
     weights = (scale / noise * torch.cholesky_solve(sums.cross, root)).detach()
     inner = sums.cross.T @ weights
-    products = (
-        sums.squares - inner - inner.T + weights.T @ sums.gram @ weights
-    ) / noise + weights.T @ weights / scale
+    residuals = sums.squares - inner - inner.T + weights.T @ sums.gram @ weights
+    products = residuals / noise + weights.T @ weights / scale
     log_determinant = 2 * root.diagonal().log().sum() + sums.n * noise.log()
     return _gaussian(products, log_determinant, sums.n, constant)
 
@@ -175,8 +170,7 @@ class DualPosterior:
         return (prior - half.square().sum(0)).clamp_min(0)
 
     def draws(self, normals: Tensor) -> Tensor:
-        """Weights, shape (draws, k, p), from standard normals of shape (draws, n_normals = k + n,
-        p).
+        """Weights, shape (draws, k, p), from standard normals, (draws, n_normals = k + n, p).
 
         Prior weights and noise, moved by the mean of what they leave of Y: the cost is that of n x
         n systems.

@@ -76,6 +76,7 @@ def _labels(nodes: np.ndarray, counts: np.ndarray, classes: np.ndarray, n_nodes:
         or counts.shape != (nodes.size, classes.size)
     ):
         raise ValueError("its arrays are not those of labels")
+
     if (
         classes.size < 2
         or not nodes.size
@@ -84,6 +85,7 @@ def _labels(nodes: np.ndarray, counts: np.ndarray, classes: np.ndarray, n_nodes:
         or (np.diff(nodes) <= 0).any()
     ):
         raise ValueError("its nodes are not in its graph, or there is one class only")
+
     checks.finite("counts", counts)
     seen = counts > 0
     if (

@@ -1,6 +1,4 @@
-"""Graphs in the files of models: their arrays and names, and a digest by which a file recognises
-its graph.
-"""
+"""Graphs in the files of models: arrays and names, and a digest by which to recognise them."""
 
 from __future__ import annotations
 

@@ -19,9 +19,7 @@ _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
 def encoded_labels(column: str, labels: Iterable[Any]) -> list[Any]:
-    """Labels as JSON knows them; an error that names the column for those that could not be read
-    again.
-    """
+    """Labels as JSON knows them; an error with the column for those that are not."""
     records = [_encoded(column, label) for label in labels]
     try:
         decoded_labels(records)
@@ -78,6 +76,7 @@ def _decoded(record: Any) -> Any:
         if isinstance(record, list) or (isinstance(record, float) and record != record):
             raise ValueError(f"it has a level {checks.describe(record)}")
         return record
+
     ((kind, value),) = record.items()
     if kind in ("tuple", "list"):
         return {"tuple": tuple, "list": list}[kind](decoded_labels(value))
@@ -89,9 +88,8 @@ def _decoded(record: Any) -> Any:
             raise ValueError("it has a number outside the range of float64")
         return made
     if kind == "datetime64":
-        return np.array(value[0], dtype=f"datetime64[{checks.choice('unit', value[1], _UNITS)}]")[
-            ()
-        ]
+        unit = checks.choice("unit", value[1], _UNITS)
+        return np.array(value[0], dtype=f"datetime64[{unit}]")[()]
     if kind == "timestamp":
         return _timestamp(*value)
     if kind in ("datetime", "date"):

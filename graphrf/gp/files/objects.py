@@ -78,15 +78,14 @@ _ARGUMENTS: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
 
 
 def encoded(name: str, value: Any) -> Any:
-    """A setting as JSON knows it: plain values, and graphrf's own objects by class name and
-    arguments.
-    """
+    """A setting as JSON knows it: plain values, and graphrf's objects by class and arguments."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
         return [encoded(name, part) for part in value]
+
     made = type(value)
     if _CLASSES.get(made.__name__) is not made:
         raise TypeError(
@@ -94,6 +93,7 @@ def encoded(name: str, value: Any) -> Any:
             f"lengths to be saved, got {checks.describe(value)}; save its arguments yourself, and "
             "fit again"
         )
+
     if made in _ARGUMENTS:
         arguments = _ARGUMENTS[made](value)
     else:
@@ -110,9 +110,7 @@ def attributes(whole: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def decoded(value: Any) -> Any:
-    """The setting passed to `encoded`. Only classes of `_CLASSES` are created, with all their
-    arguments.
-    """
+    """The setting passed to `encoded`. Only classes of `_CLASSES` are created."""
     if isinstance(value, list):
         return [decoded(part) for part in value]
     if not isinstance(value, dict):
@@ -158,9 +156,7 @@ def _fields(made: type[Any]) -> list[str]:
 
 
 def _exact_number(made: Callable[[str], Any], text: Any) -> Any:
-    """A Decimal or Fraction that float64 holds, too: 1e999999999 as a fraction would fill the
-    memory.
-    """
+    """A Decimal or Fraction within float64: 1e999999999 as a fraction would fill the memory."""
     exponent = Decimal(str(text).partition("/")[0]).adjusted()
     if not isinstance(text, str) or not -400 <= exponent <= 400:
         raise ValueError(f"it holds a number outside the range of float64, {checks.describe(text)}")

@@ -49,9 +49,7 @@ _LARGEST_VARIANCE = 1e290  # that fits find, from squares of what is observed
 
 
 class SavedRegressor(Saved):
-    """The contents of a regressor's file: settings, conditions of the posterior, and points
-    averaged over.
-    """
+    """A regressor's file: settings, conditions of the posterior, and points averaged over."""
 
     _format = "graphrf regressor 1"
 
@@ -65,6 +63,7 @@ class SavedRegressor(Saved):
             settings["noise"] = self.noise_
         if isinstance(self.prior, Mapping):
             settings["prior"] = checked_prior(self.prior)
+
         arrays = {name: getattr(observations, name) for name in ("nodes", "counts", "means")}
         arrays["offset"] = given.offset
         names: tuple[str, ...] = ()
@@ -74,6 +73,7 @@ class SavedRegressor(Saved):
             names = column_names(
                 mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1]
             )
+
         if given.covariates is not None:
             arrays["x"], names = given.covariates.values[observations.nodes], given.covariates.names
         if given.points and given.likelihood is not None:
@@ -82,6 +82,7 @@ class SavedRegressor(Saved):
                 f"point_{name}": np.array([getattr(each, name) for each in own])
                 for name in ("counts", "means")
             }
+
         record = {
             "x_names": list(names),
             "settings": {name: encoded(name, value) for name, value in settings.items()},
@@ -107,15 +108,18 @@ class SavedRegressor(Saved):
             settings["mean"] = real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         if settings.get("seed") is not None:
             checks.seed(settings["seed"])
+
         made: Any = cls
         regressor = made(graph, **settings)
         checked_settings(regressor)
+
         nodes = _nodes(arrays["nodes"], graph.n_nodes)
         covariates, names = None, tuple(map(str, record["x_names"]))
         if "x" in arrays:
             rows = real("x", arrays["x"], 2)
             _require_consistent(rows.shape == (nodes.size, len(names)))
             covariates = Covariates.at(nodes, rows, names, graph.n_nodes)
+
         mean = MeanFunction.of(settings["mean"], graph.n_nodes, nodes, covariates)
         _require_consistent(len(names) in (0, mean.width.size))
         mean = mean._replace(names=names or mean.names)
@@ -124,10 +128,12 @@ class SavedRegressor(Saved):
             real("offset", arrays["offset"], 1),
         )
         _require_consistent(observations.means.shape[1:] == offset.shape)
+
         fitted = {name: decoded(record["fitted"][name]) for name in _PLAIN}
         points = [_point(point) for point in record["points"]]
         if points and fitted["likelihood"] is not None:
             points = _with_observations(points, observations, arrays)
+
         given = FittedModel(
             observations,
             offset,
@@ -138,6 +144,7 @@ class SavedRegressor(Saved):
             candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]],
             **fitted,
         )
+
         _check_numbers(given)
         _check_models(given)
         return regressor._condition(given, mean)

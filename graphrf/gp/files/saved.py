@@ -1,6 +1,4 @@
-"""Models in files: JSON and arrays, written whole or not at all, with or without their graphs,
-without pickle.
-"""
+"""Models in files: JSON and arrays, written whole or not at all, without pickle."""
 
 from __future__ import annotations
 
@@ -19,17 +17,14 @@ from graphrf.graph.graph import Graph
 
 
 class Saved:
-    """An estimator on graphs that can be saved: a subclass has `_saved`, and `_loaded` for what
-    that made.
-    """
+    """An estimator on graphs that can be saved: subclasses have `_saved`, and `_loaded`."""
 
     _format: ClassVar[str]
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile,)
     _titles = Titles()
 
     def save(self: Any, path: str | os.PathLike[str], *, graph: bool = True) -> None:
-        """Write the fitted model to an .npz file, without pickle; the file appears whole or not at
-        all.
+        """Write the fitted model to an .npz file, without pickle, whole or not at all.
 
         `feature_sampler` is not written. A loaded `GraphTimeGPRegressor` has the fitted kernels as
         its settings `kernel` and `time_kernel`.
@@ -61,6 +56,7 @@ class Saved:
         self._check_fitted()
         with_graph = checks.flag("graph", graph)
         record, arrays = self._saved()
+
         graphs = []
         for number, own in enumerate(self._graphs()):
             file = self._graph_file(own)
@@ -72,6 +68,7 @@ class Saved:
                 arrays |= {
                     f"{name}{number or ''}": array for name, array in file.arrays(own).items()
                 }
+
         record |= {
             "format": self._format,
             "graphs": graphs,
@@ -85,8 +82,7 @@ class Saved:
     def load(
         cls, path: str | os.PathLike[str], *, graph: Graph | Sequence[Any] | None = None
     ) -> Self:
-        """The model that `save` wrote: it predicts as that one did. The posterior is computed
-        again, not trained.
+        """The model that `save` wrote: it predicts as that did, without being trained again.
 
         Parameters
         ----------
@@ -106,12 +102,14 @@ class Saved:
         )
         for own in given or ():
             cls._graph_file(own)
+
         with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, cls._format)
             digests = [str(own["digest"]) for own in record["graphs"]]
             graphs = cls._graphs_of(record["graphs"], arrays) if given is None else given
             if given is None and graphs is not None and cls._digests(graphs) != digests:
                 raise ValueError("its graph is damaged")
+
         if graphs is None:
             raise checks.value_error(
                 "graph", f"must be given, because {path!r} was saved without it"
@@ -122,6 +120,7 @@ class Saved:
                 f"must be the graph that {path!r} was fitted on, with the same names, got another "
                 f"one, {graph!r}",
             )
+
         with complete_file(path, f"{cls.__name__}.save"):
             loaded = cls._restored(graphs, record, arrays)
             loaded._titles = Titles(

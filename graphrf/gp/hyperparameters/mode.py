@@ -134,14 +134,21 @@ def _warn_of_bounds(axis: KernelAxis, result: LikelihoodResult) -> None:
     """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
     order = "are nodes and y in the same order?"
     reasons = {
-        "largest lengthscale": "so the data do not determine it: y is smoother than the kernel, or has a trend. "
-        "Predictions may still be good, but the lengthscale is meaningless: compare a smoother kernel "
-        "on held-out values (kernel='diffusion'), or fix the lengthscale (optimize=False)",
-        "smallest lengthscale": f"so y at a node carries no information on y at its neighbours: {order}",
+        "largest lengthscale": (
+            "so the data do not determine it: y is smoother than the kernel, or has a trend. "
+            "Predictions may still be good, but the lengthscale is meaningless: compare a smoother "
+            "kernel on held-out values (kernel='diffusion'), or fix the lengthscale "
+            "(optimize=False)"
+        ),
+        "smallest lengthscale": (
+            f"so y at a node carries no information on y at its neighbours: {order}"
+        ),
         "smallest output_scale": f"so only a mean and noise were found: {order}",
         "largest noise": f"so only noise was found: {order}",
-        "smallest noise": "so intervals at observed nodes are as narrow as without noise: if there is noise, pass "
-        "its variance as `noise`, or a `prior` for it",
+        "smallest noise": (
+            "so intervals at observed nodes are as narrow as without noise: if there is noise, "
+            "pass its variance as `noise`, or a `prior` for it"
+        ),
     }
     if axis.is_cut:  # the route's limitation is warned of
         del reasons["largest lengthscale"]

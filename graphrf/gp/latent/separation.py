@@ -118,7 +118,10 @@ def described(design: Design, frame: object, rows: np.ndarray) -> str:
         return ("the levels " if len(levels) > 1 else "the level ") + ", ".join(levels[:3]) + more
     if rows.all():
         return "all fixed effects together"
-    return f"the {np.count_nonzero(rows)} rows that a combination of the fixed effects separates from the others"
+    return (
+        f"the {np.count_nonzero(rows)} rows that a combination of the fixed effects separates from "
+        "the others"
+    )
 
 
 def _levels_of(design: Design, frame: object, rows: np.ndarray) -> Iterable[str]:

@@ -10,7 +10,10 @@ from graphrf._base import checks
 from graphrf.gp.latent.expressions import FITTED, NAMED
 
 _TERM = "it as a term beside the formula, terms=[Groups('g'), ...]"
-_SMOOTH = "bs(x, df=4) or cr(x, df=4, constraints='center'), or Steps('x', 'rw2') as a term beside the formula"
+_SMOOTH = (
+    "bs(x, df=4) or cr(x, df=4, constraints='center'), or Steps('x', 'rw2') as a term beside the "
+    "formula"
+)
 _CATEGORY = "C(g)"
 _ELSEWHERE = {
     "offset": "exposure='E' of LatentGaussianModel, a column or numbers, for offset(log(E))",

@@ -59,8 +59,7 @@ class Poisson(_Counts):
 
 @dataclass(frozen=True)
 class NegativeBinomial(_Counts):
-    r"""Counts that vary more than Poisson counts: mean m = exposure exp(f), variance m + dispersion
-    m^2.
+    r"""Counts of mean m = exposure exp(f) and variance m + dispersion m^2, more than Poisson ones.
 
     Parameters
     ----------
@@ -141,8 +140,7 @@ class _ZeroInflated(_Counts):
 
 @dataclass(frozen=True)
 class ZeroInflatedPoisson(_ZeroInflated):
-    r"""Counts with additional zeros: 0 with probability pi, else Poisson with mean m = exposure
-    exp(f).
+    r"""Counts with additional zeros: 0 with probability pi, else Poisson, m = exposure exp(f).
 
     .. math:: P(y = 0) = \pi + (1 - \pi) e^{-m}, \quad
               P(y) = (1 - \pi) \, e^{-m} m^y / y! \ \text{ for } y > 0 .
@@ -215,12 +213,18 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
         raise checks.value_error(name, f"must hold counts, 0 or more, got {values.min():g}")
     if (values > _LARGEST_COUNT).any():
         raise checks.value_error(name, f"must hold counts of at most 2^53, got {values.max():g}")
+
     broken = np.flatnonzero(values != np.floor(values))
     if broken.size:
         way_out = {
-            "y": "for rates pass the counts and their `exposure` or `trials`, for positive values use "
-            "likelihood='gamma'",
-            "trials": "where these are amounts and y counts events, use likelihood='poisson' with `exposure`",
+            "y": (
+                "for rates pass the counts and their `exposure` or `trials`, for positive values "
+                "use likelihood='gamma'"
+            ),
+            "trials": (
+                "where these are amounts and y counts events, use likelihood='poisson' with "
+                "`exposure`"
+            ),
         }[name]
         raise checks.value_error(
             name,
@@ -240,9 +244,7 @@ def log_rate(y: np.ndarray, offset: np.ndarray) -> float:
 
 
 def _poisson(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Poisson counts as float64; above the range of integers, normal ones of the same mean and
-    variance.
-    """
+    """Poisson counts as float64; above the range of integers, normal ones of equal moments."""
     small = np.minimum(rate, 1e15)
     counts = rng.poisson(small).astype(np.float64)
     large = rate > small

@@ -1,5 +1,4 @@
-"""The base class of likelihoods: log p(y | f) of an observation y given a latent value f, and the
-mean of y.
+"""The base class of likelihoods: log p(y | f) of an observation y, and the mean of y.
 
 Inference (`graphrf.gp.posterior.approximation`, `graphrf.gp.latent`) needs nothing else.
 """
@@ -29,8 +28,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Likelihood:
-    r"""Distribution of an observation given the latent value at its node; base class of your own
-    likelihoods.
+    r"""The distribution of an observation given the latent value at its node: a base class.
 
     A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for
     those to be trained. It defines `log_density` and `mean`; `variance` and `sample` are for
@@ -161,8 +159,9 @@ class Likelihood:
         return sign * 0.5 * (low + high)
 
     def checked(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        """Observations, shape (n,), as the other methods take them: of this shape, or (k, n) where
-        each is several numbers. ValueError for those that cannot be.
+        """Observations, shape (n,), as the other methods take them; ValueError for invalid ones.
+
+        The result has this shape, or (k, n) where each observation is several numbers.
         """
         if trials is not None:
             raise checks.value_error(
@@ -171,9 +170,7 @@ class Likelihood:
         return y
 
     def with_events(self, y: np.ndarray, event: np.ndarray) -> np.ndarray:
-        """Times, shape (n,), of which those with event 0 are right-censored, as the other methods
-        take them.
-        """
+        """Times, shape (n,), those with event 0 right-censored, as other methods take them."""
         raise checks.value_error(
             "event",
             f"is for times until an event, as likelihood='weibull', got it with {self!r}; leave it "
@@ -181,8 +178,7 @@ class Likelihood:
         )
 
     def latent_like(self, f: np.ndarray, other: Self) -> np.ndarray:
-        """The latent values at which this likelihood expects what `other`, with other parameters,
-        expects at f.
+        """The latent values at which this likelihood expects what `other` expects at f.
 
         By default f itself: a subclass whose `mean` depends on parameters that are trained replaces
         it.
@@ -190,14 +186,10 @@ class Likelihood:
         return f
 
     def start(self, y: np.ndarray, offset: np.ndarray) -> float:
-        """About the constant c with observations like y at f = c + offset; the middle
-        of c's prior.
-        """
-        return (
-            float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset)))))
-            if self.log_link
-            else 0.0
-        )
+        """About the constant c with observations like y at f = c + offset; its prior's middle."""
+        if self.log_link:
+            return float(np.log(max(float(np.mean(y)), 1e-12) / float(np.mean(np.exp(offset)))))
+        return 0.0
 
     def unit(self, y: np.ndarray) -> float:
         """The unit of the latent function: its variance is measured in squares of that."""
@@ -250,9 +242,7 @@ class LogLink(Likelihood):
 
 
 def normal_average(function: Any, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The mean of a function of f over N(mean, variance), elementwise; f gets an axis of points at
-    the end.
-    """
+    """The mean of a function of f over N(mean, variance), elementwise; f gets a last axis."""
     f = np.asarray(mean)[..., None] + np.sqrt(np.asarray(variance))[..., None] * _POINTS
     with np.errstate(over="ignore"):
         return np.asarray(function(f) @ _WEIGHTS)

@@ -16,15 +16,14 @@ from graphrf.gp.likelihoods.likelihood import Likelihood, known
 
 _MOST_LEVELS = 20
 _GAPS = tuple(f"gap_{k}" for k in range(1, _MOST_LEVELS - 1))
-# The distance outside the thresholds to which expected levels are tabulated, and that to which they
-# are used.
+# The distance outside the thresholds to which expected
+# levels are tabulated, and that to which they are used.
 _TABLE, _USED, _POINTS = 30.0, 25.0, 6_001
 
 
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    r"""Ordered levels 0, 1, ..., such as grades and stages of a disease: a cumulative logit
-    (proportional odds).
+    r"""Ordered levels 0, 1, ..., such as grades: a cumulative logit (proportional odds).
 
     .. math:: P(y \le j) = \frac{1}{1 + e^{f - t_j}}, \quad t_0 = 0 < t_1 < \dots < t_{L - 2}
 
@@ -136,9 +135,8 @@ class Ordinal(Likelihood):
         if other == self:
             return f
         table = np.linspace(-_TABLE, _TABLE + self.thresholds[-1], _POINTS)
-        near = np.clip(
-            f, -_USED, _USED + other.thresholds[-1]
-        )  # further out, both are exponential in f
+        # Further out, both are exponential in f.
+        near = np.clip(f, -_USED, _USED + other.thresholds[-1])
         wanted, levels = (
             logit(mean / (self.n_levels - 1)) for mean in (other.mean(near), self.mean(table))
         )

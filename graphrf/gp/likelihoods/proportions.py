@@ -82,8 +82,7 @@ class Bernoulli(Binomial):
 
 @dataclass(frozen=True)
 class Beta(Likelihood):
-    r"""Shares between 0 and 1 that are no ratios of counts: beta with mean m = 1 / (1 + exp(-f))
-    and variance m (1 - m) / (1 + precision).
+    r"""Shares between 0 and 1 that are no ratios of counts: beta with mean m = 1 / (1 + exp(-f)).
 
     .. math:: p(y) = y^{\phi m - 1} (1 - y)^{\phi (1 - m) - 1} / \mathrm{B}\big(\phi m, \phi (1 -
         m)\big)

@@ -28,7 +28,10 @@ from graphrf.operators.pathwise import draws_at_once, draws_bytes
 _LESS_MEMORY = "ask for fewer places or draws at a time"
 # Between places of fields of order 2, in lengths of roads.
 _APART = 2e-3
-_WAYS = "nodes, (edge number, distance from its `src`), (u, v, distance from u) or (u, v, key, distance from u)"
+_WAYS = (
+    "nodes, (edge number, distance from its `src`), (u, v, distance from u) or (u, v, key, "
+    "distance from u)"
+)
 
 
 class MetricGraph:
@@ -458,7 +461,10 @@ class MetricGraph:
         return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale, alpha), ends), scale
 
     def __repr__(self) -> str:
-        return f"MetricGraph({self.n_nodes} nodes, {self.n_edges} edges, total length {self.length.sum():g})"
+        return (
+            f"MetricGraph({self.n_nodes} nodes, {self.n_edges} edges, total length "
+            f"{self.length.sum():g})"
+        )
 
     def _ends(self, name: str, ends: Any) -> np.ndarray:
         """Positions of one end of every edge."""

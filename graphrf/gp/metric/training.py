@@ -164,11 +164,15 @@ def _warn_of_ends(ends: dict[str, str]) -> None:
     """Warn of hyperparameters at the ends of the search, where the data do not determine them."""
     order = "are places and y in the same order?"
     reasons = {
-        "largest lengthscale": "so the data do not determine it: y has a trend, or is smoother than the field",
+        "largest lengthscale": (
+            "so the data do not determine it: y has a trend, or is smoother than the field"
+        ),
         "smallest lengthscale": f"so y at a place carries no information on y nearby: {order}",
         "largest noise": f"so only noise was found: {order}",
-        "smallest noise": "so intervals at observed places are as narrow as without noise: if there is any, pass "
-        "its variance as `noise`, or a `prior` for it",
+        "smallest noise": (
+            "so intervals at observed places are as narrow as without noise: if there is any, pass "
+            "its variance as `noise`, or a `prior` for it"
+        ),
     }
     for name, end in ends.items():
         if f"{end} {name}" in reasons:

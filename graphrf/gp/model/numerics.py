@@ -27,7 +27,7 @@ class Numerics:
         Whether K is divided by its mean variance over all nodes, so that `output_scale` is the mean
         variance of f. Default: for all kernels but the areal ones. Where the scale is trained,
         predictions do not depend on it.
-    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers, or any other `Sampler`, optional
+    sampler : RandomWalks, CompressedPowers, CutPowers, ExactPowers or any `Sampler`, optional
         For the method "features". Default: compressed powers of 64 to 512 entries, as many as
         training can afford, with as many steps as the trained kernel needs to lose at most a
         thousandth of sum |f_k| (an error of K of at most 0.2 %), up to 128. With any sampler

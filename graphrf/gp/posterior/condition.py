@@ -316,7 +316,10 @@ def _conjugate_gradients(
     """
     observations = model.observations
     columns = observations.n_outputs + observations.basis.shape[1]
-    what = f"solving by conjugate gradients for {observations.nodes.size} observed nodes of {graph.n_nodes}"
+    what = (
+        f"solving by conjugate gradients for {observations.nodes.size} observed nodes of "
+        f"{graph.n_nodes}"
+    )
     way_out = "fit fewer outputs or observations, or on roads and meshes pass method='precision'"
     require_memory(8.0 * _SOLVED * graph.n_nodes * columns, what, way_out)
     diagonal = model.noise / model.observations.counts

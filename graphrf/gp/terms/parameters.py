@@ -40,11 +40,14 @@ class Parameter(NamedTuple):
     """A trained hyperparameter."""
 
     name: str
-    kind: str  # "positive", "proportion" or "correlation": the coordinate is log x, logit x or logit (1 + x) / 2
+    # "positive", "proportion" or "correlation": the coordinate is log x, logit x or
+    # logit (1 + x) / 2.
+    kind: str
     start: float
     low: float  # the range of the search is (low, high)
     high: float
-    prior: Any  # of the coordinate: (median, factor) as in `HyperparameterPrior`, or another; None is flat
+    # Of the coordinate: (median, factor) as in `HyperparameterPrior`, or another; None is flat.
+    prior: Any
     key: Any  # parameters with equal keys are one
 
     def coordinate(self, value: float) -> float:

@@ -97,7 +97,8 @@ class Spacing(NamedTuple):
     places: np.ndarray
     level: np.ndarray
     first: float  # the place of the first level, in the units of the column
-    same: float  # levels that are not on a grid are one where they are nearer to each other than this, in steps
+    # Levels that are not on a grid are one where they are nearer to each other than this, in steps.
+    same: float
 
     @classmethod
     def of(cls, ruler: Ruler, places: np.ndarray, *, finest: bool, same: float) -> Spacing:

@@ -188,7 +188,8 @@ class MaternSteps(Structure):
         noise = np.empty_like(transitions)
         if self._states == 1:
             noise[:, 0, 0] = -np.expm1(-x)
-        else:  # without differences, of which rounding would leave nothing where increments are small
+        else:
+            # Without differences, of which rounding leaves nothing where increments are small.
             noise[:, 0, 0] = gammainc(3, x)
             noise[:, 0, 1] = noise[:, 1, 0] = 0.5 * x**2 * np.exp(-x)
             noise[:, 1, 1] = noise[:, 0, 0] + 2 * x * np.exp(-x)

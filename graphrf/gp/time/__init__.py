@@ -1,6 +1,4 @@
-"""Gaussian processes on graph and time: separable kernels whose time part is a
-state-space model.
-"""
+"""Gaussian processes on graph and time: separable kernels with a state-space time part."""
 
 from __future__ import annotations
 

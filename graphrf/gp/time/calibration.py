@@ -1,5 +1,4 @@
-"""Warnings of a fit: observations compared with the predictions of the fitted model and its
-intervals.
+"""Warnings of a fit: observations compared with the fitted model's predictions and intervals.
 
 Under the model the values of one sensor in a run of times are Gaussian with a known covariance.
 Multiplied by the inverse of its Cholesky factor they are standardised errors, each of one value
@@ -27,9 +26,7 @@ _MANY = 500  # values in all, likewise
 
 
 class Errors(NamedTuple):
-    """Standardised errors (rows, sensors), NaN where nothing was observed, of some times and
-    sensors.
-    """
+    """Standardised errors (rows, sensors) of some times and sensors, NaN where unobserved."""
 
     values: np.ndarray
     rows: np.ndarray
@@ -49,6 +46,7 @@ def standardised_errors(
     starts = np.unique(np.linspace(0, max(n_times - _RUN, 0), 6).astype(int))
     rows = np.unique(np.minimum(starts[:, None] + np.arange(_RUN), n_times - 1))
     values = np.full((rows.size, shown.size), np.nan)
+
     for first in range(0, rows.size, _RUN):
         run = rows[first : first + _RUN]
         lags = times[run][:, None] - times[run]
@@ -81,8 +79,9 @@ def diagnostics(
     counts = seen.sum(axis=0)
     squares = np.where(seen, z, 0.0) ** 2
     means = squares.sum(axis=0) / np.maximum(counts, 1)
-    # For 20 values the mean square of a correct model stays below 9 with a probability of 1 -
-    # 1e-17.
+
+    # For 20 values the mean square of a correct model
+    # stays below 9 with a probability of 1 - 1e-17.
     far = np.flatnonzero((counts >= _FEW) & (means > 9.0))
     far = far[np.argsort(-means[far], kind="stable")]
     if far.size:
@@ -92,17 +91,18 @@ def diagnostics(
             "leave them out if they are wrong (NaN); else do not trust intervals there"
         )
         yield words, tuple(errors.sensors[far].tolist())
+
     total = int(seen.sum())
     coverage = float((squares[seen] < 1.96**2).mean())
-    if (
-        not far.size and total >= _MANY and coverage < 0.90
-    ):  # five standard deviations of a proportion of 500
+    # 0.90 is five standard deviations of a proportion of 500 below 0.95.
+    if not far.size and total >= _MANY and coverage < 0.90:
         words = (
             f"95 % intervals contain only {100 * coverage:.0f} % of the one-step errors: the model "
             "fits these values badly; try another `time_kernel`, or transform the values (a "
             "logarithm, a difference from what is usual)"
         )
         yield words, ()
+
     # Fourth over squared second moments: 3 for Gaussian errors, below 20 on the traffic data sets.
     if (
         total >= _MANY
@@ -117,6 +117,7 @@ def diagnostics(
             "put NaN where such values are errors"
         )
         yield words, (sensor,)
+
     n_values = (~np.isnan(y)).sum(axis=0)
     stuck = np.flatnonzero((n_values >= _FEW) & (np.nanmin(y, axis=0) == np.nanmax(y, axis=0)))
     if 0 < stuck.size < y.shape[1]:

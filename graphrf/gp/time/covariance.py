@@ -1,6 +1,4 @@
-r"""The covariance of a signal on sensors and times: a sum of Kronecker products, and its
-complete-grid inverse.
-"""
+r"""The covariance on sensors and times: a sum of Kronecker products, and its inverse."""
 
 from __future__ import annotations
 
@@ -19,16 +17,12 @@ from graphrf.gp.time.lanes import WIDTH
 
 
 def turned(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """x @ matrix for x of shape (..., n), as one product of matrices; stacked small ones are many
-    times slower.
-    """
+    """x @ matrix for x of shape (..., n), as one product: stacked small ones are much slower."""
     return np.asarray(x.reshape(-1, x.shape[-1]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
 def conditioned(triangle: np.ndarray, gain: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """V - S g g^T for a triangle V: the covariance (d, d, 8) of states given the last observation
-    too.
-    """
+    """V - S g g^T for a triangle V: the covariance (d, d, 8) of states after an observation."""
     below = np.tril_indices(gain.shape[0])
     full = np.empty((gain.shape[0], *gain.shape))
     full[below] = full[below[::-1]] = triangle
@@ -71,8 +65,7 @@ class Separable:
 
 
 class Sensors(NamedTuple):
-    r"""C among the sensors, and B, the covariance of sensors' individual variation, by common
-    eigenvectors.
+    r"""C among the sensors, and B, of their individual variation, by common eigenvectors.
 
     B is the identity, or with a `own_correlation` k > 0
 
@@ -108,9 +101,7 @@ class Sensors(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The independent series that the eigenvectors of C make of a complete grid, eight side by
-    side.
-    """
+    """The independent series that eigenvectors of C make of a complete grid, eight abreast."""
 
     model: Separable
     eigenvalues: np.ndarray  # of C, (n,)
@@ -151,9 +142,7 @@ class Series:
 
     @cached_property
     def gains(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Gains (T, d, 8), variances of innovations (T, 8) and the last covariance (d, d, 8) of
-        each block.
-        """
+        """Gains (T, d, 8), innovation variances (T, 8) and last covariance of each block."""
         return list(ordered_map(self._gains, range(self.n_blocks), self.n_threads))
 
     def _gains(self, block: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -171,8 +160,7 @@ class Series:
         variance: np.ndarray,
         kept: int,
     ) -> np.ndarray:
-        """Predicted covariances at the last `kept` times, as triangles: that of the i-th at i
-        modulo `kept`.
+        """Predicted covariances at the last `kept` times, as triangles, the i-th at i % `kept`.
 
         `first` is that at the first time; `gain` and `variance` are filled.
         """
@@ -213,9 +201,7 @@ class Series:
         return result
 
     def solve(self, y: np.ndarray) -> np.ndarray:
-        """The inverse covariance times y, shape (T, R, n), of series; rows without observation come
-        back as 0.
-        """
+        """The inverse covariance times y, (T, R, n), of series; 0 in rows without observation."""
         out = np.empty_like(y)
 
         def of(block: int) -> None:
@@ -240,8 +226,7 @@ class Series:
         )[:, 0]
 
     def smoothed(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Posterior covariances of the unit-variance parts: the first of a block of series, and (m,
-        T, p, p).
+        """Posterior covariances of unit-variance parts: a block's first series, and (m, T, p, p).
 
         Filtered covariances are kept at the beginnings of sqrt(T) segments, and computed again for
         one segment at a time, which takes O(sqrt(T) d^2) of memory in place of O(T d^2).
@@ -259,6 +244,7 @@ class Series:
                     slice(start, start + length + 1), starts[start], h, gain, variance, 2
                 )
                 starts[start + length] = predicted[length % 2].copy()
+
             later, result = np.zeros((d, d, WIDTH)), np.empty((n_times, p, p, WIDTH))
             for start, first in reversed(starts.items()):
                 part = slice(start, start + length)
@@ -283,9 +269,7 @@ class Series:
 
 @dataclass(frozen=True)
 class GridCovariance:
-    """The covariance of all values of n sensors at T times, of which a mask holds what was
-    observed.
-    """
+    """The covariance of all values of n sensors at T times; a mask has what was observed."""
 
     model: Separable
     sensors: Sensors
@@ -308,9 +292,7 @@ class GridCovariance:
         return dataclasses.replace(self, times=times)
 
     def along_time(self, x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n) and rows of weights, or a and b:
-        (rows, T, R, n).
-        """
+        """sum_p w_p k_p(t, t') x(t', columns) for x (T, R, n), w, a and b by rows."""
         space = StateSpace.of(self.model.kernels)
         phi = transitions(self.model.kernels, self.steps.lengths)
         flat = np.ascontiguousarray(x).reshape(x.shape[0], -1)

@@ -89,9 +89,7 @@ class Columns(NamedTuple):
         times: Any,
         hours: np.ndarray,
     ) -> Any:
-        """A data frame of values (t, q) at times, as they were given and in hours, with these
-        titles.
-        """
+        """A data frame of values (t, q) at times, as given and in hours, with these titles."""
         import pandas
 
         is_index = hasattr(times, "rename") and hasattr(times, "nlevels")
@@ -115,9 +113,7 @@ class Grid(NamedTuple):
 
 
 def clock_of(times: Any) -> Clock:
-    """The clock of the first times that a user gives: dates count from midnight before
-    the first.
-    """
+    """The clock of the first times of a user: dates count from midnight before the first."""
     values, dates, zone = _read(times)
     if not dates:
         refuse_written_dates("times", values.tolist(), "times")
@@ -135,9 +131,7 @@ def clock_of(times: Any) -> Clock:
 
 
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
-    """Node positions, times as they came, and float64 values (T, n) of an array, a data frame or a
-    DataArray.
-    """
+    """Node positions, times as given, and float64 values (T, n) of an array, frame or DataArray."""
     if is_frame(values):
         times, nodes = _frame_times(values, times), _frame_nodes(graph, values, nodes)
         values = _frame_numbers(values)
@@ -164,6 +158,7 @@ def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any
             "must be given, a time for each row of Y (hours, or dates); a data frame has them in "
             "its index",
         )
+
     array = np.asarray(checks.to_array_like("Y", values))
     if array.dtype.kind not in "biuf":
         raise checks.type_error(
@@ -218,16 +213,13 @@ def values_of_sensors(
         )
     result = np.full((len(values), sensors.size), np.nan)
     order = np.argsort(positions)
-    result[:, present] = values[
-        :, order[np.searchsorted(positions, sensors[present], sorter=order)]
-    ]
+    columns = order[np.searchsorted(positions, sensors[present], sorter=order)]
+    result[:, present] = values[:, columns]
     return result
 
 
 def restore_type(original: Any, values: np.ndarray) -> Any:
-    """Values (T, n) with the type and labels of the original: an array, a data frame or a
-    DataArray.
-    """
+    """Values (T, n) with the type and labels of the original: array, data frame or DataArray."""
     if is_frame(original):
         return type(original)(values, index=original.index, columns=original.columns)
     if _is_labelled(original):
@@ -266,9 +258,7 @@ def _frame_times(frame: Any, times: Any) -> Any:
 
 
 def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
-    """The nodes of a data frame's columns: their labels, or the nodes that are given for other
-    labels.
-    """
+    """The nodes of a frame's columns: their labels, or the nodes given for other labels."""
     known = set(graph.nodes) if graph.has_names else set()
     if nodes is None:
         if known and known.isdisjoint(frame.columns) and known.issuperset(frame.index):
@@ -278,6 +268,7 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
                 f"{shown(frame.index)}, and columns {shown(frame.columns)}: pass Y.T",
             )
         return _labels(graph, frame.columns)
+
     positions = given_nodes(graph, nodes)
     names = [graph.nodes[position] for position in positions.tolist()]
     if (
@@ -338,11 +329,9 @@ def _axes(array: Any) -> tuple[Any, Any]:
             "Y", f"must have two axes, of times and of nodes, got {tuple(array.dims)}"
         )
     first, second = array.dims
-    return (
-        (second, first)
-        if str(second).lower() in ("time", "times", "date", "hour")
-        else (first, second)
-    )
+    if str(second).lower() in ("time", "times", "date", "hour"):
+        return (second, first)
+    return (first, second)
 
 
 def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray, Any, np.ndarray]:
@@ -353,6 +342,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
     values = np.asarray(checks.to_array_like("y", y))
     if values.dtype.kind not in "biuf":
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(values)}")
+
     stamps, dates, _ = _read(times)
     if not positions.shape == values.shape == stamps.shape or values.size == 0:
         raise checks.value_error(
@@ -360,6 +350,7 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
             f"must have one value for each node and time, got {values.shape} values, "
             f"{positions.shape} nodes and {stamps.shape} times",
         )
+
     distinct, row = np.unique(stamps, return_inverse=True)
     sensors, column = np.unique(positions, return_inverse=True)
     cells, counts = np.unique(row * sensors.size + column, return_counts=True)
@@ -371,18 +362,14 @@ def long_form(graph: Graph, nodes: Any, times: Any, y: Any) -> tuple[np.ndarray,
             f"must be distinct for each node, got node {node} {int(counts.max())} times at one "
             "time; average such values first",
         )
+
     grid = np.full((distinct.size, sensors.size), np.nan)
     grid[row, column] = values
     # One of the user's own times for each distinct one, so that dates stay dates.
     first = np.unique(stamps, return_index=True)[1]
-    own = (
-        times.iloc[first]
-        if hasattr(times, "iloc")
-        else [times[i] for i in first]
-        if dates
-        else distinct
-    )
-    return sensors, own, grid
+    if hasattr(times, "iloc"):
+        return sensors, times.iloc[first], grid
+    return sensors, [times[i] for i in first] if dates else distinct, grid
 
 
 def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Grid:
@@ -396,9 +383,7 @@ def checked_grid(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> Gr
 
 
 def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> None:
-    """ValueError for shapes that do not fit, repeated nodes, times that do not increase, and
-    infinite values.
-    """
+    """ValueError for unfit shapes, repeated nodes, times that do not increase, infinite values."""
     if values.shape != (hours.size, nodes.size):
         raise checks.value_error(
             "Y",
@@ -409,6 +394,7 @@ def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> No
         raise checks.value_error(
             "nodes", "must be distinct, got some more than once; average their columns first"
         )
+
     falls = np.flatnonzero(np.diff(hours) <= 0)
     if falls.size:
         at = int(falls[0]) + 1
@@ -417,6 +403,7 @@ def check_series(nodes: np.ndarray, hours: np.ndarray, values: np.ndarray) -> No
             "times",
             f"must increase, but they {what} at position {at}; sort them, and average what repeats",
         )
+
     if np.isinf(values).any():
         row, column = np.argwhere(np.isinf(values))[0]
         raise checks.value_error(
@@ -435,11 +422,13 @@ def _read(times: Any) -> tuple[np.ndarray, bool, str | None]:
     if getattr(index, "tz", None) is not None:  # pandas
         zone, utc = str(index.tz), index.tz_convert("UTC")
         times = np.asarray((utc if index is times else utc.dt).tz_localize(None))
+
     array = np.atleast_1d(np.asarray(times))
     if array.ndim != 1:
         raise checks.value_error("times", f"must have one axis, got {checks.describe(array)}")
     if array.dtype.kind == "O" and array.size:
         array, zone = _plain_dates(array)
+
     kind = array.dtype.kind
     if kind in "mM" and np.isnat(array).any():
         what = "dates" if kind == "M" else "durations"

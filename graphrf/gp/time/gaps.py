@@ -1,6 +1,4 @@
-"""Solves with the covariance of what was observed: Kalman filters, and conjugate gradients in what
-is missing.
-"""
+"""Solves with the covariance of what was observed, by Kalman filters and conjugate gradients."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
 from graphrf.operators.solvers import ConjugateGradients, Solution
 
-# Gaps that are longer than so many times on average are worth a preconditioner. They are long, not
-# scattered, if they are so many times as long as values that are missing independently would make
-# them.
+# Gaps that are longer than so many times on average are worth a
+# preconditioner. They are long, not scattered, if they are so many times
+# as long as values that are missing independently would make them.
 _LONG_GAP, _SCATTERED = 2.0, 1.5
 
 
@@ -54,9 +52,7 @@ class ObservedCells:
 
     @cached_property
     def missing(self) -> np.ndarray:
-        """Gaps at times that have some of the sensors, (T, n); what is missing elsewhere needs no
-        solve.
-        """
+        """Gaps at times that have some of the sensors, (T, n); others need no solve."""
         return ~self.mask & self.mask.any(axis=1, keepdims=True)
 
     @cached_property
@@ -68,8 +64,7 @@ class ObservedCells:
     def solve(
         self, y: np.ndarray, tol: float | None = None, start: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Solution]:
-        """Lambda [y; z], the completed values [y; z], (T, R, n), and the convergence; y is unused
-        in gaps.
+        """Lambda [y; z], the completed values [y; z], (T, R, n), and convergence; y unused in gaps.
 
         The first is A^-1 y where something was observed, and the residual of the equations for z in
         gaps. `start` has first guesses of z.
@@ -77,6 +72,7 @@ class ObservedCells:
         filled = np.where(self.mask[:, None], y, 0.0)
         if self.whole:
             return self.complete(filled), filled, Solution(filled, True, 0, 0.0)
+
         n_columns = y.shape[1]
         if start is not None:
             filled += np.where(self.missing[:, None], start, 0.0)
@@ -127,14 +123,11 @@ class ObservedCells:
 
     @cached_property
     def _thinned(self) -> tuple[Series, np.ndarray]:
-        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 where nothing was
-        observed.
-        """
+        """The complete grid with noise s / rho, and that noise, (T, 1, 1), 0 without any."""
         with np.errstate(divide="ignore"):
             noise = self.covariance.model.noise / self.mask.mean(axis=1)
-        return self.covariance.series(noise), np.where(np.isfinite(noise), noise, 0.0)[
-            :, None, None
-        ]
+        finite = np.where(np.isfinite(noise), noise, 0.0)
+        return self.covariance.series(noise), finite[:, None, None]
 
     def _precondition(self, x: np.ndarray) -> np.ndarray:
         noise = self.covariance.model.noise

@@ -1,6 +1,4 @@
-"""Covariances among nodes: compared graph kernels, and covariances learned from the signal of
-sensors.
-"""
+"""Covariances among nodes: graph kernels, and covariances learned from the signal of sensors."""
 
 from __future__ import annotations
 
@@ -42,6 +40,7 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
     laplacians = (
         ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
     )
+
     result: list[Kernel] = []
     for laplacian in laplacians:
         lengthscales = lengthscale_unit(graph, laplacian) * np.array(
@@ -52,6 +51,7 @@ def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
             shapes.append(Diffusion(laplacian=laplacian))
         else:
             shapes = [KERNELS[name](laplacian=laplacian)]
+
         for shape in shapes:
             if "lengthscale" in shape.hyperparameters:
                 result += [
@@ -81,9 +81,8 @@ class GraphCovariance:
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """C between nodes, shape (rows, columns)."""
         if self._graph.n_nodes > _LARGEST_DENSE:
-            known = [
-                self._graph.positions(nodes) for nodes in (rows, columns)
-            ]  # names may be integers too
+            # Names may be integers too.
+            known = [self._graph.positions(nodes) for nodes in (rows, columns)]
             return self._once(
                 (kernel, rows.tobytes(), columns.tobytes()),
                 lambda: kernel_block(self._graph, kernel, *known, tol=_TOL) / self._mean(kernel),
@@ -134,9 +133,7 @@ class GraphCovariance:
         return kernel.spectrum(eigenvalues, scale), vectors
 
     def _once(self, key: tuple[Any, ...], made: Callable[[], np.ndarray]) -> np.ndarray:
-        """The array of a key, kept while it is among the last: forecasts often need the
-        same nodes.
-        """
+        """The array of a key, kept while among the last: forecasts often need the same nodes."""
         if key in self._kept:
             return self._kept[key]
         result = made()
@@ -154,9 +151,7 @@ class GraphCovariance:
 
 
 def empirical(y: np.ndarray, noise: float, near: np.ndarray) -> np.ndarray:
-    """The covariance of sensors over times of y (T, n), without noise, on the scale of C: shape (n,
-    n).
-    """
+    """The covariance of sensors over times of y (T, n), without noise, scaled as C: (n, n)."""
     centred = y - y.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(y))
     matrix = (vectors * np.maximum(values - noise, 0.0)) @ vectors.T
@@ -165,8 +160,7 @@ def empirical(y: np.ndarray, noise: float, near: np.ndarray) -> np.ndarray:
 
 
 class LearnedCovariance(GraphCovariance):
-    r"""C (1 - w) + E w among sensors, for a graph kernel C and an empirical covariance E, `matrix`
-    (n, n).
+    r"""C (1 - w) + E w among sensors, for a graph kernel C and an empirical E, `matrix` (n, n).
 
     Other nodes inherit E by the graph's prediction of them from the sensors,
 
@@ -265,9 +259,7 @@ def distinct_places(
     hours: np.ndarray,
     purpose: str,
 ) -> tuple[QueriedNodes, np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct places and hours for "means", "variances" or "draws", and which each column and row
-    is.
-    """
+    """Distinct places and hours for "means", "variances" or "draws", and where each one is."""
     positions, columns = np.unique(given_nodes(graph, nodes), return_inverse=True)
     if positions.size == 0 or hours.size == 0:
         raise checks.value_error("nodes", "and `times` must not be empty")

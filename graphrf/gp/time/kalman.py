@@ -42,9 +42,7 @@ def moved_back(f, low, high, q, scratch):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def filtered(phi, which, low, high, h, gain, y):  # type: ignore[no-untyped-def]
-    """y (T, R, 8) <- its innovations L^-1 y; returns the mean states after the last step, (d, R,
-    8).
-    """
+    """y (T, R, 8) <- its innovations L^-1 y; returns the last mean states, (d, R, 8)."""
     d, n_columns = low.size, y.shape[1]
     x = np.zeros((d, n_columns, WIDTH))
     new = np.zeros((d, n_columns, WIDTH))
@@ -98,6 +96,7 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
     gqg = np.zeros(WIDTH)
     left = np.zeros((p, d, WIDTH))
     right = np.zeros((p, d, WIDTH))
+
     for t in range(variance.shape[0] - 1, -1, -1):
         if variance[t, 0] != np.inf:
             for m in range(WIDTH):
@@ -116,6 +115,7 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
                         q[i, j, m] += (
                             h[i, m] * h[j, m] * gqg[m] - qg[i, m] * h[j, m] - h[i, m] * qg[j, m]
                         )
+
         v = predicted[t]
         for a in range(p):
             for i in range(d):
@@ -132,6 +132,7 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
                 for j in range(d):
                     for m in range(WIDTH):
                         right[a, i, m] += q[i, j, m] * left[a, j, m]
+
         for a in range(p):
             for b in range(p):
                 for m in range(WIDTH):
@@ -140,14 +141,14 @@ def smoothed(phi, which, low, high, h, gain, variance, predicted, readouts, q, o
                     e = readouts[a, i]
                     for m in range(WIDTH):
                         out[t, a, b, m] += e * left[b, i, m] - left[a, i, m] * right[b, i, m]
+
         if phi.shape[0] > 0:  # a single time has no step
             moved_back(phi[which[t]], low, high, q, scratch)
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def products(phi, which, low, high, stationary, readouts, weights, x, first, last, out):  # type: ignore[no-untyped-def]
-    """out (w, T, n), columns from `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t',
-    column).
+    """out (w, T, n), columns `first` to `last` <- sum_a weights[., a] k_a(t, t') x(t', column).
 
     The kernel matrix is semiseparable: a recursion forwards and one backwards are the product, T d
     operations.
@@ -156,12 +157,14 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
     starts = stationary @ readouts.sum(axis=0)
     owner = np.zeros(d, np.int64)
     ends = np.zeros(d)
+
     for a in range(p):
         for i in range(d):
             if readouts[a, i] != 0.0:
                 ends[i] = readouts[a, i]
                 for k in range(low[i], high[i]):
                     owner[k] = a
+
     eights = -(-width // WIDTH)
     states = np.zeros((d, eights, WIDTH))
     new = np.zeros((d, eights, WIDTH))
@@ -174,6 +177,7 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
         for a in range(weights.shape[0]):
             for c in range(first, last):
                 out[a, t, c] = 0.0
+
         for i in range(d):
             start = starts[i]
             if start != 0.0:
@@ -184,6 +188,7 @@ def products(phi, which, low, high, stationary, readouts, weights, x, first, las
                     w = ends[i] * weights[a, owner[i]]
                     for c in range(width):
                         out[a, t, first + c] += w * z[i, c]
+
     states = np.zeros((d, eights, WIDTH))
     for t in range(n_times - 2, -1, -1):
         z = states.reshape(d, eights * WIDTH)

@@ -99,9 +99,7 @@ def combined(f, x, n, last, out):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def known(v, gain, minus, stationary, i, low, high, last, out):  # type: ignore[no-untyped-def]
-    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, and P is 0 outside of `low`
-    to `high`.
-    """
+    """out (last, 8) <- row i of v - g g^T / S - P; `minus` is -g / S, P is 0 off its band."""
     row_of(v, minus, gain, i, last, out)
     for j in range(low, high):
         store(out, (j,), fma(-1.0, stationary[i, j], load(out, (j,))))
@@ -126,8 +124,7 @@ def _advanced(v, gain, minus, phi, high, stationary, rows, mixed, new):  # type:
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def gains(phi, which, low, high, stationary, first, h, noise, covariances, gain, variance):  # type: ignore[no-untyped-def]
-    """Fill `covariances` V, `gain` g (T, d, 8) and `variance` S (T, 8); an infinite s_t observes
-    nothing.
+    """Fill `covariances` V, `gain` g (T, d, 8), `variance` S (T, 8); infinite s_t: no observation.
 
     V are triangles (kept, d (d + 1) / 2, 8), those of the last times if these are fewer than all;
     `first` is V at the first time.

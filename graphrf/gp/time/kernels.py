@@ -38,9 +38,7 @@ class TimeKernel:
         raise NotImplementedError
 
     def transition(self, hours: np.ndarray) -> np.ndarray:
-        """The matrix of the conditional mean for each of the steps, shape (u,); shape (u, d, d), by
-        blocks.
-        """
+        """The matrix of the conditional mean for each step, (u,); shape (u, d, d), by blocks."""
         raise NotImplementedError
 
     def replace(self, **changes: Any) -> TimeKernel:
@@ -106,18 +104,15 @@ class MaternTime(TimeKernel):
         return np.eye(self.blocks()[0])[0]
 
     def stationary(self) -> np.ndarray:
-        """The covariance of the process and its derivatives, each in units of its rate to its
-        order.
-        """
+        """Covariance of the process and its derivatives, in units of powers of its rate."""
         if self.nu < 2:
             return np.eye(self.blocks()[0])
         return np.array([[1, 0, -1 / 3], [0, 1 / 3, 0], [-1 / 3, 0, 1]])
 
     def transition(self, hours: np.ndarray) -> np.ndarray:
         d = self.blocks()[0]
-        x = (math.sqrt(2 * self.nu) / self.lengthscale * np.asarray(hours, dtype=np.float64))[
-            :, None, None
-        ]
+        rate = math.sqrt(2 * self.nu) / self.lengthscale
+        x = (rate * np.asarray(hours, dtype=np.float64))[:, None, None]
         # The drift plus the identity is nilpotent: the exponential is a polynomial times exp(-x).
         drift = np.eye(d, k=1)
         drift[-1] = [-math.comb(d, j) for j in range(d)]
@@ -222,9 +217,7 @@ class ConstantTime(TimeKernel):
 
 
 class TimeSteps(NamedTuple):
-    """Times as the steps between them: distinct ones, and which each is (the first entry is not
-    used).
-    """
+    """Times as the steps between them: distinct ones, and which each is (the first is unused)."""
 
     lengths: np.ndarray
     which: np.ndarray

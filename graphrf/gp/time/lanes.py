@@ -1,6 +1,4 @@
-"""Eight numbers side by side for compiled loops: SIMD instructions, which LLVM does not find in
-loops of eight.
-"""
+"""Eight numbers side by side for compiled loops: SIMD instructions, which LLVM does not find."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Filters that continue with new observations, and their forecasts, without partly
-observed times.
-"""
+"""Filters that continue with new observations, and forecasts; no partly observed times."""
 
 from __future__ import annotations
 
@@ -38,6 +36,7 @@ class Filter:
         padded[:, : y.shape[1]] = y
         means, covariances = np.empty_like(self.means), np.empty_like(self.covariances)
         gain, variance = np.empty((times.size, d, WIDTH)), np.empty((times.size, WIDTH))
+
         for block, (x, v) in enumerate(zip(self.means, self.covariances, strict=True)):
             h = self.series.readout(block)
             predicted = (
@@ -58,6 +57,7 @@ class Filter:
                 gain,
                 variance,
             )
+
             for t, row in enumerate(padded[:, block * WIDTH : (block + 1) * WIDTH]):
                 x = phi[t] @ x
                 x += gain[t] * (row - (h * x).sum(axis=0))

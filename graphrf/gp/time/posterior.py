@@ -1,6 +1,4 @@
-"""The posterior on graph and time for known hyperparameters: means, deviations and draws at any
-node and time.
-"""
+"""The posterior on graph and time for known hyperparameters, at any node and time."""
 
 from __future__ import annotations
 
@@ -84,9 +82,7 @@ class TimePosterior:
 
     @cached_property
     def states(self) -> Filter | None:
-        """The filter after the last time, from which forecasts begin; None where times are partly
-        observed.
-        """
+        """The filter after the last time, where forecasts begin; None if partly observed."""
         if not self.cells.whole:
             return None
         if self._states is not None:
@@ -97,9 +93,7 @@ class TimePosterior:
     def _ahead(
         self, projection: _Projection, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Means and variances of what sensors determine, if all times are from the last observed
-        on.
-        """
+        """Means and variances of what sensors determine, for times from the last one on."""
         if times[0] < self.covariance.times[-1] or self.states is None:
             return None
         return self.states.ahead(times, projection.coefficients)
@@ -123,8 +117,7 @@ class TimePosterior:
         return rest + (exact if self.cells.whole else self._with_gaps(exact, places, times))
 
     def _with_gaps(self, exact: np.ndarray, places: QueriedNodes, times: np.ndarray) -> np.ndarray:
-        r"""Variances of what sensors determine, where `exact` (t, q) are those of a grid without
-        gaps.
+        r"""Variances of what sensors determine; `exact` (t, q) are those of a grid without gaps.
 
         By the law of total variance they are conditional on missing values z: on all of them, but
         at a gap i on all others. There, with the exact variance v and Lambda_ii = (s - v) / s^2,
@@ -145,13 +138,14 @@ class TimePosterior:
         )
         at, of = np.nonzero(gaps)
         here = row[at], slice(None), places.sensor[of]
+
         prior = np.diag(self.covariance.sensors.matrix) * model.shared.sum()
         prior = prior + np.diag(self.covariance.sensors.own_matrix) * model.own.sum()
         inverse = (model.noise - exact[gaps]) / model.noise**2
-        inverse = np.maximum(
-            inverse, 1.0 / (prior[here[2]] + model.noise)
-        )  # what rounding may have lost
+        # Rounding may have lost this.
+        inverse = np.maximum(inverse, 1.0 / (prior[here[2]] + model.noise))
         exact[gaps] = 1.0 / inverse - model.noise
+
         squares, done, tiny = np.zeros(exact.shape), 0, np.finfo(float).tiny
         for rng, count in self._draw_blocks(self.n_draws, times.size, places.sensor.size):
             _, y = self._prior(own_times, count, rng, np.arange(own_times.size))
@@ -164,6 +158,7 @@ class TimePosterior:
             errors[at, :, of] = off[here] - moved[here] / inverse[:, None]
             squares += (errors**2).sum(axis=1)
             done += count
+
             result = squares / done
             # The draws' fraction of variances, for each node the mean over its times, weighted by
             # what draws add.
@@ -193,9 +188,7 @@ class TimePosterior:
         return out
 
     def imputed(self, n_draws: int, seed: int) -> np.ndarray:
-        """Draws of what all cells would show, noise included, given the observed: shape (T,
-        n_draws, n).
-        """
+        """Draws of what all cells would show, with noise, given the observed: (T, n_draws, n)."""
         rng = np.random.default_rng([seed, 3])
         _, y = self._prior(
             self.covariance.times, n_draws, rng, np.arange(self.covariance.times.size)
@@ -273,9 +266,7 @@ class TimePosterior:
     def _prior(
         self, grid: np.ndarray, count: int, rng: np.random.Generator, observed: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Unit-variance parts of the series at all times, (p, t, R, n), and y at the observed, (T,
-        R, n).
-        """
+        """Unit-variance parts of series at all times, (p, t, R, n), and y at the observed ones."""
         model, sensors = self.covariance.model, self.covariance.sensors
         n = sensors.eigenvalues.size
         steps = self.covariance.at(grid).steps
@@ -333,9 +324,7 @@ def _united(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def process_draws(
     kernel: TimeKernel, steps: TimeSteps, n_columns: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Independent draws of a process with unit variance at all times, (T, n_columns), in time O(T d
-    n_columns).
-    """
+    """Independent draws of a process with unit variance, (T, n_columns), in O(T d n_columns)."""
     space = StateSpace.of((kernel,))
     phi = transitions((kernel,), steps.lengths)
     noise = space.stationary - phi @ space.stationary @ np.swapaxes(phi, 1, 2)

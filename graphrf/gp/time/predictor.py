@@ -1,6 +1,4 @@
-"""Predictions of a fitted regressor on graph and time: gaps, other nodes and times, probabilities
-and draws.
-"""
+"""Predictions of a fit on graph and time: gaps, other nodes and times, probabilities, draws."""
 
 from __future__ import annotations
 
@@ -55,8 +53,7 @@ class TimePredictor(SavedTime):
         quantiles: float | Sequence[float] | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """Posterior means, with standard deviations on request: in gaps, at other nodes, in the
-        future.
+        """Posterior means, with standard deviations on request: in gaps, at other nodes, ahead.
 
         Means cost O(n T d + t n q). Standard deviations are exact without gaps; else the part that
         varies with the missing values comes from at most `n_draws` draws with a solve each.
@@ -131,9 +128,7 @@ class TimePredictor(SavedTime):
         *,
         nodes: NodesLike | None = None,
     ) -> float:
-        """The coefficient of determination R^2 of the predicted means of all values; arguments as
-        in `update`.
-        """
+        """The coefficient of determination R^2 of predicted means of all values, as in `update`."""
         self._check_fitted()
         positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, y, nodes)
         known = ~np.isnan(values)
@@ -225,8 +220,7 @@ class TimePredictor(SavedTime):
         n_samples: int = 1,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Joint draws of f from the posterior at up to 5,000 nodes, (n_samples, t, q); arguments as
-        in `predict`.
+        """Joint posterior draws of f at up to 5,000 nodes, (n_samples, t, q), as in `predict`.
 
         Matheron's rule: draws from the prior, moved onto the observations by a solve for each.
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
@@ -249,11 +243,9 @@ class TimePredictor(SavedTime):
 
     def _asked_nodes(self, nodes: Any) -> Any:
         """The queried nodes: all by default, those of `fit` first."""
-        return (
-            self.graph.positions(self._columns.with_others(self.graph.n_nodes))
-            if nodes is None
-            else nodes
-        )
+        if nodes is None:
+            return self.graph.positions(self._columns.with_others(self.graph.n_nodes))
+        return nodes
 
     def _asked(self, times: Any) -> np.ndarray:
         return self._hours if times is None else self._clock.hours(times)

@@ -44,8 +44,7 @@ _LARGEST_SENSORS = 5_000
 
 
 class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
-    r"""A Gaussian process on graph and time, which fills gaps, predicts at other nodes, and
-    forecasts.
+    r"""A Gaussian process on graph and time: fills gaps, predicts at other nodes, forecasts.
 
     .. math:: y(u, t) = c + f(u, t) + \varepsilon, \quad
               \mathrm{cov}(f(u, t), f(v, t')) = \sum_p (a_p C_{uv} + b_p \delta_{uv})\, k_p(t -
@@ -203,27 +202,35 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         forget(
             self, ("_posterior", "_grid", "_hours", "_clock", "_covariance", "_trained", "_columns")
         )
+
         positions, stamps, values = grid_arguments(self.graph, Y, times, y, nodes)
         columns = Columns.of(positions, Y)
         warn_of_no_edges(self.graph)
+
         warn_of_placeholders("Y", values, "make them NaN")
         clock = clock_of(stamps)
         hours = clock.hours(stamps)
         grid = checked_grid(positions, hours, values)
         n = grid.nodes.size
         if n > _LARGEST_SENSORS:
-            limit = f"must hold at most {_LARGEST_SENSORS} observed ones, got {n}: C is a dense matrix of them"
+            limit = (
+                f"must hold at most {_LARGEST_SENSORS} observed ones, got {n}: C is a dense matrix "
+                "of them"
+            )
             raise checks.value_error("nodes", limit)
+
         seed = checks.seed(self.seed)
         covariance = GraphCovariance(self.graph, seed)
         start, threads = Start.of(self), thread_count(self.n_threads)
         scale = start.scale(self.transform, grid, covariance, kernels, seed, threads)
         grid = grid._replace(values=scale.forward(grid.values))
+
         mask = ~np.isnan(grid.values)
         mean = float(np.nanmean(np.nanmean(grid.values, axis=0)))
         residual = np.where(mask, grid.values - mean, 0.0)
         model = start.model(grid, float(residual[mask].var()))
         kernel, value, trained = kernels[0], np.nan, True
+
         if self.optimize:
             matrices = covariance.blocks(kernels, grid.nodes)
             # the bits depend on the number of threads; Kalman filters have their own
@@ -243,6 +250,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
                 covariance = LearnedCovariance(
                     covariance, kernel, grid.nodes, weight, own_correlation, matrix
                 )
+
         self._columns, self._scale = columns, scale
         self._settle(grid, hours, clock, covariance, kernel, model, mean, seed, value, trained)
         if self.optimize:
@@ -272,6 +280,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
             f"the filter of {mask.shape[1]} sensors at {mask.shape[0]} times",
             "fit fewer times, or a time kernel of fewer states",
         )
+
         with blas_threads(1):
             if before is None:
                 sensors = Sensors.of(
@@ -287,6 +296,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
             residual = np.where(mask, grid.values - mean, 0.0)
             posterior = TimePosterior(cells, residual, int(self.n_draws), seed, before=before)
             solution = posterior.outcome
+
         check_converged(solution, float(self.tol))
         self._posterior, self._grid, self._clock, self._covariance = (
             posterior,
@@ -340,10 +350,12 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
         check_series(
             grid.nodes, np.concatenate([self._hours[-1:], hours]), np.pad(values, ((1, 0), (0, 0)))
         )
+
         values = self._scale.forward(values)
         self._hours = np.concatenate([self._hours, hours])
         if np.isnan(values).all():
             return self
+
         joined = checked_grid(
             grid.nodes, np.concatenate([grid.times, hours]), np.concatenate([grid.values, values])
         )

@@ -26,9 +26,7 @@ class ResponseScale(NamedTuple):
 
     @classmethod
     def of(cls, name: str | None, values: np.ndarray) -> ResponseScale:
-        """The transform for some values, which may be NaN; ValueError for values outside of its
-        domain.
-        """
+        """The transform for some values, NaN allowed; ValueError for any outside its domain."""
         cls(name)._check(values)
         if name != "yeo-johnson":
             return cls(name)
@@ -56,11 +54,9 @@ class ResponseScale(NamedTuple):
             return np.sqrt(y)
         if self.name == "log":
             return np.log(y)
-        return (
-            y
-            if self.name is None
-            else self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
-        )
+        if self.name is None:
+            return y
+        return self._yeo_johnson.transform(np.reshape(y, (-1, 1))).reshape(np.shape(y))
 
     def bound(self, y: float) -> float:
         """The z below which readings are below y: minus infinity below the domain."""
@@ -104,9 +100,7 @@ class ResponseScale(NamedTuple):
         return np.sign(y) * (self.exponent - 1.0) * np.log1p(np.abs(y))
 
     def moments(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of y where z is normal, shape (t, q), by quadrature, one
-        row at a time.
-        """
+        """Mean and variance of y for normal z, shape (t, q), by quadrature, row by row."""
         if self.name is None:
             return mean, variance
         nodes, weights = hermegauss(_NODES)

@@ -37,9 +37,7 @@ _PLAIN = (
 
 
 class SavedTime(Saved):
-    """The contents of a file on graph and time: settings, hyperparameters, the grid, and a learned
-    covariance.
-    """
+    """The file of a model on graph and time: settings, hyperparameters, grid, covariance."""
 
     _format = "graphrf graph-time regressor 1"
 
@@ -50,10 +48,12 @@ class SavedTime(Saved):
                     "time_kernel",
                     f"must be a kernel of graphrf to be saved, got {checks.describe(part.kernel)}",
                 )
+
         value = self.log_marginal_likelihood_
         arrays = {**self._grid._asdict(), "given": self._hours, "columns": self._columns.nodes}
         if self.learned_:
             arrays["covariance"] = self._covariance.matrix
+
         record = {
             "settings": attributes(self, _PLAIN),
             "kernel": encoded("kernel", self.kernel_),
@@ -88,10 +88,12 @@ class SavedTime(Saved):
         model = Separable(parts, checks.number("noise", noise, low=0, include_low=False))
         mean, seed = checks.number("mean", mean), checks.seed(checks.integer("seed", seed))
         value = math.nan if value is None else checks.number("log_marginal_likelihood", value)
+
         origin, zone = record["clock"]
         clock = Clock(None if origin is None else checks.integer("origin", origin), zone)
         grid = _grid(arrays, graph.n_nodes)
         hours = _hours("given", arrays)
+
         made: Any = cls
         loaded = made(
             graph, kernel, parts, **{name: decoded(record["settings"][name]) for name in _PLAIN}
@@ -100,6 +102,7 @@ class SavedTime(Saved):
         covariance = _covariance(
             GraphCovariance(graph, seed), kernel, grid.nodes, record["learned"], arrays
         )
+
         trained = checks.flag("trained", trained)
         loaded._scale = _scale(*record["scale"])
         loaded._columns = _columns(arrays["columns"], grid, graph.n_nodes, *record["axes"])

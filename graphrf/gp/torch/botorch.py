@@ -37,9 +37,8 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 class _Imagined:
     """Hypothetical observations that condition a model, but not its regressor."""
 
-    nodes: (
-        np.ndarray
-    )  # (*b, n), without the batch axes of several sets of values for the same nodes
+    # (*b, n), without the batch axes of several sets of values for the same nodes.
+    nodes: np.ndarray
     values: Tensor  # (*b', n, outputs)
     noise: Tensor  # variances, of a shape that expands to that of the values
 
@@ -121,8 +120,7 @@ class GraphGPModel(FantasizeMixin, Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: Any = None,
     ) -> GPyTorchPosterior:
-        """The joint posterior at the q nodes of each batch, of the dtype (for integers float64) and
-        device of X.
+        """The joint posterior at the q nodes of each batch, of dtype and device of X.
 
         Parameters
         ----------
@@ -153,19 +151,17 @@ class GraphGPModel(FantasizeMixin, Model):
             noisy = covariance + self._noise(observation_noise, mean, k)
             # Operators are factored when samples are drawn, and may be singular until then.
             parts.append(MultivariateNormal(mean, to_linear_operator(noisy)))
-        together = (
-            parts[0]
-            if len(parts) == 1
-            else MultitaskMultivariateNormal.from_independent_mvns(parts)
-        )
+        if len(parts) == 1:
+            together = parts[0]
+        else:
+            together = MultitaskMultivariateNormal.from_independent_mvns(parts)
         posterior = GPyTorchPosterior(together)
         return posterior if posterior_transform is None else posterior_transform(posterior)
 
     def condition_on_observations(
         self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
     ) -> GraphGPModel:
-        r"""The model after more observations, with all hyperparameters kept; the regressor does not
-        change.
+        r"""The model after more observations, hyperparameters kept; the regressor is unchanged.
 
         .. math:: m'_Q = m_Q + \Sigma_{QX} (\Sigma_{XX} + \mathrm{diag}(noise))^{-1} (Y - m_X),
             \quad
@@ -243,6 +239,7 @@ class GraphGPModel(FantasizeMixin, Model):
         if given is None:
             means, covariance = self._tensors(nodes, like)
             return [(means[..., self._outputs[k]], covariance) for k in chosen]
+
         n = given.nodes.shape[-1]
         batch = np.broadcast_shapes(nodes.shape[:-1], given.nodes.shape[:-1])
         together = [
@@ -250,6 +247,7 @@ class GraphGPModel(FantasizeMixin, Model):
         ]
         means, covariance = self._tensors(np.concatenate(together, axis=-1), like)
         between, later = covariance[..., :n, n:], covariance[..., n:, n:]
+
         laws = []
         for k in chosen:
             mean = means[..., self._outputs[k]]
@@ -273,9 +271,7 @@ class GraphGPModel(FantasizeMixin, Model):
         )
 
     def _moments(self, batches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means, shape (b, q, outputs), and covariances, shape (b, q, q), of b batches
-        of q nodes.
-        """
+        """Means (b, q, outputs) and covariances (b, q, q) of b batches of q nodes."""
         distinct, at = np.unique(batches, return_inverse=True)
         at = at.reshape(batches.shape)
         asked = self._gp.graph.positions(distinct)
@@ -314,9 +310,7 @@ def _joined(before: _Imagined, after: _Imagined) -> _Imagined:
 
 
 def _without_copies(noise: Tensor) -> Tensor:
-    """The variances without batch axes along which they were expanded: each set is
-    factored once.
-    """
+    """Variances without batch axes along which they were expanded: each set is factored once."""
     for axis in range(noise.ndim - 1):
         if noise.stride(axis) == 0:
             noise = noise.narrow(axis, 0, 1)
@@ -347,9 +341,7 @@ class _DrawnFunctions(SamplePath):
 
 @DrawMatheronPaths.register(GraphGPModel)
 def _draw_paths(model: GraphGPModel, *, sample_shape: torch.Size, **unused: Any) -> _DrawnFunctions:
-    """Functions drawn by `GraphGPRegressor.sample`, on all nodes; the seed comes from torch's
-    generator.
-    """
+    """Functions drawn by `GraphGPRegressor.sample`, on all nodes, seeded by torch's generator."""
     if model._imagined is not None:
         raise checks.value_error(
             "model",

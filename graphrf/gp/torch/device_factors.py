@@ -1,6 +1,4 @@
-"""Features and the series as torch sparse matrices on any device: the same factors as on the CPU,
-in torch.
-"""
+"""Features and the series as torch sparse matrices on any device: the CPU's factors."""
 
 from __future__ import annotations
 
@@ -150,8 +148,8 @@ class TorchSeriesFactor(TorchFactor):
         self.shape: tuple[int, int] = series.shape
         self._device = device
         self._dtype = dtype
-        # 2 M. On the CPU scipy's product is quicker, and immune to threads that wait for each
-        # other.
+        # 2 M. On the CPU scipy's product is quicker, and
+        # immune to threads that wait for each other.
         self._doubled = _from_scipy(series.doubled, device, dtype)
         self._host = None
         if device.type == "cpu":
@@ -186,13 +184,9 @@ class TorchSeriesFactor(TorchFactor):
         return torch.cat(parts)
 
     def gram(self, f: Tensor) -> Tensor | None:
-        """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too
-        many.
-        """
-        n, size = (
-            self.shape[0],
-            2 * f.numel() - 1,
-        )  # of the square: where its end is small, its derivative is not
+        """F F^T as a sum of kept terms; None without any if no gradient is wanted, or too many."""
+        # The length of the square: where its last terms are small, its derivative's are not.
+        n, size = self.shape[0], 2 * f.numel() - 1
         most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
         if size > most:
             return None
@@ -216,9 +210,7 @@ class TorchSeriesFactor(TorchFactor):
         return other
 
     def _gram_terms(self, size: int) -> Tensor:
-        """Entries of T_k(M) among the rows, on and above the diagonal column by column,
-        k < size.
-        """
+        """Entries of T_k(M) among the rows, on and above the diagonal by columns, k < size."""
         n = self.shape[0]
         terms = torch.empty(size, n * (n + 1) // 2, dtype=self._dtype, device=self._device)
         for columns, panel in self._term_panels(size):
@@ -240,9 +232,8 @@ class TorchSeriesFactor(TorchFactor):
         for start in range(0, n, width):
             columns = range(n)[start : start + width]
             units = torch.zeros(self.shape[1], len(columns), dtype=self._dtype, device=self._device)
-            units[
-                self._nodes[start : start + width], torch.arange(len(columns), device=self._device)
-            ] = 1.0
+            column_at = torch.arange(len(columns), device=self._device)
+            units[self._nodes[start : start + width], column_at] = 1.0
             yield columns, torch.stack([term[self._nodes] for term in self._terms(units, size)])
 
     def _on_all_nodes(self, y: Tensor) -> Tensor:
@@ -276,18 +267,14 @@ class TorchSeriesFactor(TorchFactor):
 
 
 def _triangle(n: int, device: torch.device) -> Tensor:
-    """The places of a symmetric matrix's entries among those that `_gram_terms` holds, shape (n,
-    n).
-    """
+    """The places of a symmetric matrix's entries in what `_gram_terms` holds, (n, n)."""
     every = torch.arange(n, device=device)
     row, column = torch.minimum(every[:, None], every), torch.maximum(every[:, None], every)
     return column * (column + 1) // 2 + row
 
 
 def _squared(f: Tensor) -> Tensor:
-    """Chebyshev coefficients of a squared series, (2 L + 1,), by T_a T_b = (T_{a + b} + T_{|a -
-    b|}) / 2.
-    """
+    """Chebyshev coefficients of a squared series: T_a T_b = (T_{a+b} + T_{|a-b|}) / 2."""
     n = f.numel()
     values = torch.fft.rfft(f, 2 * n)
     sums = torch.fft.irfft(values * values, 2 * n)[: 2 * n - 1]

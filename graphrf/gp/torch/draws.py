@@ -39,8 +39,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True, repr=False)
 class PathwiseDraws:
-    """Draws of f - m given the observations: functions, each known by its coefficients in the
-    features.
+    """Draws of f - m given observations, as functions: coefficients in the features.
 
     Made by `pathwise_draws`.
 
@@ -67,9 +66,7 @@ class PathwiseDraws:
         return f"PathwiseDraws({draws} draws, {size} coefficients, {place}, {end})"
 
     def at(self, x: Tensor) -> Tensor:
-        """f - m at nodes of shape (q,) or (q, 1), shape (s, q): one product with their rows of
-        features.
-        """
+        """f - m at nodes (q,) or (q, 1), shape (s, q): one product with their rows of features."""
         return self._kernel.root_rows(x).apply(self._modulation, self.coefficients).T
 
 
@@ -84,8 +81,7 @@ def pathwise_draws(
     max_iterations: int = 1_000,
     seed: int | None = None,
 ) -> PathwiseDraws:
-    r"""Draws of functions from the posterior of f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0,
-    noise), on a device.
+    r"""Draws of functions f ~ GP(m, K) given y = f(x) + eps, eps ~ N(0, noise), on a device.
 
     .. math:: g' = g + F_x^\top A^{-1} (y - m - \varepsilon - F_x g), \quad
               A = F_x F_x^\top + \mathrm{diag}(noise),
@@ -156,6 +152,7 @@ def pathwise_draws(
         size, n_nodes = rows.shape
         _check_like("residual", residual, f, size)
         variances = _variances(noise, f, size)
+
         normal = torch.Generator(device=f.device).manual_seed(seed)
         coefficients = f.new_empty(n_nodes, n_samples).normal_(generator=normal)
         errors = (
@@ -165,6 +162,7 @@ def pathwise_draws(
         matrix = FactorOperator(f, rows=rows, cols=rows) + DiagLinearOperator(variances)
         solution, worst = _solved(matrix, observed, tol, max_iterations)
         coefficients += rows.apply_t(f, solution)
+
     if not worst <= tol:  # nor is NaN
         warn(
             f"conjugate gradients for the draws stopped at a relative residual of {worst:.2g}: "
@@ -177,8 +175,7 @@ def pathwise_draws(
 def _solved(
     matrix: DiagLinearOperator, rhs: Tensor, tol: float, max_iterations: int
 ) -> tuple[Tensor, float]:
-    """A^-1 b, and the largest relative residual of a column, computed from b - A x, by five solves
-    at most.
+    """A^-1 b, and a column's largest relative residual, from b - A x, by at most five solves.
 
     linear_operator reaches about 1e-5 only: the residual is solved for again, as long as that
     halves the largest one. A step d of a column is taken if d (r + r') > 0, with r and r' the
@@ -191,6 +188,7 @@ def _solved(
     norms = unit.norm(dim=0)
     unit /= norms.clamp(min=tiny)
     sizes *= norms
+
     left, solution = unit, torch.zeros_like(unit)
     norms = left.norm(dim=0)
     worst = float(norms.max())
@@ -203,12 +201,12 @@ def _solved(
             settings.fast_computations(),  # botorch turns them off for all: Cholesky at any size
             settings.cg_tolerance(max(tol / worst, 1e-4)),
             settings.max_cg_iterations(max_iterations),
-            settings.max_lanczos_quadrature_iterations(
-                1
-            ),  # must not exceed those of conjugate gradients
+            # They must not exceed those of conjugate gradients.
+            settings.max_lanczos_quadrature_iterations(1),
         ):
             warnings.simplefilter("ignore", NumericalWarning)
             step = matrix.solve(left)
+
         after = unit - matrix @ (solution + step)
         taken = (norms > tol) & ((step * (left + after)).sum(0) > 0)
         solution = torch.where(taken, solution + step, solution)

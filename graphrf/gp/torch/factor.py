@@ -11,16 +11,14 @@ from torch import Tensor
 
 from graphrf.operators.factor import Factor
 
-# Numbers (nodes of the graph x columns) in a block of right-hand sides on the CPU, and its fewest
-# columns.
+# Numbers (nodes of the graph x columns) in a block of
+# right-hand sides on the CPU, and its fewest columns.
 _BLOCK_NUMBERS = 4_000_000
 _NARROWEST = 8
 
 
 class TorchFactor(Protocol):
-    """A `Factor` of torch tensors of two axes; results have the dtype and device of the
-    arguments.
-    """
+    """A `Factor` of torch tensors of two axes; results have the arguments' dtype and device."""
 
     shape: tuple[int, int]
 
@@ -44,16 +42,12 @@ class TorchFactor(Protocol):
         return _in_blocks(self, self, f, x)
 
     def gram(self, f: Tensor) -> Tensor | None:
-        """F F^T, differentiable in f, where the factor has a quicker way than products; here it has
-        none.
-        """
+        """F F^T, differentiable in f, if the factor has a quicker way than products; here not."""
         return None
 
 
 class HostFactor(TorchFactor):
-    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies to and fro for other
-    devices.
-    """
+    """A numpy `Factor` for torch tensors: shared memory on the CPU, copies for other devices."""
 
     def __init__(self, factor: Factor) -> None:
         self._factor = factor
@@ -79,9 +73,7 @@ class HostFactor(TorchFactor):
 
 
 class RemoteFactor(HostFactor):
-    """A `Factor` with remote rows: F F^T x is one request, so that no N x p numbers are
-    transferred.
-    """
+    """A `Factor` with remote rows: F F^T x is one request, without transfer of N x p numbers."""
 
     def gram_apply(self, f: Tensor, x: Tensor) -> Tensor:
         return _tensor(self._factor.gram_apply(_modulation(f), _array(x)), x)
@@ -148,8 +140,7 @@ def modulation_gradient(
 
 
 def paired(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Tensor:
-    """The entries <F_r e_i, F_c e_i> for i < n, of two factors with n rows each; differentiable in
-    f.
+    """The entries <F_r e_i, F_c e_i>, i < n, of two factors of n rows; differentiable in f.
 
     Cost: that of `diagonal` where both are one object; else, and for the gradient, products with n
     unit vectors by blocks of 32 rows.
@@ -251,9 +242,7 @@ def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterato
 def _dense_rows(
     factor: TorchFactor, f: Tensor, width: int = 0
 ) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
-    """Blocks of rows with their factor, their unit vectors e_i and F^T e_i, shape (N, rows of the
-    block).
-    """
+    """Blocks of rows with their factor, unit vectors e_i and F^T e_i, shape (N, block rows)."""
     n = factor.shape[0]
     blocks = _column_blocks(factor.shape[1], n, f.device)
     if width:
@@ -267,8 +256,6 @@ def _dense_rows(
 def _row_pairs(rows: TorchFactor, cols: TorchFactor, f: Tensor) -> Iterator[tuple[Any, Any]]:
     """Blocks of 32 rows of both factors, as `_dense_rows` has them."""
     own = _dense_rows(rows, f, 32)
-    return (
-        ((each, each) for each in own)
-        if rows is cols
-        else zip(own, _dense_rows(cols, f, 32), strict=True)
-    )
+    if rows is cols:
+        return ((each, each) for each in own)
+    return zip(own, _dense_rows(cols, f, 32), strict=True)

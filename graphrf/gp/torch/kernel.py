@@ -39,9 +39,7 @@ _LARGEST_ID = {torch.float32: 2**24, torch.float64: 2**53}
 
 
 class NoKernelError(NanError, ValueError):
-    """Hyperparameters of an optimiser that make no kernel: a `NanError`, at which fits of BoTorch
-    step back.
-    """
+    """Hyperparameters that make no kernel: a `NanError`, at which fits of BoTorch step back."""
 
 
 class GRFKernel(gpytorch.kernels.Kernel):
@@ -145,6 +143,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
                 "optimize",
                 "must be True or False for LearnedModulation, whose values are one parameter",
             )
+
         self.has_lengthscale: bool = "lengthscale" in names
         if not self.has_lengthscale and (
             lengthscale_prior is not None or lengthscale_constraint is not None
@@ -154,12 +153,14 @@ class GRFKernel(gpytorch.kernels.Kernel):
                 "and `lengthscale_constraint` need a trained lengthscale, which "
                 f"{kernel!r} with optimize={optimize!r} does not have",
             )
+
         super().__init__(
             active_dims=_node_column(active_dims),
             batch_shape=torch.Size(batch_shape or ()),
             lengthscale_prior=lengthscale_prior,
             lengthscale_constraint=lengthscale_constraint,
         )
+
         self._source = _source(source, kernel)
         self._template = kernel
         self._normalize = checks.flag("normalize", normalize)
@@ -167,17 +168,18 @@ class GRFKernel(gpytorch.kernels.Kernel):
         # Follows `.to`, `.double()` and indices of the batch where nothing is trained.
         like = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
         self.register_buffer("_like", like, persistent=False)
+
         if isinstance(kernel, LearnedModulation):
             if names:
                 values = torch.tensor(kernel.values, dtype=like.dtype).repeat(*self.batch_shape, 1)
                 self.register_parameter("modulation", torch.nn.Parameter(values))
             return
+
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]
-            value = max(
-                kernel.hyperparameters[name], low + 1e-3 * abs(low)
-            )  # the bound itself is out
+            # The bound itself is not allowed.
+            value = max(kernel.hyperparameters[name], low + 1e-3 * abs(low))
             if name != "lengthscale":
                 self.register_parameter(
                     f"raw_{name}", torch.nn.Parameter(torch.zeros(self.batch_shape))
@@ -195,9 +197,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     @property
     def kernel(self) -> Kernel:
-        """The graphrf kernel with the present hyperparameters, not normalised; of a batch that of
-        `self[i]`.
-        """
+        """The graphrf kernel with present hyperparameters, not normalised; `self[i]` of a batch."""
         return self._kernel_of(self._single_values().detach().numpy())
 
     def hyperparameter(self, name: str) -> Tensor:
@@ -214,9 +214,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return value
 
     def extra_repr(self) -> str:
-        """The text that torch prints between the brackets; training may leave numbers that make no
-        kernel.
-        """
+        """The text that torch prints in brackets; numbers in training may make no kernel."""
         if self.batch_shape:
             return f"{type(self._template).__name__}, batch_shape={tuple(self.batch_shape)}"
         try:
@@ -254,9 +252,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return f.to(self.device, self.dtype)
 
     def root_rows(self, x: Tensor) -> TorchFactor:
-        """The rows of F at nodes of shape (n,) or (n, 1): K among them is F F^T with
-        `root_modulation`.
-        """
+        """Rows of F at nodes (n,) or (n, 1): K among them is F F^T with `root_modulation`."""
         nodes = node_tensor("x", x)
         if nodes.ndim > 1:
             raise checks.value_error("x", f"must have shape (n,) or (n, 1), got {tuple(x.shape)}")
@@ -283,9 +279,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return paired(rows, cols, f) if diag else FactorOperator(f, rows=rows, cols=cols)
 
     def __getitem__(self, index: Any) -> GRFKernel:
-        """The kernel of some members of the batch, with copies of their hyperparameters, as of any
-        kernel.
-        """
+        """The kernel of some members of the batch, with copies of their hyperparameters."""
         if self.active_dims is None or not self.batch_shape:
             return super().__getitem__(index)
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.__getitem__(bare, index))
@@ -297,9 +291,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._without_column(lambda bare: gpytorch.kernels.Kernel.expand_batch(bare, *sizes))
 
     def _without_column(self, change: Callable[[GRFKernel], GRFKernel]) -> GRFKernel:
-        """The kernel as GPyTorch changes it, which would index and expand `active_dims` with the
-        batch.
-        """
+        """The kernel as GPyTorch changes it, which would expand `active_dims` with the batch."""
         bare = copy.deepcopy(self)
         bare.active_dims = None
         changed = change(bare)
@@ -327,9 +319,8 @@ class GRFKernel(gpytorch.kernels.Kernel):
         if diag and torch.equal(left, right):
             rows = self._rows(row_nodes)
             return paired(rows, rows, f)[row_at]
-        matrix = FactorOperator(
-            f, rows=self._rows(row_nodes), cols=self._rows(col_nodes)
-        ).to_dense()
+        rows, cols = self._rows(row_nodes), self._rows(col_nodes)
+        matrix = FactorOperator(f, rows=rows, cols=cols).to_dense()
         if not diag:
             row_at, col_at = row_at[..., :, None], col_at[..., None, :]
         return matrix[row_at, col_at]
@@ -338,9 +329,7 @@ class GRFKernel(gpytorch.kernels.Kernel):
         return self._source.factor(nodes, self.device, self.dtype)
 
     def _values(self) -> Tensor:
-        """The trained hyperparameters in the order of their names, float64 on the CPU,
-        (*batch_shape, names).
-        """
+        """The trained hyperparameters in order, float64 on the CPU, (*batch_shape, names)."""
         if not self._names:
             return torch.zeros(*self._like.shape, 0, dtype=torch.float64)
         if isinstance(self._template, LearnedModulation):
@@ -360,11 +349,9 @@ class GRFKernel(gpytorch.kernels.Kernel):
 
     def _kernel_of(self, values: np.ndarray) -> Kernel:
         if isinstance(self._template, LearnedModulation):
-            return (
-                self._template.replace(values=tuple(values.tolist()))
-                if self._names
-                else self._template
-            )
+            if self._names:
+                return self._template.replace(values=tuple(values.tolist()))
+            return self._template
         return self._template.replace(**dict(zip(self._names, values.tolist(), strict=True)))
 
     def _coefficients(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -415,9 +402,7 @@ def node_ids(name: str, x: Tensor) -> np.ndarray:
 
 
 def node_tensor(name: str, x: Tensor) -> Tensor:
-    """Nodes given as a tensor of shape (n,), (n, 1) or (batches, n, 1), as int64 without the last
-    axis.
-    """
+    """Nodes of a tensor (n,), (n, 1) or (batches, n, 1), as int64 without the last axis."""
     if not isinstance(x, Tensor):
         raise checks.type_error(
             name, f"must be a tensor of node positions, got {checks.describe(x)}"
@@ -428,6 +413,7 @@ def node_tensor(name: str, x: Tensor) -> Tensor:
             f"{tuple(x.shape)}; `active_dims` of a GRFKernel selects the column of nodes among "
             "several"
         )
+
     x = x.detach()
     if x.is_floating_point():
         if x.dtype not in _LARGEST_ID:

@@ -1,6 +1,4 @@
-"""A kernel matrix among nodes as a `LinearOperator`: products with the rows of a factor, never N x
-N numbers.
-"""
+"""A kernel matrix among nodes as a `LinearOperator`, never N x N numbers."""
 
 from __future__ import annotations
 
@@ -113,9 +111,8 @@ class FactorOperator(LinearOperator):
         rows, row_at = torch.unique(row_index.reshape(-1), return_inverse=True)
         cols, col_at = torch.unique(col_index.reshape(-1), return_inverse=True)
         shape = row_index.shape
-        if (
-            rows.numel() * cols.numel() <= 4 * row_at.numel()
-        ):  # they fill a quarter of the dense block
+        # The entries fill a quarter of the dense block.
+        if rows.numel() * cols.numel() <= 4 * row_at.numel():
             block = FactorOperator(
                 self._f,
                 rows=_taken(self._rows, rows, self.device),
@@ -135,9 +132,7 @@ def _columns(x: Tensor) -> Tensor:
 
 
 def _taken(factor: TorchFactor, index: Any, device: torch.device) -> TorchFactor:
-    """The rows of an index (slice, tensor or array) on a device; the factor itself for all rows in
-    order.
-    """
+    """The rows of an index (slice, tensor or array) on a device; the factor itself for all."""
     n = factor.shape[0]
     if isinstance(index, slice) and (_is_noop_index(index) or index == slice(0, n, None)):
         return factor

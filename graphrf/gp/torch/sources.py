@@ -66,9 +66,7 @@ class TorchSource(ABC):
 
 
 class RemoteFeatures(Protocol):
-    """Sampled features whose record lives elsewhere, as on the workers of a cluster: known by
-    `step_squares`.
-    """
+    """Sampled features whose record lives elsewhere, as on a cluster: has `step_squares`."""
 
     # Settings that all rows share.
     info: SampleInfo
@@ -97,9 +95,7 @@ class _TorchSampledSource(TorchSource):
         self._squares: np.ndarray | None = None
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The modulation up to the features' largest length; warns once when the kernel has
-        outgrown it.
-        """
+        """The modulation up to the features' largest length; warns once of an outgrown one."""
         f = kernel.modulation(self._size, self.scale)
         if not self._warned:
             result = bounds.suitability_warnings(self._info, kernel, f)
@@ -121,9 +117,7 @@ class _TorchSampledSource(TorchSource):
 
 
 class TorchFeatureSource(_TorchSampledSource):
-    """Rows of sampled features, on the device of their record; kernels are checked as by
-    `Features.matrix`.
-    """
+    """Rows of sampled features, on their record's device; kernels checked as in `Features`."""
 
     def __init__(self, features: Features, kernel: Kernel) -> None:
         f = features.checked_modulation(kernel)
@@ -137,9 +131,7 @@ class TorchFeatureSource(_TorchSampledSource):
         warn_of_diagonal(features.nodes, diagonal, kernel, self.scale)
 
     def factor(self, nodes: Tensor, device: torch.device, dtype: torch.dtype) -> TorchFactor:
-        """The rows of nodes that the features hold; ValueError if the record lies on another
-        device.
-        """
+        """The rows of nodes that the features hold; ValueError if they are on another device."""
         if self._features.device not in ("cpu", str(device)):
             raise ValueError(
                 f"the kernel and its features must be on one device, got a kernel on {device} and "
@@ -225,9 +217,7 @@ class TorchSeriesSource(TorchSource):
         return {**vars(self), "_every": {}}  # which may lie on devices that others have not
 
     def coefficients(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Chebyshev coefficients of F and its derivatives, by values at Chebyshev points; cut below
-        1e-12.
-        """
+        """Chebyshev coefficients of F and derivatives, by interpolation; cut at 1e-12."""
         scale = self.scale
 
         def values(gap: np.ndarray) -> np.ndarray:
@@ -257,15 +247,12 @@ class TorchSeriesSource(TorchSource):
             self._every[device, dtype] = TorchSeriesFactor(self._series, device, dtype)
         outside = (nodes < 0) | (nodes >= self._graph.n_nodes)
         if bool(outside.any()):
-            self._graph.positions(
-                nodes[outside][:1].cpu().numpy()
-            )  # raises, as for every node out of range
+            # This raises, as for every node out of range.
+            self._graph.positions(nodes[outside][:1].cpu().numpy())
         return self._every[device, dtype].take(nodes)
 
     def mean_variance(self, f: np.ndarray) -> tuple[float, np.ndarray]:
-        """sum_j w_j F(x_j)^2 over a quadrature of W's spectrum: exact up to 1,000 nodes, by Lanczos
-        above.
-        """
+        """sum_j w_j F(x_j)^2 by quadrature of W's spectrum: exact to 1,000 nodes, then Lanczos."""
         if self._spectrum is None:
             # One fixed start: the same graph has the same normalisation every time.
             points, weights = density_of_states(
@@ -307,9 +294,8 @@ class _Kept:
                 self._known = (*(other for other in before if other is not one), one)
                 return factor
         factor = self._make(nodes, device, dtype)
-        self._known = (*before, (nodes.clone(), device, dtype, factor))[
-            -4:
-        ]  # training and test nodes, twice
+        # Two pairs of training and test nodes are kept.
+        self._known = (*before, (nodes.clone(), device, dtype, factor))[-4:]
         return factor
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,5 +1,4 @@
-"""A graph as a folder of arrays: its format, and how it is checked when it is opened and mapped
-into memory.
+"""A graph as a folder of arrays: its format, and how it is checked when opened and mapped.
 
 The record, graph.json, is the only file that changes: it names the folder beside it with the
 arrays, which are complete before the record is there and never touched after.
@@ -31,8 +30,8 @@ FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
 ARRAYS = ("indptr", "indices", "weights", "degrees")
 RECORD, NAMES = "graph.json", "names.json"
-# What the arrays' folder is named, after which nothing else is: writers remove those that no record
-# names.
+# What the arrays' folder is named, after which nothing
+# else is: writers remove those that no record names.
 _VERSION = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _ARRAYS_FOLDER = "arrays-"
 # How often a folder is read again that is written over meanwhile.
@@ -52,9 +51,7 @@ _FACTS = {
 
 
 class StoredGraph(NamedTuple):
-    """Contents of a graph's folder: the record, location and read-only maps of the arrays, and
-    names if any.
-    """
+    """Contents of a graph's folder: record, location, read-only maps of arrays, and any names."""
 
     record: dict[str, Any]
     place: Path
@@ -138,9 +135,7 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """SHA-256 of the record without its version: the same wherever a graph is written, different
-    for others.
-    """
+    """SHA-256 of the record but for its version: the same wherever a graph is written."""
     return checksum(
         {name: value for name, value in record.items() if name not in ("version", "checksum")}
     )
@@ -150,8 +145,7 @@ def identity(record: Mapping[str, Any]) -> str:
 
 
 def read_folder(folder: str, verify: bool) -> StoredGraph:
-    """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the
-    digest.
+    """A folder's graph, arrays mapped; `verify` reads them all, to check values and digest.
 
     Names are decoded, but not yet known to fit the nodes.
     """
@@ -160,6 +154,7 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
         raise FileNotFoundError(
             f"`folder` must be a folder written by {_WRITERS}, got none at {path}"
         )
+
     record = _read_record(path)
     for _ in range(_ATTEMPTS):
         try:
@@ -173,6 +168,7 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
         if verify:
             _verify(stored)
         return stored
+
     raise checks.value_error(
         "folder",
         f"must not be written over all the time while it is read, got {path}; try again later",
@@ -284,9 +280,7 @@ def _mapped_graph(path: Path, record: dict[str, Any]) -> StoredGraph:
 
 
 def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
-    """The array of a file as a read-only map, once dtype, shape and the file's length are as
-    recorded.
-    """
+    """The array of a file as a read-only map, once dtype, shape and length are as recorded."""
     _require_file(file)
     with _reading(file, "mapped", (OSError, MemoryError)):
         before = version(file)
@@ -301,10 +295,12 @@ def _mapped(file: Path, dtype: np.dtype, size: int) -> np.ndarray:
                     f"holds dtype {header.dtype} and shape {header.shape} where the record has "
                     f"{dtype} and {(size,)}",
                 )
+
             expected = header.offset + size * dtype.itemsize
             if length != expected:
                 raise fault(file, f"has {length} bytes where {expected} were written")
             mapped = np.memmap(stream, dtype, "r", header.offset, (size,))
+
     mapped.version = before  # type: ignore[attr-defined]  # whoever maps the file elsewhere can compare
     # A plain array over the same map: compiled loops know no other.
     return np.asarray(mapped)
@@ -338,6 +334,7 @@ def _verify(stored: StoredGraph) -> None:
         ),
         "degrees": chunks(arrays["degrees"]),
     }
+
     for name in ARRAYS:
         try:
             for chunk in passes[name]:
@@ -346,6 +343,7 @@ def _verify(stored: StoredGraph) -> None:
             raise fault(array_file(place, name), str(error)) from None
         if digest.hexdigest() != record["digests"][name]:
             raise fault(array_file(place, name), "holds other values than were written")
+
     if not record["directed"] and not _is_symmetric(
         arrays["indptr"], arrays["indices"], arrays["weights"]
     ):
@@ -355,8 +353,7 @@ def _verify(stored: StoredGraph) -> None:
 
 
 def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
-    """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most
-    about.
+    """True if all entries have mirror images: one pass, wrong with probability about 2^-64.
 
     Sums of entries above and below the diagonal, scrambled by a secret of each call, are equal.
     """
@@ -370,9 +367,7 @@ def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) 
 def _overweight(
     rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, secret: np.uint64
 ) -> int:
-    """The sum of scrambled entries above the diagonal less that of those below; `columns` are
-    written over.
-    """
+    """The sum of scrambled entries above the diagonal less those below; overwrites `columns`."""
     above, below = rows < columns, rows > columns
     code = np.minimum(rows, columns)
     code <<= np.uint64(32)
@@ -385,9 +380,7 @@ def _overweight(
 
 
 def _scramble(words: np.ndarray) -> None:
-    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: each bit
-    depends on all.
-    """
+    """The finalizer of splitmix64 (Steele, Lea and Flood 2014), in place: bits depend on all."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         words ^= words >> np.uint64(shift)
         words *= np.uint64(factor)
@@ -410,9 +403,7 @@ def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
 def _verified_indices(
     indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]
 ) -> Iterator[np.ndarray]:
-    """The chunks of indices, each checked: in range, increasing within a row; the loops are
-    counted.
-    """
+    """Chunks of indices, each checked: in range, increasing within rows; loops are counted."""
     n_nodes, n_loops, last_row, last_column = record["n_nodes"], 0, -1, -1
     for first, counts, piece in row_pieces(indptr):
         chunk = indices[piece]
@@ -439,6 +430,7 @@ def _verified_weights(
     """The chunks of weights, each checked: finite and above 0, with the degrees as sums of rows."""
     least, most, first_row = math.inf, 0.0, 0
     sums, n_entries = np.zeros(0), np.zeros(0, dtype=np.int64)
+
     for first, counts, piece in row_pieces(indptr):
         if first != first_row or not sums.size:
             _require_sums(degrees, first_row, sums, n_entries)
@@ -447,6 +439,7 @@ def _verified_weights(
                 np.zeros(counts.size),
                 np.zeros(counts.size, dtype=np.int64),
             )
+
         chunk = weights[piece]
         if chunk.size:
             least, most = min(least, float(chunk.min())), max(most, float(chunk.max()))
@@ -456,6 +449,7 @@ def _verified_weights(
         sums += np.bincount(np.repeat(np.arange(counts.size), counts), chunk, minlength=counts.size)
         n_entries += counts
         yield chunk
+
     _require_sums(degrees, first_row, sums, n_entries)
     if (least < most) != weighted:
         raise _WrongValueError(
@@ -464,9 +458,7 @@ def _verified_weights(
 
 
 def _require_sums(degrees: np.ndarray, first: int, sums: np.ndarray, n_entries: np.ndarray) -> None:
-    """Raise unless the degrees from row `first` on are these sums of so many entries,
-    to rounding.
-    """
+    """Raise unless degrees from row `first` on are these sums of entries, to rounding."""
     part = degrees[first : first + sums.size]
     # Two sums of n numbers above 0, in whatever order, differ by n 2^-52 of their value at most.
     with np.errstate(invalid="ignore", over="ignore"):

@@ -70,6 +70,7 @@ def _opened(folder: str, verify: bool) -> tuple[Graph, str]:
     """The graph of a folder, and its identity."""
     folder = os.path.abspath(folder)
     record, place, arrays, names = graph_folder.read_folder(folder, verify)
+
     if names is not None:
         try:
             names = validated_names(names, record["n_nodes"])
@@ -77,12 +78,14 @@ def _opened(folder: str, verify: bool) -> tuple[Graph, str]:
             raise graph_folder.fault(
                 place / graph_folder.NAMES, f"holds wrong names ({error})"
             ) from None
+
     # Set one by one: the constructor would look for the smallest type of all indices.
     adjacency = sp.csr_array((record["n_nodes"], record["n_nodes"]), dtype=np.float64)
     adjacency.indptr, adjacency.indices, adjacency.data = (
         arrays[name] for name in ("indptr", "indices", "weights")
     )
     adjacency.has_canonical_format = True
+
     known = {
         "degrees": arrays["degrees"],
         "n_edges": record["n_edges"],

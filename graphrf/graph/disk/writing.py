@@ -1,6 +1,4 @@
-"""Writing a graph's folder: whole or not at all, by one writer at a time, over nothing
-but a graph.
-"""
+"""Writing a graph's folder: whole or not at all, by one writer at a time, over graphs only."""
 
 from __future__ import annotations
 
@@ -36,18 +34,14 @@ _LOCK = ".graphrf-lock"
 
 
 class Writing(NamedTuple):
-    """A graph's folder that is locked for this writer, and the version that its arrays will be
-    known by.
-    """
+    """A graph's folder locked for this writer, and the version that its arrays will have."""
 
     path: Path
     version: str
 
     @property
     def arrays(self) -> Path:
-        """A folder for the arrays, and for temporary files; it goes with the block unless the
-        record names it.
-        """
+        """A folder for arrays and temporary files; it goes with the block unless recorded."""
         return arrays_folder(self.path, self.version)
 
 
@@ -61,17 +55,19 @@ def writing(folder: str) -> Iterator[Writing]:
     path = Path(folder)
     _require_ours(path)
     new = [place for place in (path, *path.parents) if not place.exists()]
+
     try:
         with _locked(path) as is_locked:
             target = Writing(path, graph_folder.new_version())
             before = _named_version(path)
             _remove_arrays(path, is_locked)  # what killed writers left, whose room may be needed
+
             try:
                 target.arrays.mkdir()
                 yield target
             except OSError as error:
-                # Errors without a file are those of writing, but those of the edges' own source may
-                # be so, too.
+                # Errors without a file are those of writing, but
+                # those of the edges' own source may be so, too.
                 file = Path(error.filename) if isinstance(error.filename, str) else None
                 if error.errno in FULL if file is None else target.arrays in (file, *file.parents):
                     raise cannot_write(error, path, "folder") from error
@@ -86,9 +82,7 @@ def writing(folder: str) -> Iterator[Writing]:
 
 
 def _named_version(path: Path) -> str | None:
-    """The version that the record names; "" where there is no record, None where it is not to be
-    read.
-    """
+    """The version that the record names; "" without a record, None if it is unreadable."""
     try:
         named = json.loads((path / RECORD).read_bytes())["version"]
     except FileNotFoundError:
@@ -99,16 +93,14 @@ def _named_version(path: Path) -> str | None:
 
 
 def _remove_arrays(path: Path, every: bool, *ours: str | None) -> None:
-    """Remove the arrays of our versions, or of every one, but not those that the record names or,
-    if damaged, may.
-    """
+    """Remove arrays of our versions, or of all, but those that the record names, or may."""
     named = _named_version(path)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(path)):
             version = graph_folder.version_of(entry.name)
             if version not in (None, named) and (version in ours or (every and named is not None)):
-                # On Windows, and on some network disks, files stay while they are mapped. Links are
-                # left alone.
+                # On Windows, and on some network disks, files stay
+                # while they are mapped. Links are left alone.
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
@@ -122,6 +114,7 @@ def _require_ours(path: Path) -> None:
         if not stat.S_ISDIR(mode):
             below = "" if place == path else f"{path}, which is below "
             raise checks.value_error("folder", f"must be a folder, got {below}the file {place}")
+
     try:
         # First the names: a record that another writer puts there after is found.
         entries = list(os.scandir(path))
@@ -129,6 +122,7 @@ def _require_ours(path: Path) -> None:
         return
     except OSError as error:
         raise cannot_write(error, path, "folder") from error
+
     try:
         record = json.loads((path / RECORD).read_bytes())
         ours = isinstance(record, dict) and record.get("format") == FORMAT
@@ -144,6 +138,7 @@ def _require_ours(path: Path) -> None:
         )
     except (ValueError, RecursionError, OSError):
         ours = False
+
     if not ours or (path / _LOCK).is_symlink():
         raise checks.value_error(
             "folder",
@@ -154,11 +149,10 @@ def _require_ours(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """The folder, made if it is new, and whether it is held by a lock: not without `fcntl` or on
-    some disks.
-    """
+    """The folder, made if new, and whether a lock holds it (not everywhere, as without `fcntl`)."""
     file = path / _LOCK
     handle = None
+
     try:
         while handle is None:
             # The folder, or the lock, may be removed as soon as it is found: by a writer that
@@ -178,6 +172,7 @@ def _locked(path: Path) -> Iterator[bool]:
         ) from None
     except OSError as error:
         raise cannot_write(error, path, "folder") from error
+
     try:
         yield is_held
     finally:
@@ -185,9 +180,7 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _lock(file: Path) -> tuple[int | None, bool]:
-    """The handle of a lock file, None if it is no longer the file of that name; and whether the
-    lock is held.
-    """
+    """The handle of a lock file, None if it is no longer that file; and whether it is locked."""
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         if fcntl is not None:
@@ -244,12 +237,11 @@ def write_folder(
     facts: Mapping[str, Any],
     names: Sequence[Any] | None,
 ) -> None:
-    """Write a graph. All files are complete before the record is replaced, which makes the graph
-    the new one.
-    """
+    """Write a graph. All files are complete before the record, which makes it the new one."""
     path, place = folder.path, folder.arrays
     n_entries = arrays["indices"].size
     dtypes = graph_folder.dtypes(facts["n_nodes"], n_entries)
+
     # One digest runs through the arrays; its value after each of them shows which one is damaged.
     digest, digests = hashlib.sha256(), {}
     for name in ARRAYS:
@@ -261,11 +253,13 @@ def write_folder(
                 file.write(np.ascontiguousarray(chunk, dtype=dtype).data)
                 digest.update(canonical(chunk))
         digests[name] = digest.hexdigest()
+
     if names is not None:
         text = json.dumps(names).encode()
         digests["names"] = hashlib.sha256(text).hexdigest()
         with _synced(place / NAMES) as file:
             file.write(text)
+
     record = {
         "format": FORMAT,
         "version": folder.version,
@@ -278,6 +272,7 @@ def write_folder(
         file.write(
             json.dumps(record | {"checksum": graph_folder.checksum(record)}, indent=1).encode()
         )
+
     # After a power cut, too, whatever the record names must be there.
     sync_folder(place)
     sync_folder(path)

@@ -1,3 +1,1 @@
-"""Files of other programs that hold graphs, read without trust: edge lists, GML, GraphML, matrices,
-OBJ meshes.
-"""
+"""Files of other programs that hold graphs, read without trust: tables, GML, matrices, meshes."""

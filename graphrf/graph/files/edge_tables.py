@@ -47,25 +47,27 @@ _NUMBERED = re.compile(r"(.*?[^\W\d])[_ -]?(1|2|a|b)", re.IGNORECASE)
 
 
 def has_header(cells: list[str], width: int, ends: Sequence[int]) -> bool:
-    """True if the first row names the columns; `ValueError` if that is unclear. See
-    `load_graph`.
-    """
+    """True if the first row names columns; `ValueError` if that is unclear. See `load_graph`."""
     titles = [cell.strip() for cell in cells[:width]]
     if not all(end in range(width) for end in ends):
         return False  # the bad column is reported where it is used
+
     first, second = (titles[end] for end in ends)
     named = (first.lower(), second.lower()) in _ENDS
     if len(cells) == width or not (named or all(map(_may_be_title, (first, second)))):
         return named
+
     below = _below_titles(cells, width, ends)
     above = [] if named else _titles_above_numbers(titles, cells, width, ends)
     numbered = not named and _are_numbered(first, second, below)
     sure = any(
         (named, all(map(_numbers, below)), any(map(_is_column_title, above)), numbered and above)
     )
+
     # A node of other edges is no title.
     again = not {first, second}.isdisjoint(below[0] + below[1])
     possible = any((above, numbered, all(map(_begins_with_number, below))))
+
     if sure != again:
         return sure
     if not (sure or possible):
@@ -98,9 +100,7 @@ def _is_column_title(title: str) -> bool:
 
 
 def _below_titles(cells: list[str], width: int, ends: Sequence[int]) -> list[list[str]]:
-    """The columns of the ends without their first cells, stripped where the first two lines have
-    white space.
-    """
+    """The columns of the ends without titles, stripped where the first two lines have spaces."""
     below = [cells[width + end :: width] for end in ends]
     if any(cell != cell.strip() for cell in cells[: 2 * width]):
         return [[cell.strip() for cell in column] for column in below]
@@ -108,9 +108,7 @@ def _below_titles(cells: list[str], width: int, ends: Sequence[int]) -> list[lis
 
 
 def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> None:
-    """Raise `ValueError` for what seems to be an adjacency matrix, or to list the neighbours of
-    each node.
-    """
+    """Raise `ValueError` for what seems an adjacency matrix, or lists of each node's neighbours."""
     if any(cell.lstrip().startswith("{") for cell in cells[1::width]):
         raise ValueError(
             "it seems to be written by networkx.write_multiline_adjlist; read it by "
@@ -119,9 +117,8 @@ def check_is_list(cells: list[str], width: int, titles: list[str] | None) -> Non
     if width < 3:
         return
     heads = cells[::width]
-    if (
-        titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]
-    ) or _is_matrix(cells, width):
+    titled = titles is not None and titles[1:] == [cell.strip() for cell in heads[:width]]
+    if titled or _is_matrix(cells, width):
         raise ValueError(
             "it seems to be an adjacency matrix; read it by numpy.loadtxt or pandas.read_csv and "
             "pass the array, or pass columns=(0, 1) if it is a list of edges"
@@ -149,9 +146,7 @@ def check_titles(titles: Sequence[str]) -> None:
 
 
 def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
-    """The two titles that are words for the ends of edges, those of the first two columns first; or
-    none.
-    """
+    """The two titles that are words for ends of edges, the first two columns first; or none."""
     low = [title.lower() for title in titles]
     pairs = [
         (low.index(first), low.index(second))
@@ -162,9 +157,7 @@ def ends_among(titles: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_matrix(cells: list[str], width: int) -> bool:
-    """True if the cells are numbers in a square that is symmetric, or has more columns than edge
-    lists have.
-    """
+    """True if cells are numbers in a symmetric square, or of more columns than edge lists have."""
     if len(cells) != width * width or not _numbers(cells):
         return False
     return width > 8 or all(
@@ -173,9 +166,7 @@ def _is_matrix(cells: list[str], width: int) -> bool:
 
 
 def _is_adjacency_list(cells: list[str], width: int) -> bool:
-    """True if every row has a node and its neighbours, which are different nodes with rows of their
-    own.
-    """
+    """True if every row has a node and its neighbours, different nodes with rows of their own."""
     nodes = {cell.strip() for cell in cells[::width]}
     for start in range(0, len(cells), width):
         row = {cell.strip() for cell in cells[start : start + width]}
@@ -192,9 +183,7 @@ def _numbers(column: Sequence[str]) -> bool:
 
 
 def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bool:
-    """True if two titles are one word with 1 and 2, or a and b, appended, and no name below begins
-    with it.
-    """
+    """True if two titles are one word with 1 and 2, or a and b, that begins no name below."""
     ends = [_NUMBERED.fullmatch(title) for title in (first, second)]
     if ends[0] is None or ends[1] is None or ends[0][1] != ends[1][1]:
         return False
@@ -204,9 +193,7 @@ def _are_numbered(first: str, second: str, below: Iterable[Sequence[str]]) -> bo
 
 
 def _may_be_title(cell: str) -> bool:
-    """True if a cell is neither a number, even to parsers that accept inf and 1_000, nor marked as
-    missing.
-    """
+    """True if a cell is neither a number, inf and 1_000 included, nor marked as missing."""
     if cell.lower() in _MISSING - {""}:
         return False
     try:

@@ -61,9 +61,7 @@ def read_matrix_market(path: Path, memory_limit: int | None = None) -> Any:
 
 
 def _market_matrix(content: bytes) -> Any:
-    """The matrix of a MatrixMarket file, both halves of a symmetric one; any fault raises
-    `ValueError`.
-    """
+    """The matrix of a MatrixMarket file, with both halves if symmetric; faults are `ValueError`."""
     banner, at = _line(content, 0)
     form, field, symmetry = _market_kind(banner)
     number, sizes, at = _market_sizes(content, at, 2 if form == "array" else 3)
@@ -71,21 +69,22 @@ def _market_matrix(content: bytes) -> Any:
     halved, skew = symmetry != "general", symmetry == "skew-symmetric"
     if rows < 1 or columns < 1 or (halved and rows != columns):
         raise ValueError(f"its shape is ({rows}, {columns})")
+
     if form == "array":
         declared = rows * columns if not halved else rows * (rows - 1 if skew else rows + 1) // 2
     else:
         declared = entries[0]
+
     places = 0 if form == "array" else 2
     each = places + (field != "pattern")
     body = content[at:]
     # A number takes two bytes: a digit, and what parts it from the next.
-    found = (
-        _entries(body, declared, each, (rows, columns)[:places])
-        if 2 * each * declared <= len(body) + 1
-        else None
-    )
+    found = None
+    if 2 * each * declared <= len(body) + 1:
+        found = _entries(body, declared, each, (rows, columns)[:places])
     if found is None:
         raise ValueError(_fault(body, number + 1, declared, each, (rows, columns)[:places]))
+
     if form == "array":
         return _dense(found[2], rows, columns, symmetry)
     row, column, values = _both_halves(*found, -1.0 if skew else 1.0) if halved else found
@@ -150,8 +149,7 @@ def _line(content: bytes, at: int) -> tuple[bytes, int]:
 def _entries(
     body: bytes, declared: int | None, each: int, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Rows and columns from 0 (zeros without a `shape`) and values of `declared` lines of `each`
-    numbers; else None.
+    """Rows and columns from 0 and values of `declared` lines of `each` numbers; or None.
 
     scipy is given lines of numbers and nothing else: on some damaged files its reader ends the
     process.
@@ -170,18 +168,15 @@ def _entries(
     try:
         read = scipy.io.mmread(io.BytesIO(header + body), **_ARRAYS)
     except (ValueError, OverflowError):
-        return _numbers(
-            body, each, shape
-        )  # numbers outside float64 or with a plus before them, among others
+        # The file has numbers outside float64 or with a plus before them, among others.
+        return _numbers(body, each, shape)
     if not shape:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), read[:, 0]
     return read.row.astype(np.int64), read.col.astype(np.int64), read.data.astype(np.float64)
 
 
 def _is_plain(body: bytes) -> bool:
-    """True if all numbers are plain: scipy reads a number as far as it is one, and ignores the rest
-    of the line.
-    """
+    """True if all numbers are plain: scipy reads what it can and ignores the rest of a line."""
     if body.translate(None, b"0123456789+-.eE \t\r\n\v\f"):
         return False
     characters = np.frombuffer(body + b"\n", np.uint8)
@@ -197,9 +192,7 @@ def _is_plain(body: bytes) -> bool:
 def _numbers(
     body: bytes, each: int, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Entries, as by `_entries`, from NumPy's slower parser, which also reads
-    hexadecimal numbers.
-    """
+    """Entries, as by `_entries`, by NumPy's slower parser, which reads hexadecimal, too."""
     try:
         table = np.fromstring(body, dtype=np.float64, sep=" ").reshape(-1, each)
     except (ValueError, DeprecationWarning):
@@ -215,9 +208,7 @@ def _numbers(
 
 
 def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
-    """Number of lines in the body; None unless each has `each` numbers, the first `places` of them
-    digits.
-    """
+    """Number of lines in the body; None unless all have `each` numbers, the first of digits."""
     if body.translate(None, _OF_NUMBERS):
         return None
     characters = np.frombuffer(body, np.uint8)
@@ -237,10 +228,9 @@ def _count_of_lines(body: bytes, each: int, places: int) -> int | None:
 
 
 def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, ...]) -> str:
-    """Description of the first fault in the entries, with its line number; `first` is that of the
-    first line.
-    """
+    """Description of the first fault in the entries, with its line; `first` is the first line's."""
     count, start = 0, 0
+
     while start < len(body):
         # Pieces without a fault are passed over as a whole.
         end = body.find(b"\n", start + _PIECE) + 1 or len(body)
@@ -249,6 +239,7 @@ def _fault(body: bytes, first: int, declared: int, each: int, shape: tuple[int, 
         if found is not None and count + len(found[2]) <= declared:
             count, first = count + len(found[2]), first + piece.count(b"\n")
             continue
+
         for number, line in enumerate(piece.split(b"\n"), first):
             cells = line.split()
             if not cells:
@@ -311,11 +302,10 @@ _OF_MATRICES = ("format", "shape", "data", "indices", "indptr", "row", "col", "c
 
 
 def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
-    """The matrix of the arrays that `scipy.sparse.save_npz` writes, once they are known
-    to agree.
-    """
+    """The matrix of arrays that `scipy.sparse.save_npz` writes, once they are known to agree."""
     if "format" not in arrays or "shape" not in arrays or "data" not in arrays:
         raise ValueError("it does not contain a sparse array or matrix")
+
     kind = arrays["format"].item()
     kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
     parts = {
@@ -325,6 +315,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
     }.get(kind)
     if parts is None:
         raise ValueError(f"format {kind!r}")
+
     shape = _npz_shape(arrays, parts)
     data, *places = arrays["data"], *(arrays[name] for name in parts)
     make = getattr(sp, f"{kind}_array")
@@ -332,6 +323,7 @@ def _sparse(arrays: Mapping[str, np.ndarray]) -> Any:
         matrix = make((data, tuple(places) if len(places) == 2 else places[0]), shape=shape)
     else:
         matrix = make((data, *places), shape=shape)
+
     if kind in ("csr", "csc", "bsr"):
         # Without these checks a damaged file would make scipy read outside its arrays. That of
         # scipy looks at no entry where the last pointer is not above 0.
@@ -357,9 +349,7 @@ def _npz_shape(arrays: Mapping[str, np.ndarray], parts: tuple[str, ...]) -> tupl
 
 
 def _real(path: Path, matrix: Any, memory_limit: int | None) -> Any:
-    """The matrix, once it is known to be real and of a size that its entries make credible, or that
-    is allowed.
-    """
+    """The matrix, once known to be real and of a size that is credible or allowed."""
     size = max(matrix.shape)
     needed = _ROW * size
     if memory_limit is None and size > max(10**6, 100 * matrix.size):

@@ -39,9 +39,7 @@ _THEN = {
 
 
 def reader_of(path: Path) -> str:
-    """The way out for a file of another format, which the message of an error ends with; empty if
-    unknown.
-    """
+    """The way out for a file of another format, which ends an error's message; or nothing."""
     reader = _READERS.get(suffix(path))
     if reader is None:
         return ""

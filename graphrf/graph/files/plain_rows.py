@@ -24,6 +24,7 @@ def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-unt
             or text[at] > _TILDE
         ):
             return False
+
         for column in range(width):
             start = at
             is_end = column in (first, second)
@@ -38,6 +39,7 @@ def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-unt
                 elif character == _QUOTE or (mark == _SPACE and not _SPACE < character <= _TILDE):
                     return False
                 at += 1
+
             if is_end:
                 negative = at > start and text[start] == _MINUS
                 digits = start + negative
@@ -54,6 +56,7 @@ def integer_ends(text, mark, width, first, second, ends):  # type: ignore[no-unt
                     ends[row, 1] = value
             elif mark == _SPACE and at == start:
                 return False
+
             if (at == text.size or text[at] == _NEWLINE) != (column == width - 1):
                 return False
             at += 1

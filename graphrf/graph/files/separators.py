@@ -1,6 +1,4 @@
-"""The rows of an edge list: comments, the one separator of its cells, quotation marks, and names
-that are tuples.
-"""
+"""The rows of an edge list: comments, separator, quotation marks, and names that are tuples."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ _WAYS_OUT = (
 
 
 class Rows(NamedTuple):
-    """Cells row after row in one list, the numbers of their lines, what parts them, and the values
-    of tuples.
-    """
+    """Cells row after row in one list, numbers of lines, what parts them, and values of tuples."""
 
     cells: list[str]
     numbers: list[int]
@@ -63,23 +59,27 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
                 "has them; read the file by networkx.read_edgelist and pass its graph, or write "
                 "only what is wanted"
             )
+
     tuples = _Tuples()
     if "(" in text:
         leading, lines = (
             _Lines(part.numbers, list(map(tuples.hide, part.texts))) for part in (leading, lines)
         )
+
     try:
         separator = _separator(lines, in_csv)
     except ValueError as error:
         raise ValueError(
             tuples.shown([str(error).replace("\\x00", "\0")])[0].replace("\0", "")
         ) from None
+
     cells, width = _all_cells(lines, separator)
     edges = _edges_among(leading, cells, separator, width)
     if edges:
         above = _at(leading, edges)
         lines = _Lines(above.numbers + lines.numbers, above.texts + lines.texts)
         cells, width = _all_cells(lines, separator)
+
     _check_marked(lines, cells, width)
     cells = tuples.shown(cells)
     if "(" in text or "[" in text:
@@ -91,18 +91,14 @@ def read_rows(text: str, *, in_csv: bool) -> Rows:
 
 
 def is_comment(line: str) -> bool:
-    """True for a line that begins with # or %, or several, followed by white space or
-    by nothing.
-    """
+    """True for a line that begins with # or %, or several, and then white space or nothing."""
     line = line.lstrip()
     rest = line.lstrip("#%")
     return rest != line and (not rest or rest[0].isspace())
 
 
 def _data_lines(text: str) -> tuple[_Lines, _Lines]:
-    """Lines at the top that begin with a marker, and all from the first that does not; none blank
-    or a comment.
-    """
+    """Lines at the top that begin with a marker, and all from the first that does not."""
     numbers: list[int] = []
     lines: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -132,9 +128,7 @@ def _is_marked(text: str) -> bool:
 
 
 def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width: int) -> list[int]:
-    """The lines above the first edge that begin with a marker and yet are edges; unclear ones are
-    refused.
-    """
+    """Lines above the first edge with a marker that are edges; unclear ones are refused."""
     cut = {row: _cells(line, separator) or [] for row, line in enumerate(leading.texts)}
     alike = {row: list(map(str.strip, own)) for row, own in cut.items() if len(own) == width}
     if not alike or _all_integers(cells[width:] or cells, width):  # apart from titles
@@ -152,9 +146,7 @@ def _edges_among(leading: _Lines, cells: list[str], separator: str | None, width
 
 
 def _check_marked(lines: _Lines, cells: list[str], width: int) -> None:
-    """ValueError for a line that begins with a marker, and may be an edge or one that was made a
-    comment.
-    """
+    """ValueError for a line with a marker that may be an edge, or one made a comment."""
     marked = {row for row, line in enumerate(lines.texts) if _is_marked(line)}
     if not marked or any(
         _is_marked(cell) for column in range(1, width) for cell in cells[column::width]
@@ -188,9 +180,7 @@ def _unclear(lines: _Lines, row: int) -> ValueError:
 
 
 class _Tuples:
-    """The tuples among the cells of a file, such as (0, 1), in whose place the lines hold their
-    numbers.
-    """
+    """The tuples among a file's cells, such as (0, 1), for which lines hold their numbers."""
 
     def __init__(self) -> None:
         self.values: dict[str, tuple[Any, ...]] = {}
@@ -203,11 +193,9 @@ class _Tuples:
 
     def shown(self, cells: list[str]) -> list[str]:
         """The cells with their tuples as text again."""
-        return (
-            [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells]
-            if self._texts
-            else cells
-        )
+        if self._texts:
+            return [_HELD.sub(lambda held: self._texts[int(held[1])], cell) for cell in cells]
+        return cells
 
     def _place(self, found: re.Match[str]) -> str:
         if found[0] not in self._places:
@@ -222,9 +210,7 @@ class _Tuples:
 
 
 def _cells(line: str, separator: str | None) -> list[str] | None:
-    """The cells of a line; None where quotation marks do not match. A quoted cell may hold the
-    separator.
-    """
+    """The cells of a line, which may be quoted; None where quotation marks do not match."""
     if '"' not in line:
         return line.split(separator)
     if separator is None:
@@ -358,9 +344,7 @@ def _is_clean(sample: list[str], mark: str | None) -> bool:
 
 
 def _merit(sample: list[str], mark: str | None, others: list[str | None]) -> tuple[bool, bool, int]:
-    """The merits of a separator, to be compared: similar ends, numbers beside them, and names that
-    recur.
-    """
+    """The merits of a separator, to be compared: similar ends, numbers, names that recur."""
     rows = [_cells(line, mark) or [] for line in sample]
     beside = [all(map(_NUMBER.fullmatch, column)) for column in list(zip(*rows, strict=True))[2:]]
     names = {cell.strip() for row in rows for cell in row[:2]}
@@ -386,7 +370,10 @@ def _ragged(
     own = widths[mark]
     if own[0] < 2 and max(own) >= 2:
         row, later = 0, next(row for row, width in enumerate(own) if width >= 2)
-        wanted = f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and {short(lines.texts[later])}"
+        wanted = (
+            f", where {lines.at(later)} has {own[later]}: {short(lines.texts[0])} and "
+            f"{short(lines.texts[later])}"
+        )
     elif own[0] < 2:
         row, wanted = 0, "; two nodes were wanted, separated by tabs, commas, semicolons or spaces"
     else:
@@ -404,7 +391,10 @@ def _way_out(lines: _Lines, row: int, mark: str | None, other: str | None) -> st
     rows = [[cell.strip() for cell in _cells(line, mark) or ()] for line in lines.texts]
     nodes = {cells[0] for cells in rows if cells}
     if len(nodes) == len(rows) > 1 and all(nodes.issuperset(cells) for cells in rows):
-        return "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and pass its graph"
+        return (
+            "; if each line lists a node and its neighbours, read it by networkx.read_adjlist and "
+            "pass its graph"
+        )
     if _is_marked(lines.texts[row]):
         return "; if it is a comment, write a space after its marker"
     return f" ({_WORDS[other]} would part all lines alike); {_WAYS_OUT}" if other != "" else ""

@@ -51,8 +51,7 @@ _LARGE, _SAMPLE = 2**21, 2**14
 
 @dataclass(frozen=True)
 class EdgeList:
-    """Edges as read from a file: ends as positions in `nodes`, weights as written, and each edge's
-    line.
+    """Edges of a file: ends as positions in `nodes`, weights as written, and their lines.
 
     Where no column of weights was asked for, `others` are the titles of the columns beside the
     ends, with the cells of those that are called weights.
@@ -73,9 +72,7 @@ def suffix(path: Path) -> str:
 
 
 def read_text(path: Path, factor: float = _TEXT, memory_limit: int | None = None) -> str:
-    """The text of a file in UTF-8, decompressed, with line ends as newlines; bounded as in
-    `read_bytes`.
-    """
+    """The text of a UTF-8 file, decompressed, line ends as newlines; bounded as `read_bytes`."""
     content = read_bytes(path, factor, memory_limit)
     try:
         text = content.decode("utf-8-sig")
@@ -130,15 +127,18 @@ def _edges(
     cells, titles, width = table.cells, table.titles, table.width
     if len(table.numbers) == 0:
         raise ValueError("a header but no edges; a line for each edge was wanted")
+
     if columns is None and weight is None:
         edge_tables.check_is_list(cells, width, titles)
     if columns is None and titles is not None:
         edge_tables.check_titles(titles)
+
     nodes: Sequence[Hashable]
     if integers is None:
         positions, nodes = _positions(_names(table))
     else:
         nodes, positions = _distinct(integers)
+
     values, weight_title = None, None
     others: dict[str, list[str]] = {}
     if weight is not None:
@@ -148,6 +148,7 @@ def _edges(
     elif titles is not None:
         beside = (column for column in range(width) if column not in table.ends)
         others = {titles[at]: cells[at::width] if is_weight(titles[at]) else [] for at in beside}
+
     lines_read = np.asarray(table.numbers)
     return EdgeList(
         positions[0::2], positions[1::2], values, nodes, lines_read, weight_title, others
@@ -194,8 +195,7 @@ def _table(text: str, asked: _Asked) -> _Table:
 
 
 def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
-    """The table of a large text and the integers at the ends of its edges; None for all but the
-    plainest rows.
+    """The table of a large text and the integers at its edges' ends; None unless rows are plain.
 
     The first rows show whether there are titles and which columns are the ends, as all rows
     together would.
@@ -211,6 +211,7 @@ def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
         return None
     if len(table.numbers) == 0:
         return None
+
     above = some.split("\n")[: table.numbers[0] - 1]
     body = text[sum(map(len, above)) + len(above) :].removesuffix("\n")
     mark = table.separator or " "
@@ -219,6 +220,7 @@ def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
         np.frombuffer(body.encode(), np.uint8), ord(mark), table.width, *table.ends, integers
     ):
         return None
+
     cells = (
         [] if table.width == 2 and asked.weight is None else body.replace("\n", mark).split(mark)
     )
@@ -233,11 +235,8 @@ def _names(table: _Table) -> list[Any]:
         ends[side::2] = [cell.strip() for cell in table.cells[column :: table.width]]
     if "" in ends:
         row = ends.index("") // 2
-        titled = (
-            "; if the line has titles, pass header=True"
-            if row == 0 and table.titles is None
-            else ""
-        )
+        may_be_title = row == 0 and table.titles is None
+        titled = "; if the line has titles, pass header=True" if may_be_title else ""
         raise ValueError(
             f"line {table.numbers[row]}: the name of a node is empty; two nodes were wanted{titled}"
         )
@@ -245,9 +244,7 @@ def _names(table: _Table) -> list[Any]:
 
 
 def require_room(path: Path, text: str, memory_limit: int | None) -> None:
-    """Raise `MemoryError` where the lines and cells of a text exceed the limit: counting them takes
-    no memory.
-    """
+    """Raise `MemoryError` where lines and cells of a text exceed the limit, by counting them."""
     # Blank lines and comments are left out: nothing but their text is made of them.
     n_skipped = sum(text.count(start) for start in ("\n\n", "\n# ", "\n% ", "\n#\n", "\n%\n"))
     n_lines = text.count("\n") + 1 - n_skipped
@@ -312,11 +309,8 @@ def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
         except ValueError:
             bad = True
         if bad:
-            point = (
-                "; numbers have a point for decimals, and no commas"
-                if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
-                else ""
-            )
+            has_comma = re.fullmatch(r"\s*[+-]?\d+,\d+\s*", cell)
+            point = "; numbers have a point for decimals, and no commas" if has_comma else ""
             raise ValueError(f"line {line}: the weight must be a number, got {short(cell)}{point}")
     raise AssertionError("no cell is at fault")  # pragma: no cover
 
@@ -325,9 +319,7 @@ def _numbers(cells: list[str], lines: list[int] | np.ndarray) -> np.ndarray:
 
 
 def read_gml(path: Path, memory_limit: int | None = None) -> Any:
-    """The networkx graph of a GML file, whose nodes are named by their labels where all differ,
-    else by their ids.
-    """
+    """The networkx graph of a GML file, nodes named by labels if all differ, else by ids."""
     import networkx as nx
 
     lines = read_text(path, _GML, memory_limit).split("\n")
@@ -345,8 +337,8 @@ def read_graphml(path: Path, memory_limit: int | None = None) -> Any:
     import networkx as nx
 
     text = read_text(path, _GRAPHML, memory_limit)
-    # Entities can expand to gigabytes or name other files, and need a document type, which GraphML
-    # never has.
+    # Entities can expand to gigabytes or name other files,
+    # and need a document type, which GraphML never has.
     forbidden = re.search("<!(DOCTYPE|ENTITY)", text, re.IGNORECASE)
     if forbidden:
         line = text.count("\n", 0, forbidden.start()) + 1

@@ -44,8 +44,8 @@ _BEGINNINGS = (
         r"\{\s*[\"}\n]|\[\s*[\[{\"]|\[\s*$",
         "JSON",
         (
-            "read it by json.load, and pass networkx.node_link_graph(...), a dictionary or a list of "
-            "pairs"
+            "read it by json.load, and pass networkx.node_link_graph(...), a dictionary or a list "
+            "of pairs"
         ),
     ),
 )
@@ -64,9 +64,7 @@ _FEW = 1000
 
 
 def check_format(text: str, *, columns_given: bool) -> None:
-    """Raise `ValueError` for the text of another format; fewer formats are considered if the
-    columns are given.
-    """
+    """Raise `ValueError` for the text of another format; of fewer if the columns are given."""
     for pattern, what, way_out in _BEGINS:
         if pattern.match(_first_lines(text)):
             raise ValueError(f"it seems to be {what}; {way_out}")
@@ -159,9 +157,7 @@ def _may_count(text: str, head: list[str]) -> bool:
 
 
 def _check_counted(rows: list[list[str]]) -> None:
-    """ValueError for a first line that counts nodes and edges, above lines of neighbours (METIS) or
-    of edges.
-    """
+    """ValueError for a first line that counts nodes and edges, as in METIS files."""
     while not rows[0]:
         del rows[0]
     head, below = rows[0], rows[1:]
@@ -193,9 +189,7 @@ def _are_counted(n_nodes: int, n_edges: int, edges: list[list[str]]) -> bool:
 
 
 def _is_metis(head: list[str], below: list[list[str]], n_edges: int) -> bool:
-    """True if line i has the neighbours of node i, counted from 1, with weights as the first line
-    says.
-    """
+    """True if line i has the neighbours of node i, from 1, weighted as the first line says."""
     kind = head[2].zfill(3) if len(head) > 2 else "000"
     if not re.fullmatch("[01]{3}", kind):
         return False

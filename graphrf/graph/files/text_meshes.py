@@ -1,6 +1,4 @@
-"""Reading OBJ, OFF and STL meshes: the vertices and faces of a text file, whatever else
-it holds.
-"""
+"""Reading OBJ, OFF and STL meshes: vertices and faces of a text file, whatever else it holds."""
 
 from __future__ import annotations
 
@@ -35,19 +33,18 @@ _COORDINATES = [place for place in range(7, 19) if not _FACET[place]]
 
 
 def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Vertices (V, 3) and faces of an OBJ file in the order of the file; any fault raises
-    `ValueError`.
+    """Vertices (V, 3) and faces of an OBJ file in its order; any fault raises `ValueError`.
 
     Corners below 0 count back from the last vertex above the face. Cost: a few seconds for a
     million lines.
     """
     coordinates, corners, starts, lines = array("d"), array("q"), array("q", [0]), array("q")
-    for number, line in enumerate(
-        content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines(), 1
-    ):
+    joined = content.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ")
+    for number, line in enumerate(joined.splitlines(), 1):
         cells = line.partition(b"#")[0].split()
         if cells[:1] not in ([b"v"], [b"f"]):
             continue
+
         known = len(coordinates) // 3
         try:
             if cells[0] == b"v":
@@ -55,12 +52,12 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
                 continue
             face = _numbers([cell.partition(b"/")[0] for cell in cells[1:]], int)
         except ValueError:
-            wanted = (
-                "a vertex has three numbers"
-                if cells[0] == b"v"
-                else "the corners of a face are integers"
-            )
+            if cells[0] == b"v":
+                wanted = "a vertex has three numbers"
+            else:
+                wanted = "the corners of a face are integers"
             raise ValueError(f"line {number}: {wanted}, got {short_bytes(line)}") from None
+
         face = [corner - 1 if corner > 0 else known + corner if corner else -1 for corner in face]
         if len(face) < 3 or min(face) < 0 or max(face) >= 2**62:
             raise ValueError(
@@ -70,6 +67,7 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
         corners.extend(face)
         starts.append(len(corners))
         lines.append(number)
+
     vertices = np.frombuffer(coordinates).reshape(-1, 3)
     faces = Faces(np.frombuffer(corners, dtype=np.int64), np.frombuffer(starts, dtype=np.int64))
     outside = np.flatnonzero(faces.corners >= len(vertices))
@@ -83,8 +81,7 @@ def read_obj(content: bytes) -> tuple[np.ndarray, Faces]:
 
 
 def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Vertices (V, 3) and faces of an OFF file in the order of the file; any fault raises
-    `ValueError`.
+    """Vertices (V, 3) and faces of an OFF file in its order; any fault raises `ValueError`.
 
     Colours, normals and textures are left aside. Cost: a few seconds for a million lines.
     """
@@ -92,12 +89,10 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     head = re.match(rb"\s*(?:(?:ST)?C?N?OFF(?![A-Za-z_])(?!\s*BINARY)|(?=\d+\s))", text)
     if head is None:
         other = re.match(rb"\s*((?:ST)?C?N?4?n?OFF(?:\s*BINARY)?)", text)
-        kind = (
-            f", but with {short_bytes(other[1])}: text with vertices of three coordinates is read"
-            if other
-            else ""
-        )
-        raise ValueError(f"it does not begin with OFF{kind}")
+        kind = f", but with {short_bytes(other[1])}" if other else ""
+        way_out = ": text with vertices of three coordinates is read" if other else ""
+        raise ValueError(f"it does not begin with OFF{kind}{way_out}")
+
     # Lines keep their numbers; the head may share one with the counts.
     lines = [line.split() for line in (b" " * head.end() + text[head.end() :]).splitlines()]
     lines[0:0] = [[] for _ in range(text[: head.end()].count(b"\n"))]
@@ -105,12 +100,14 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
     counts = _integers(*rows[0])[:2] if rows else []
     if len(counts) < 2 or min(counts) < 0:
         raise ValueError("the numbers of its vertices and faces are missing")
+
     n_vertices, n_faces = counts
     if len(rows) - 1 < n_vertices + n_faces:
         raise ValueError(
             f"it declares {n_vertices:,} vertices and {n_faces:,} faces, and holds "
             f"{len(rows) - 1:,} lines of them; it is damaged or truncated: fetch it again"
         )
+
     faces = _faces(rows[n_vertices + 1 : n_vertices + n_faces + 1], n_vertices)
     coordinates = array("d")
     for number, cells in rows[1 : n_vertices + 1]:
@@ -123,17 +120,17 @@ def read_off(content: bytes) -> tuple[np.ndarray, Faces]:
 
 
 def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
-    """Corners (3 F, 3) and faces of STL as text; names of solids are left aside, and any fault is a
-    ValueError.
-    """
+    """Corners (3 F, 3) and faces of STL as text, without names; any fault raises `ValueError`."""
     lines = b"\n".join(content.splitlines())
     words = re.sub(rb"(?im)^[ \t]*(?:end)?solid\b.*", b"", lines).split()
     size = len(_FACET)
     cells = np.array(words[: len(words) // size * size], dtype=bytes).reshape(-1, size)
+
     wrong = np.zeros(cells.shape, dtype=bool)
     for place, word in enumerate(_FACET):
         if word:
             wrong[:, place] = np.char.lower(cells[:, place]) != word
+
     if wrong.any() or len(words) % size:
         number = int(np.flatnonzero(np.r_[wrong.any(axis=1), True])[0])
         got = short_bytes(b" ".join(words[number * size : number * size + size]))
@@ -142,6 +139,7 @@ def read_stl_text(content: bytes) -> tuple[np.ndarray, Faces]:
             "1 outer loop vertex 0 0 0 ... endloop endfacet', with three numbers for each, got "
             f"{got}"
         )
+
     coordinates = _numbers(cells[:, _COORDINATES].ravel().tolist(), float)
     n_corners = 3 * len(cells)
     return np.array(coordinates).reshape(-1, 3), Faces(

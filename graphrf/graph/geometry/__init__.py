@@ -1,3 +1,1 @@
-"""Geometry of graphs: maps, meshes, common borders of areas, and places that are one but for
-rounding.
-"""
+"""Geometry of graphs: maps, meshes, borders of areas, and places that are one but for rounding."""

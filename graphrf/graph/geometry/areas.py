@@ -1,6 +1,4 @@
-"""Polygons with a common border, which digitising, simplifying or projecting may have moved a
-little.
-"""
+"""Polygons with a common border, which digitising, simplifying or projecting may have moved."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _ROUNDING = 1e-9
 
 
 class Borders(NamedTuple):
-    """Pairs of neighbours, positions with `first` < `second`; which of them overlap by more than
-    the tolerance.
-    """
+    """Pairs of neighbours, positions `first` < `second`, and which overlap by more than allowed."""
 
     first: np.ndarray
     second: np.ndarray
@@ -25,8 +21,7 @@ class Borders(NamedTuple):
 
 
 def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borders:
-    """Pairs of polygons of shapely whose borders run along each other, or of which one lies within
-    the other.
+    """Pairs of shapely polygons with borders along each other, or of which one holds the other.
 
     Borders with coordinates in common are found exactly, if longer than `rounding`; others, and
     overlaps, within the tolerance.
@@ -47,9 +42,7 @@ def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borde
 
 
 def n_beside(areas: np.ndarray, found: Borders, distance: float) -> int:
-    """The number of pairs that are no neighbours, but whose borders run along each other farther
-    apart.
-    """
+    """The number of pairs that are not neighbours, but run along each other farther apart."""
     import shapely
 
     first, second = _near(areas, distance)
@@ -74,9 +67,7 @@ def _near(areas: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
 def _needed(
     edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> np.ndarray:
-    """The least length of a border between each pair; infinite where the boxes of the two have no
-    room for it.
-    """
+    """The least length of a border between each pair; infinite where boxes have no room for it."""
     import shapely
 
     lengths, boxes = shapely.length(edges), shapely.bounds(edges)
@@ -109,9 +100,7 @@ def _run_along(
 def _covered(
     areas: np.ndarray, edges: np.ndarray, first: np.ndarray, second: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """True for pairs of which one polygon lies within the other; true for those that overlap
-    otherwise.
-    """
+    """True for pairs of which one polygon holds the other; true for other overlapping pairs."""
     import shapely
 
     within, overlap = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=bool)
@@ -137,10 +126,12 @@ def _length_near(
     corners, line = shapely.get_coordinates(parts, return_index=True)
     whole = (line[1:] == line[:-1]) & (corners[1:] != corners[:-1]).any(axis=1)
     starts, ends, owner = corners[:-1][whole], corners[1:][whole], owner[line[:-1][whole]]
+
     # Segments whose boxes are near, of borders that are a pair.
     low, high = np.minimum(starts, ends) - radius, np.maximum(starts, ends) + radius
     tree = shapely.STRtree(shapely.linestrings(np.stack([starts, ends], axis=1)))
     here, there = tree.query(shapely.box(*low.T, *high.T))
+
     known = firsts * len(used) + seconds
     order = np.argsort(known)
     asked = owner[here] * len(used) + owner[there]
@@ -148,8 +139,9 @@ def _length_near(
     wanted = known[place] == asked
     here, there, pair = here[wanted], there[wanted], place[wanted]
     begin, end = _intervals(starts[here], ends[here], starts[there], ends[there], radius)
-    # Intervals of one segment near one border may overlap: each counts from where those before it
-    # end.
+
+    # Intervals of one segment near one border may
+    # overlap: each counts from where those before it end.
     order = np.lexsort((begin, here, pair))
     here, pair, begin, end = here[order], pair[order], begin[order], end[order]
     new = np.r_[True, (here[1:] != here[:-1]) | (pair[1:] != pair[:-1])]
@@ -166,20 +158,21 @@ def _intervals(
     other_ends: np.ndarray,
     radius: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The part of each segment within a radius of another, as distances along it; an end below 0
-    for no part.
+    """The part of each segment within a radius of another, as distances; an end < 0 for none.
 
     Near a segment is what is in the hull of two discs, and a box between them.
     """
     along, length = _directions(starts, ends)
     other_along, other_length = _directions(other_starts, other_ends)
     begin, end = np.full(len(starts), np.inf), np.full(len(starts), -np.inf)
+
     for centre in (other_starts, other_ends):
         middle, beside = _turned(centre - starts, along)
         half = np.sqrt(np.maximum(radius**2 - beside**2, 0))
         hit = np.abs(beside) <= radius
         begin = np.where(hit, np.minimum(begin, middle - half), begin)
         end = np.where(hit, np.maximum(end, middle + half), end)
+
     # The box in the frame of the other segment: from 0 to its length, and from -radius to radius.
     box_begin, box_end = np.zeros(len(starts)), length
     slopes, offsets = _turned(along, other_along), _turned(starts - other_starts, other_along)
@@ -195,6 +188,7 @@ def _intervals(
         box_end = np.minimum(
             box_end, np.where(level, np.where(inside, np.inf, -np.inf), hits.max(axis=0))
         )
+
     box = box_begin <= box_end
     begin = np.where(box, np.minimum(begin, box_begin), begin)
     end = np.where(box, np.maximum(end, box_end), end)

@@ -1,6 +1,4 @@
-"""The faces of a mesh, triangles or other polygons: their sides, neighbours, centres
-and triangles.
-"""
+"""The faces of a mesh, triangles or other polygons: sides, neighbours, centres and triangles."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ class Faces:
         return np.diff(self.starts)
 
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
-        """The two vertices of every side, shape (sum of sizes, 2), the smaller first,
-        and its face.
-        """
+        """Both vertices of every side, (sum of sizes, 2), the smaller first, and its face."""
         following = np.arange(1, len(self.corners) + 1)
         following[self.starts[1:] - 1] = self.starts[:-1]
         ends = np.sort(np.column_stack([self.corners, self.corners[following]]), axis=1)
@@ -53,9 +49,7 @@ class Faces:
         )
 
     def n_repeated(self) -> int:
-        """The number of faces that have the vertices of another one before them, in
-        whatever order.
-        """
+        """The number of faces that have the vertices of an earlier one, in whatever order."""
         total, sizes = 0, self.sizes
         for size in np.unique(sizes):
             rows = np.sort(
@@ -82,8 +76,7 @@ class Faces:
 
 
 def face_pairs(faces: Faces) -> np.ndarray:
-    """Distinct pairs of faces that share a side, shape (E, 2); as in trimesh, a side of three or
-    more joins none.
+    """Distinct pairs of faces that share a side, (E, 2); as in trimesh, not if three do.
 
     Faces of fewer than three distinct vertices have no sides.
     """
@@ -119,9 +112,7 @@ def side_pairs(faces: Faces) -> np.ndarray:
 
 
 def halves_of_quads(triangles: np.ndarray) -> int:
-    """The number m of quadrilaterals that trimesh seems to have split, into m triangles (a, b, c)
-    and m (c, d, a).
-    """
+    """The number of quadrilaterals that trimesh seems to have split, m triangles and m others."""
     first, last = triangles[:, [2, 0]], triangles[:, [0, 2]]
     for place in np.flatnonzero((first[:-1] == last[-1]).all(axis=1))[::-1]:
         count = len(triangles) - 1 - int(place)

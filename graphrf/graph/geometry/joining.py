@@ -21,8 +21,7 @@ _OF_SIDE = 0.25
 
 
 class Joined(NamedTuple):
-    """Places in groups: the first of each group (positions, ascending), and the group of every
-    place.
+    """Places in groups: the first of each (positions, ascending), and each place's group.
 
     `n_moved` places are not exactly at the first of their group, and `n_left` groups lie near
     another one, but apart.
@@ -35,9 +34,7 @@ class Joined(NamedTuple):
 
 
 def checked_tolerance(tolerance: Any, lengths: np.ndarray, what: str) -> float:
-    """The tolerance given, or if None `SHARE` of the median length; a quarter of that length is
-    refused.
-    """
+    """The tolerance given, or `SHARE` of the median length; a quarter of that is refused."""
     positive = lengths[lengths > 0]
     median = float(np.median(positive)) if positive.size else 0.0
     if tolerance is None:
@@ -55,8 +52,7 @@ def checked_tolerance(tolerance: Any, lengths: np.ndarray, what: str) -> float:
 def join_places(
     places: np.ndarray, sides: np.ndarray, tolerance: float, loose: np.ndarray | None = None
 ) -> Joined:
-    """Groups of places, shape (n, d), that lie within a tolerance of each other, directly or
-    through others.
+    """Groups of places, (n, d), that are within a tolerance of each other, or through others.
 
     Places that are not `loose` are joined with equal ones only. No group is wider than twice the
     tolerance, and none has both ends of a side (positions, shape (m, 2)) unless these coincide:
@@ -84,8 +80,7 @@ def join_places(
 def _groups(
     places: np.ndarray, sides: np.ndarray, tolerance: float, free: np.ndarray
 ) -> tuple[np.ndarray, int]:
-    """The group of each of these distinct places, and how many groups lie within the tolerance of
-    another.
+    """The group of each distinct place, and how many groups are within the tolerance of another.
 
     Only the `free` places (positions) are joined or counted.
     """
@@ -117,9 +112,8 @@ def _near(places: np.ndarray, tolerance: float) -> np.ndarray:
 
     if len(places) < 2:
         return np.zeros((0, 2), dtype=np.int64)
-    nearest = cKDTree(places).query(
-        places, k=2, distance_upper_bound=np.nextafter(tolerance, np.inf)
-    )[0][:, 1]
+    limit = np.nextafter(tolerance, np.inf)
+    nearest = cKDTree(places).query(places, k=2, distance_upper_bound=limit)[0][:, 1]
     some = np.flatnonzero(np.isfinite(nearest))
     if not some.size:
         return np.zeros((0, 2), dtype=np.int64)

@@ -1,6 +1,4 @@
-"""Graphs of maps: roads that meet at their ends, and areas that share a border, as geopandas holds
-them.
-"""
+"""Graphs of maps, as geopandas holds them: roads that meet, and areas that share a border."""
 
 from __future__ import annotations
 
@@ -26,8 +24,9 @@ _GAP, _MANY_GAPS = 100.0, 0.1
 
 
 class MapEdges(NamedTuple):
-    """The edges of a map, what its nodes are called, warnings about it, and what to do if it has
-    few edges, or if less than a share `together` of the nodes is in the largest part.
+    """The edges of a map, what its nodes are called, warnings about it, and a way out.
+
+    The way out is for few edges, or a largest part with less than a share `together` of the nodes.
     """
 
     edges: EdgeList
@@ -52,9 +51,7 @@ def is_map(source: Any) -> bool:
 def edges_of_map(
     source: Any, weight: str | int | None, weight_is: str | None, tolerance: Any
 ) -> MapEdges:
-    """The edges of lines, which join their ends, or of polygons that share a border; see
-    `graphrf.load_graph`.
-    """
+    """The edges of lines, which join their ends, or of polygons by borders; see `load_graph`."""
     kinds = _kinds(source)
     if kinds <= _LINES:
         return _of_lines(source, weight, weight_is, tolerance)
@@ -78,9 +75,7 @@ def _kinds(source: Any) -> set[str]:
 
 
 class Lines(NamedTuple):
-    """Lines without parts: the row of the map, the length and the ends (positions in `nodes`) of
-    each of them.
-    """
+    """Lines without parts: row of the map, length and ends (positions in `nodes`) of each."""
 
     row: np.ndarray
     lengths: np.ndarray
@@ -91,9 +86,7 @@ class Lines(NamedTuple):
 
 
 def lines_of_map(source: Any, tolerance: Any) -> Lines:
-    """The lines of a map, and their ends as nodes named by coordinates; ends within the tolerance
-    are one node.
-    """
+    """The lines of a map, and ends as nodes named by coordinates, one within the tolerance."""
     import shapely
 
     kinds = _kinds(source)
@@ -101,6 +94,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
         raise checks.value_error(
             "source", f"must have lines only with on='edges', got {listed(sorted(kinds))}"
         )
+
     lines, row = shapely.get_parts(shapely.force_2d(np.asarray(source.geometry)), return_index=True)
     lengths = shapely.length(lines)
     corners, line = shapely.get_coordinates(lines, return_index=True)
@@ -109,6 +103,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
     reach = checked_tolerance(tolerance, lengths, "the lines")
     joined = join_places(places, np.arange(len(places)).reshape(-1, 2), reach)
     nodes: list[Hashable] = list(map(tuple, (places[joined.first] + 0.0).tolist()))
+
     remarks = []
     if tolerance is None and joined.n_moved > _MANY * len(nodes):
         remarks.append(
@@ -123,6 +118,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
             f"tolerance={reach:g}: lines that end there are shorter than four times that, or the "
             "ends are a long row"
         )
+
     way_out = (
         f"lines are joined at common ends, here within {reach:.2g}: pass tolerance= if ends miss "
         "each other by more, and split lines where they cross or end along another"
@@ -131,9 +127,7 @@ def lines_of_map(source: Any, tolerance: Any) -> Lines:
 
 
 def weights_of_lines(source: Any, weight: str | int | None) -> tuple[Any, dict[str, Any], str]:
-    """The values of a column, or lengths, of each row, the other columns where none is asked for,
-    and a remark.
-    """
+    """The values of a column, or lengths, of each row, other columns if none, and a remark."""
     titles = [str(title) for title in getattr(source, "columns", ())]
     if weight is None:
         return (
@@ -170,9 +164,7 @@ def _of_lines(
 def _of_parts(
     values: np.ndarray, lines: Lines, title: str, weight_is: str | None
 ) -> tuple[np.ndarray, str]:
-    """Weights of lines without parts, given those of the rows, and a remark: lengths, times and
-    costs are shared.
-    """
+    """Weights of lines without parts from those of rows: lengths and times are shared; a remark."""
     row, lengths = lines.row, lines.lengths
     values, several = values[row], np.bincount(row)[row] > 1
     if not several.any() or weight_is == "similarity":
@@ -190,9 +182,7 @@ def _of_parts(
 
 
 def _of_degrees(crs: Any, places: np.ndarray) -> str:
-    """Remark about lengths in degrees where the coordinate system is not known; an error where it
-    is.
-    """
+    """Remark about lengths in degrees where the coordinate system is unknown; else an error."""
     if crs is not None and crs.is_geographic:
         raise checks.value_error(
             "weight", "= 'length' is in degrees here; project the map first (to_crs)"
@@ -218,6 +208,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             "reset_index() numbers the rows, set_index('column') names them, dissolve(by='column') "
             "makes one area of rows with the same name",
         )
+
     outlines = shapely.length(areas)
     reach = checked_tolerance(tolerance, outlines, "the outlines")
     found = borders(areas, reach, min(reach, checked_tolerance(None, outlines, "the outlines")))
@@ -226,6 +217,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
         "pass tolerance=, the width of the gaps between areas in the unit of the map (here "
         f"{reach:.2g}), if they should have borders in common"
     )
+
     n_overlaps, n_found = int(found.overlap.sum()), len(found.first)
     if n_overlaps:
         remarks.append(
@@ -233,6 +225,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             f"tolerance={reach:.2g}, and are neighbours even if only their corners overlap: pass "
             "the width of such overlaps as tolerance="
         )
+
     gaps = n_beside(areas, found, _GAP * reach) if tolerance is None and reach > 0 else 0
     if gaps > _MANY_GAPS * max(n_found, 1):
         remarks.append(
@@ -240,6 +233,7 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
             f"no neighbours (there are {n_found:,} pairs of neighbours): {way_out}"
         )
         way_out = ""
+
     rows = np.arange(n_found)
     edges = EdgeList(found.first, found.second, None, index.tolist(), rows, None, {})
     return MapEdges(edges, "areas", remarks, way_out, 0.0)

@@ -22,8 +22,8 @@ from graphrf.graph.geometry.faces import Faces, halves_of_quads, side_pairs
 from graphrf.graph.geometry.joining import checked_tolerance, join_places
 
 MESH_SUFFIXES = (".stl", ".ply", ".off", ".obj")
-# Memory that the graph of a file takes for each of its bytes, measured as in `text_files.py`: up to
-# 66, for OFF.
+# Memory that the graph of a file takes for each of its
+# bytes, measured as in `text_files.py`: up to 66, for OFF.
 _MESH = 100.0
 
 _FIRST_WORDS = {".ply": b"ply", ".off": b"OFF", ".stl": b"solid"}
@@ -61,18 +61,23 @@ def _checked(faces: Faces, n_vertices: int) -> Faces:
     """Faces, once they are known to name vertices that exist."""
     if len(faces) == 0:
         raise checks.value_error("mesh", "must have at least one face, got none")
+
     low, high = int(faces.corners.min()), int(faces.corners.max())
     if low < 0 or high >= n_vertices:
         way_out = (
             "; are yours counted from 1? Then subtract 1" if (low, high) == (1, n_vertices) else ""
         )
         if low == -1:
-            way_out = "; if -1 fills up rows of several lengths, pass a list of the corners of each face without it"
+            way_out = (
+                "; if -1 fills up rows of several lengths, pass a list of the corners of each face "
+                "without it"
+            )
         wrong = low if low < 0 else high
         raise checks.value_error(
             "mesh",
             f"must have faces of vertices in [0, {n_vertices - 1}], got vertex {wrong}{way_out}",
         )
+
     if low == 1 and np.unique(faces.corners).size == n_vertices - 1:
         warn(
             "faces have vertices from 0, and there is none with vertex 0, but all others are used: "
@@ -104,9 +109,7 @@ def _rows(given: Any) -> Faces:
 
 
 def _polygons_of(faces: Any) -> Faces:
-    """Faces as an array, as lists of corners, or as VTK has them, (k, k corners, k, k corners,
-    ...).
-    """
+    """Faces as an array, as lists of corners, or as of VTK, (k, k corners, k, k corners, ...)."""
     rows = (
         faces if isinstance(faces, np.ndarray) or not isinstance(faces, Iterable) else list(faces)
     )
@@ -174,15 +177,14 @@ def _warn_of_halves(faces: Faces) -> None:
 
 
 def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
-    """Vertices and faces of a mesh file as they stand there; those of STL, which lists corners, are
-    joined.
-    """
+    """Vertices and faces of a mesh file as they stand; those of STL, which has corners, joined."""
     kind = suffix(path)
     if kind not in MESH_SUFFIXES:
         raise ValueError(
             f"{path} has no known mesh format; wanted one of {', '.join(MESH_SUFFIXES)} "
             f"(.gz){reader_of(path)}"
         )
+
     content = read_bytes(path, _MESH, memory_limit).removeprefix(b"\xef\xbb\xbf")
     reader = {".obj": read_obj, ".off": read_off}.get(kind)
     if kind == ".stl" and len(content) != _stl_size(content):
@@ -194,6 +196,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
                 f"{_DAMAGED}"
             )
         reader = read_stl_text
+
     if reader is not None:
         if b"\0" in content:
             raise ValueError(
@@ -206,6 +209,7 @@ def _read(path: Path, memory_limit: int | None) -> tuple[np.ndarray, Faces]:
                 vertices, faces = _joined(vertices, faces)
     else:
         vertices, faces = _read_by_trimesh(path, kind, content)
+
     if not len(faces):
         begins = [
             end
@@ -224,10 +228,12 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
         "process": False,
         **({"skip_materials": True, "fix_texture": False} if kind == ".ply" else {}),
     }
+
     log = logging.getLogger("trimesh")
     if not log.hasHandlers():
         # Otherwise what trimesh logs about damaged files lands on standard error, with tracebacks.
         log.addHandler(logging.NullHandler())
+
     with untrusted(path, f"{kind[1:].upper()} mesh"):
         try:
             loaded = trimesh.load(io.BytesIO(content), file_type=kind[1:], force="mesh", **options)
@@ -244,14 +250,15 @@ def _read_by_trimesh(path: Path, kind: str, content: bytes) -> tuple[np.ndarray,
         )
         if kind == ".ply" and len(faces):
             faces = _polygons(loaded.metadata["_ply_raw"]["face"], faces)
-    found = re.search(
-        rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000]
-    )  # not within a comment
+
+    # An element within a comment does not count.
+    found = re.search(rb"[\r\n][ \t]*element\s+face\s+(\d+)", content[:10_000])
     if kind == ".ply" and found and len(faces) < int(found[1]):
         raise ValueError(
             f"{path} is not a whole PLY mesh: it declares {int(found[1]):,} faces and holds "
             f"{len(faces):,}; {_DAMAGED}"
         )
+
     if kind == ".stl" and len(faces) and np.isfinite(vertices).all():
         with untrusted(path, "STL mesh"):
             vertices, faces = _joined(vertices.astype(np.float64), faces)
@@ -284,9 +291,7 @@ def _stl_size(content: bytes) -> int:
 
 
 def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
-    """A mesh whose corners within 1e-8 are one, as trimesh has it, where its coordinates are scaled
-    to common size.
-    """
+    """A mesh whose corners within 1e-8 of its size are one, as in trimesh."""
     import trimesh
 
     exponent = int(np.frexp(np.abs(vertices).max())[1])
@@ -299,19 +304,20 @@ def _joined(vertices: np.ndarray, faces: Faces) -> tuple[np.ndarray, Faces]:
 def weld(
     vertices: np.ndarray, faces: Faces, tolerance: float | None, exponent: int = 0
 ) -> tuple[np.ndarray, Faces, str]:
-    """The first vertex at every distinct place (its position, ascending), the faces on these, and a
-    remark.
+    """The first vertex at every distinct place (ascending), the faces on these, and a remark.
 
     The tolerance is in the unit of `vertices` times 2^exponent.
     """
     sides = side_pairs(faces)
     lengths = np.linalg.norm(vertices[sides[:, 0]] - vertices[sides[:, 1]], axis=1)
+
     if tolerance is None:
         reach = checked_tolerance(None, lengths, "the sides")
     else:
         reach = np.ldexp(
             checked_tolerance(tolerance, np.ldexp(lengths, exponent), "the sides"), -exponent
         )
+
     exact = join_places(vertices, sides, 0.0)
     places, faces = exact.first, Faces(exact.group[faces.corners], faces.starts)
     # Within a tolerance, only the rims of pieces are joined: sides that belong to a single face.
@@ -319,6 +325,7 @@ def weld(
     rim = np.zeros(len(places), dtype=bool)
     rim[pairs[count == 1]] = True
     joined = join_places(vertices[places], pairs, reach, rim)
+
     remark = ""
     if tolerance is not None and joined.n_left:
         remark = (
@@ -342,8 +349,7 @@ def inverse_lengths(lengths: np.ndarray) -> np.ndarray:
 
 
 def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    r"""(cot a + cot b) / 2 for every pair of joined vertices, a and b the angles that face their
-    side.
+    r"""(cot a + cot b) / 2 for every pair of joined vertices, a and b facing their side.
 
     Faces that repeat count once, faces without area not at all; negative sums are clipped to zero
     with a warning.
@@ -351,6 +357,7 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
     n_vertices = len(vertices)
     faces = faces[np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]]
     total = sp.csr_array((n_vertices, n_vertices), dtype=np.float64)
+
     for corner in range(3):
         apex, left, right = (faces[:, (corner + turn) % 3] for turn in range(3))
         to_left, to_right = vertices[left] - vertices[apex], vertices[right] - vertices[apex]
@@ -362,12 +369,14 @@ def cotangent_weights(vertices: np.ndarray, faces: np.ndarray, pairs: np.ndarray
         cotangent = np.divide(cosine, sine, out=np.zeros_like(sine), where=~flat)
         ends = np.minimum(left, right), np.maximum(left, right)
         total = total + sp.csr_array((0.5 * cotangent, ends), shape=(n_vertices, n_vertices))
+
     if not len(pairs):
         return np.zeros(0)
     weights = np.asarray(total[pairs[:, 0], pairs[:, 1]]).ravel()
-    # Right angles give rounding errors of either sign; cotangents have no unit, and coordinates may
-    # be float32.
+    # Right angles give rounding errors of either sign;
+    # cotangents have no unit, and coordinates may be float32.
     weights[np.abs(weights) < _RIGHT] = 0.0
+
     negative = weights < 0
     if negative.any():
         warn(

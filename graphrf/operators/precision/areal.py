@@ -78,8 +78,8 @@ class Intrinsic(NamedTuple):
         precision = sp.csr_array(
             sp.diags_array(scale[component]) @ laplacian + sp.diags_array(1.0 * ~summed)
         )
-        # 1 b^T + b 1^T with a multiple b of e is 0 on fields that sum to zero; a small b leaves all
-        # definite
+        # 1 b^T + b 1^T with a multiple b of e is 0 on fields
+        # that sum to zero; a small b leaves all definite
         size = np.where(several, 1 / (sizes * variances[hub]), 0.0)
         rows, columns = hub[component], np.arange(component.size)
         arrow = sp.csr_array((size[component], (rows, columns)), shape=laplacian.shape)
@@ -99,9 +99,7 @@ class Intrinsic(NamedTuple):
 
 
 class ArealPrecision:
-    """Base class of the precisions of areal kernels, with those methods of `KernelPrecision` that
-    they share.
-    """
+    """Base class of precisions of areal kernels, with the `KernelPrecision` methods they share."""
 
     graph: Graph
     kernel: Kernel

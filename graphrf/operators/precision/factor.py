@@ -12,8 +12,7 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
 class PrecisionFactor(FactorBase):
-    """Rows of F = f_0 R with R R^T = Q^-1 = K: the `Factor` whose one matrix is the inverse root of
-    a precision.
+    """Rows of F = f_0 R, R R^T = Q^-1 = K: the `Factor` of a precision's inverse root.
 
     `cholesky` is that of Q, `nodes` are the rows in order, repeats allowed. A product with R is
     half a solve, two multiply-adds for each number of the factor's together with R^T, whatever the
@@ -73,9 +72,7 @@ class PrecisionFactor(FactorBase):
         return np.asarray(weight * f[0] ** 2 * self._cholesky.solve(self._spread(x))[self.nodes])
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F G^T for the rows G of another factor of distinct nodes, and the diagonal of G G^T, by
-        solves.
-        """
+        """F G^T for rows G of a factor of distinct nodes, and the diagonal of G G^T, by solves."""
         if not isinstance(other, PrecisionFactor) or other._cholesky is not self._cholesky:
             return super().columns(f, other)
         size = other.shape[0]

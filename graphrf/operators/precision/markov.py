@@ -1,6 +1,4 @@
-"""Kernels whose inverse is an integer or half-integer power of a sparse matrix, and their
-precisions.
-"""
+"""Kernels whose inverse is a (half-)integer power of a sparse matrix, and their precisions."""
 
 from __future__ import annotations
 
@@ -38,9 +36,7 @@ _orders: weakref.WeakKeyDictionary[Graph, dict[tuple[float, int], Elimination]] 
 
 
 def has_sparse_precision(kernel: Kernel) -> bool:
-    """True if the kernel is areal, or its inverse is a small integer or half-integer power of c I +
-    t L.
-    """
+    """True if K is areal, or a small (half-)integer power of (c I + t L)^-1."""
     power = kernel.inverse_power
     if power is None:
         return not kernel.is_series
@@ -50,9 +46,7 @@ def has_sparse_precision(kernel: Kernel) -> bool:
 
 
 def has_sparse_inverse(kernel: Kernel) -> bool:
-    """True if the inverse is a polynomial of the Laplacian of small degree, and its precision has
-    no layers.
-    """
+    """True if the inverse is a polynomial of small degree in L, without layers."""
     power = kernel.inverse_power
     return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
 
@@ -146,9 +140,7 @@ class SparsePrecision:
         self._check_condition()
 
     def with_kernel(self, kernel: Kernel) -> SparsePrecision:
-        """Precision of another kernel on the same graph, which shares what does not depend on the
-        kernel.
-        """
+        """Precision of another kernel on the same graph, sharing what is not the kernel's."""
         if kernel == self.kernel:
             return self
         require_sparse_precision(kernel)
@@ -187,9 +179,7 @@ class SparsePrecision:
 
     @property
     def _n_layers(self) -> int:
-        """Number of layers for the longest lengthscale of training, or for this kernel's if that is
-        longer.
-        """
+        """Number of layers for the longest lengthscale of training, or this kernel's if longer."""
         widest, length = self.kernel, self.kernel.hyperparameters.get("lengthscale", math.inf)
         longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, widest.laplacian)
         if length < longest:
@@ -211,9 +201,7 @@ class SparsePrecision:
         )
 
     def _coefficients(self, tridiagonal: np.ndarray, own: float) -> dict[int, np.ndarray]:
-        """The matrices M_r of b Q = sum_r M_r (x) B^r, by r; `own` multiplies B^(p_j + 1) in layer
-        j.
-        """
+        """The matrices M_r of b Q = sum_r M_r (x) B^r; `own` multiplies B^(p_j + 1) in layer j."""
         powers = np.array(self._powers)
         between = np.add.outer(powers, powers) // 2
         every = range(powers[0] + 2)
@@ -273,8 +261,7 @@ class SparsePrecision:
 
     @property
     def seconds(self) -> float:
-        """About how long a factorisation takes on a core, from the order of elimination of the
-        nodes alone.
+        """Seconds that a factorisation takes on a core, from the order of elimination alone.
 
         Separators are as many nodes wide in each layer as the power of B there.
         """
@@ -285,14 +272,13 @@ class SparsePrecision:
     def elimination(self, power: float) -> Elimination:
         """The order of elimination for matrices with the pattern of an integer power of B."""
         if (power, 1) not in self._eliminations:
-            # of absolute values, of which none cancel, so that no other matrix has entries beside
-            # these
+            # of absolute values, of which none cancel, so
+            # that no other matrix has entries beside these
             self._eliminations[power, 1] = Elimination.of(_to_power(abs(self.base), int(power)))
         return self._eliminations[power, 1]
 
     def _dissected(self) -> Elimination:
-        """The order of elimination of Q, by a dissection of the nodes and one hidden layer that
-        represents all.
+        """The order of elimination of Q, by dissection of nodes and one hidden layer for all.
 
         It equals a dissection of all layers in quality at the cost of two; hidden variables of a
         node are consecutive.
@@ -415,9 +401,7 @@ class SparsePrecision:
         return power
 
     def _slopes(self, name: str) -> tuple[float, float]:
-        """The derivatives of c and t in a hyperparameter, by those of log K = -q log(c + t L) at L
-        = 0 and 1.
-        """
+        """Derivatives of c and t in a hyperparameter, by those of log K at L = 0 and 1."""
         c, t, q = self._power
         slopes = self.kernel.log_spectral_derivatives(np.array([0.0, 1.0]))
         assert slopes is not None

@@ -14,8 +14,7 @@ from graphrf.operators.sparse.ordering import Elimination
 
 
 class Precision(Protocol):
-    """Q, the sparse inverse of a prior covariance at n nodes, as a function of a kernel's
-    hyperparameters.
+    """Q, the sparse inverse of a prior covariance, as a function of kernel hyperparameters.
 
     Where linear constraints bind its variables, inverses, traces and determinants are those of Q on
     the subspace that they leave.
@@ -66,9 +65,7 @@ class Precision(Protocol):
 
 
 class KernelPrecision(Precision, Protocol):
-    """Precision Q of a kernel on a graph, whose N nodes are the first rows; the others are hidden
-    variables.
-    """
+    """Precision Q of a kernel on a graph: N nodes first, then hidden variables."""
 
     @property
     def graph(self) -> Graph:

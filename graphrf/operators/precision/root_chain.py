@@ -1,6 +1,4 @@
-"""The inverse square root of a matrix as a chain of hidden layers, each of which has a sparse
-precision.
-"""
+"""The inverse square root of a matrix as a chain of hidden layers with sparse precisions."""
 
 from __future__ import annotations
 
@@ -85,9 +83,7 @@ INVERSE = RootChain(np.zeros(1), np.ones(1), np.zeros((1, 0)), 1.0, 0.0)
 
 
 def layers_needed(ratio: float) -> int:
-    """The fewest layers whose standard deviations are right on an interval with this ratio of its
-    ends.
-    """
+    """The fewest layers with right standard deviations on an interval with this ratio."""
     size = 1
     while _best_resolvents(ratio, size)[2] > 2 * LARGEST_ERROR:
         size += 1
@@ -97,10 +93,10 @@ def layers_needed(ratio: float) -> int:
 def _best_resolvents(ratio: float, size: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Poles, weights and largest relative error of the best sum of resolvents on [1, ratio].
 
-    With the elliptic functions of modulus k' = sqrt(1 - 1 / ratio) and the period K', s_j = (sn /
-    cn)^2 and w_j is proportional to dn / cn^2 at (j - 1/2) K' / m. The relative errors are equal
-    and of alternating signs at 1 / dn^2 of multiples of K' / (2 m). The upper half follows from
-    s_{m+1-j} = ratio / s_j, so that no digits are lost where cn is small.
+    With the elliptic functions of modulus k' = sqrt(1 - 1 / ratio) and the period K',
+    s_j = (sn / cn)^2 and w_j is proportional to dn / cn^2 at (j - 1/2) K' / m. The relative errors
+    are equal and of alternating signs at 1 / dn^2 of multiples of K' / (2 m). The upper half
+    follows from s_{m+1-j} = ratio / s_j, so that no digits are lost where cn is small.
     """
     modulus, period = 1 - 1 / ratio, float(ellipkm1(1 / ratio))
     j = np.arange(size)

@@ -99,8 +99,7 @@ def apply_root(
     max_degree: int = _MAX_DEGREE,
     n_threads: int | None = None,
 ) -> np.ndarray:
-    r"""F v for the symmetric root F of a node kernel, K = F F^T; arguments and cost as
-    `apply_kernel`.
+    r"""F v for the symmetric root F of a node kernel, K = F F^T; otherwise as `apply_kernel`.
 
     With v standard normal, F v is a draw from the Gaussian process with covariance K.
 
@@ -172,8 +171,7 @@ def kernel_blocks(
     *,
     tol: float = 1e-10,
 ) -> np.ndarray:
-    """The blocks K[rows, cols] by position of several kernels with one Laplacian, shape (kernels,
-    rows, cols).
+    """K[rows, cols] by position of kernels with one Laplacian, shape (kernels, rows, cols).
 
     By as many products as the longest series takes; positions must be distinct.
     """
@@ -185,9 +183,8 @@ def kernel_diagonal(
     graph: Graph, kernel: Kernel, nodes: np.ndarray, *, tol: float = 1e-10
 ) -> np.ndarray:
     """The entries K[q, q] by position, with half as many products for each as a column takes."""
-    return shared_diagonals([_expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)], nodes)[
-        0
-    ]
+    expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
+    return shared_diagonals([expansion], nodes)[0]
 
 
 class MeanVariance(NamedTuple):

@@ -15,12 +15,12 @@ from graphrf._base.threads import ordered_map, startable, thread_count
 from graphrf.operators.series.loops import column_products, half_moments, step_rows, sum_polynomials
 from graphrf.operators.series.walk_operator import renumbered_matrix
 
-# Columns summed together: two lines of the cache on graphs whose panels stay in it, one on larger
-# graphs.
+# Columns summed together: two lines of the cache on
+# graphs whose panels stay in it, one on larger graphs.
 _WIDE = 16
 _WIDE_NODES = 250_000
-# Multiply-adds of one product below which several threads are not worth their waiting for each
-# other.
+# Multiply-adds of one product below which several
+# threads are not worth their waiting for each other.
 _WORTH_THREADS = 1_000_000
 # Multiply-adds of a whole sum below which a pool of threads is not worth its start.
 _WORTH_POOL = 20_000_000
@@ -36,8 +36,7 @@ Result = TypeVar("Result")
 
 
 class RecurrenceSteps:
-    """Steps of recurrences with one sparse matrix, their rows shared by threads; close after use
-    (`with`).
+    """Steps of recurrences with one sparse matrix, rows shared by threads; close after use.
 
     `width` is that of the blocks to come, of the matrix's dtype. There is one thread where the work
     of a step is small; the bits do not depend on their number.
@@ -83,8 +82,7 @@ class RecurrenceSteps:
 
 
 class ChebyshevSum:
-    """sum_k c_k T_k(M) for a symmetric sparse matrix M, given as `doubled`, 2 M, as a function of
-    blocks of vectors.
+    """sum_k c_k T_k(M) for a symmetric sparse matrix M, given as 2 M, applied to blocks of vectors.
 
     The bits do not depend on the threads, nor on the columns beside a column, except where there
     are so many unit vectors that the nodes are `renumbered`. Columns are multiplied in panels of 16
@@ -108,8 +106,7 @@ class ChebyshevSum:
         return self._c
 
     def rough(self, tol: float) -> ChebyshevSum:
-        """A shorter sum, in single precision where that serves, that differs by `tol` at most in
-        operator norm.
+        """A shorter sum, in single precision if that serves, off by at most `tol` in norm.
 
         Half of that is for the terms left out, half for rounding, `single_rounding`.
         """
@@ -128,9 +125,7 @@ class ChebyshevSum:
         return self._c.size - 1
 
     def __call__(self, v: np.ndarray) -> np.ndarray:
-        """The sum times v, of shape (N,) or (N, p); a new array of that shape, and of the sum's
-        dtype.
-        """
+        """The sum times v, (N,) or (N, p); a new array of that shape, in the sum's dtype."""
         columns = v.reshape(self._n_nodes, v[:1].size)
         result = np.empty(columns.shape, dtype=self._c.dtype)
 
@@ -144,8 +139,7 @@ class ChebyshevSum:
     def of_units(
         self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]
     ) -> Iterator[tuple[slice, Result]]:
-        """Results of `use` for the sum's columns that belong to `nodes`, panel by panel, shape (N,
-        at most 16).
+        """Results of `use` for the sum's columns of `nodes`, by panels (N, at most 16).
 
         Where the nodes of a panel lie close together in a graph whose edges join near positions
         (grids, meshes), only the rows that products reach are made. Sorted nodes are best.
@@ -157,9 +151,7 @@ class ChebyshevSum:
         yield from self._over_panels(nodes.size, panel)
 
     def block(self, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-        """The entries [rows, cols] by position, a product for each distinct row or column,
-        whichever are fewer.
-        """
+        """The entries [rows, cols] by position, a product for each distinct row or column."""
         if np.unique(rows).size < np.unique(cols).size:
             return self._columns(rows, cols).T
         return self._columns(cols, rows)
@@ -174,17 +166,14 @@ class ChebyshevSum:
     def entries(
         self, rows: np.ndarray, cols: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The entries [rows, part] for parts of the distinct columns `cols`: positions in `cols`,
-        and a block.
-        """
+        """The entries [rows, part] for parts of distinct columns: positions in `cols`, a block."""
         renumbered, place = self.renumbered(cols.size)
         order, places = np.argsort(place[cols], kind="stable"), place[rows]
         for part, values in renumbered.of_units(place[cols[order]], lambda panel: panel[places]):
             yield order[part], values
 
     def renumbered(self, n_columns: int) -> tuple[ChebyshevSum, np.ndarray]:
-        """The same sum with neighbours near each other in the order of its nodes, and the place of
-        each node.
+        """The same sum with neighbours near each other in node order, and each node's place.
 
         Products with unit vectors then reach few rows at first, and read memory in its order. It is
         this sum itself where `n_columns` of them are not worth it, or neighbours are near already.
@@ -199,9 +188,7 @@ class ChebyshevSum:
         ), place
 
     def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
-        """The forms z_j^T (sum_k c_k T_k) z_j of the columns, shape (p,), with half as many
-        products.
-        """
+        """The forms z_j^T (sum_k c_k T_k) z_j of columns, (p,), by half as many products."""
 
         def panel(part: slice, n_threads: int) -> np.ndarray:
             now = aligned_zeros(self._n_nodes, part.stop - part.start)
@@ -214,9 +201,7 @@ class ChebyshevSum:
     def unit_moments(
         self, nodes: np.ndarray, use: Callable[[np.ndarray], Result]
     ) -> Iterator[tuple[slice, Result]]:
-        """Results of `use` for T_k(M)[q, q], k = 0 .. degree, at `nodes` q, panel by panel, as in
-        `of_units`.
-        """
+        """Results of `use` for T_k(M)[q, q], k = 0 .. degree, at `nodes` q, as in `of_units`."""
 
         def panel(part: slice, n_threads: int) -> tuple[slice, Result]:
             units = nodes[part]
@@ -230,9 +215,7 @@ class ChebyshevSum:
     def unit_polynomials(
         self, nodes: np.ndarray, rows: np.ndarray, coefficients: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Entries [rows, nodes] of sums with coefficients (sums, degree + 1), by panels
-        of nodes.
-        """
+        """Entries [rows, nodes] of sums of coefficients (sums, degree + 1), by panels of nodes."""
 
         def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
             terms = self._unit_terms(nodes[part], rows, n_threads)
@@ -248,9 +231,7 @@ class ChebyshevSum:
         yield from self._over_panels(nodes.size, panel)
 
     def unit_terms(self, nodes: np.ndarray, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels of nodes: (degree + 1, rows,
-        panel).
-        """
+        """Entries [rows, nodes] of T_k(M), k = 0 .. degree, by panels (degree + 1, rows, p)."""
 
         def panel(part: slice, n_threads: int) -> tuple[slice, np.ndarray]:
             terms = np.empty((self.degree + 1, rows.size, part.stop - part.start))
@@ -360,8 +341,7 @@ class ChebyshevSum:
         rows: tuple[int, int],
         n_threads: int,
     ) -> np.ndarray:
-        """<v, T_k(M) v> for the columns of `now`, shape (degree + 1, p), by T_2k = 2 T_k^2 - 1 and
-        the like.
+        """<v, T_k(M) v> for columns of `now`, (degree + 1, p), by T_2k = 2 T_k^2 - 1 and the like.
 
         `half_moments` on one thread, its loop here on several. `now` is overwritten.
         """
@@ -409,8 +389,7 @@ class ChebyshevSum:
 
 
 def single_rounding(c: np.ndarray) -> float:
-    """Error of single precision in a sum by Clenshaw's recurrence, relative to the norm of the
-    vectors.
+    """Single-precision error of a sum by Clenshaw's recurrence, relative to vector norms.
 
     u (5 + degree^2 / 100) sum |c_k|, u = 6e-8: near the ends of the spectrum an error grows with
     the steps that follow. Measured, not proved: up to 0.9 of it for smooth vectors on grids, paths,
@@ -420,11 +399,10 @@ def single_rounding(c: np.ndarray) -> float:
 
 
 def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of the rows that a product reaches, by the first and the last row of a vector; shape
-    (N,) each.
+    """Bounds of the rows that a product reaches, by a vector's first and last row; (N,) each.
 
-    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] .. high[b -
-    1] - 1.
+    Vectors that vanish outside rows a .. b - 1 have products that vanish outside low[a] ..
+    high[b - 1] - 1.
     """
     low = np.arange(matrix.shape[0], dtype=np.int64)
     high = low + 1
@@ -437,8 +415,7 @@ def reached_rows(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndarray:
-    """The entries [q, q] of several sums for `nodes` q, shape (sums, nodes), by half the products
-    of the longest.
+    """The entries [q, q] of several sums for `nodes` q, (sums, nodes), by half the products.
 
     All are sums of polynomials of one matrix.
     """
@@ -455,8 +432,7 @@ def shared_diagonals(sums: Sequence[ChebyshevSum], nodes: np.ndarray) -> np.ndar
 
 
 def shared_blocks(sums: Sequence[ChebyshevSum], rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-    """The entries [rows, cols] of several sums, shape (sums, rows, cols), by the products of the
-    longest.
+    """The entries [rows, cols] of several sums, (sums, rows, cols), by the longest's products.
 
     All are sums of polynomials of one matrix.
     """

@@ -1,6 +1,4 @@
-"""The spectrum of a walk matrix as a quadrature: exact on small graphs, by stochastic Lanczos on
-large ones.
-"""
+"""The spectrum of a walk matrix as a quadrature: exact, or by stochastic Lanczos if large."""
 
 from __future__ import annotations
 
@@ -40,9 +38,8 @@ def density_of_states(
     walk_matrix = graph.walk_matrix(laplacian)
     n = graph.n_nodes
     if n <= _DENSE_NODES:
-        with blas_threads(
-            1
-        ):  # the bits depend on their number, and two take longer up to some hundred nodes
+        # The bits depend on their number, and two take longer up to some hundred nodes.
+        with blas_threads(1):
             return np.linalg.eigvalsh(walk_matrix.toarray()), np.full(n, 1.0 / n)
     if n_probes is None:
         n_probes = max(1, min(_MOST_PROBES, _PROBE_ENTRIES // n))
@@ -70,8 +67,7 @@ def density_of_states(
 def _lanczos(
     matrix: sp.csr_array, start: np.ndarray, n_steps: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Diagonal and off-diagonal of the tridiagonal matrix of each column of `start`, which have
-    norm 1.
+    """Diagonal and off-diagonal of each column's tridiagonal matrix; columns have norm 1.
 
     The matrix is read once for all columns, and sums are made outside of BLAS, whose threads wait
     for each other longer than these sums take. Without reorthogonalisation: the vectors lose their

@@ -1,6 +1,4 @@
-"""The compiled loop of the series: one product with a sparse matrix and what is added to it, in one
-pass.
-"""
+"""The compiled loop of the series: a product with a sparse matrix and additions, in a pass."""
 
 from __future__ import annotations
 
@@ -23,8 +21,7 @@ _ROWS = 128
 def _update(  # type: ignore[no-untyped-def]
     typingctx, width, indices, data, start, stop, scale, now, sign, before, value, v, row, column
 ):
-    """before[row, column : column + width] <- scale (matrix now) + sign before + value v, of vector
-    registers.
+    """before[row, column : + width] <- scale (matrix now) + sign before + value v, in registers.
 
     `v` without rows counts as zero.
     """
@@ -111,8 +108,7 @@ def _step_block(  # type: ignore[no-untyped-def]
 def step_rows(  # type: ignore[no-untyped-def]
     first, last, indptr, indices, data, scale, now, sign, before, value, v, units
 ):
-    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v, for the matrix
-    by rows (CSR).
+    """Rows first .. last - 1 of before <- scale matrix now + sign before + value v, matrix in CSR.
 
     `v` has no rows where the columns are unit vectors, of the nodes in `units`, or none are added.
     Every number is a sum in the order of its row, so its bits depend neither on the rows and
@@ -143,13 +139,13 @@ def step_rows(  # type: ignore[no-untyped-def]
 def sum_polynomials(  # type: ignore[no-untyped-def]
     first, last, low, high, indptr, indices, data, coefficients, now, before, v, units
 ):
-    """sum_k c_k T_k(M) v by Clenshaw's recurrence, with the matrix 2 M; the result ends in `now` or
-    `before`.
+    """sum_k c_k T_k(M) v by Clenshaw's recurrence with 2 M; it ends in `now` or `before`.
 
-    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is c_0 v + M b_1 -
-    b_2: unlike T_k v, the partial sums need no third block. At entry `now` holds c_degree v and
-    `before` zeros. `low` and `high` delimit the rows that a product reaches (see `ChebyshevSum`);
-    if they are empty, all rows are computed. Returns the rows that may differ from zero.
+    b_k = c_k v + 2 M b_{k+1} - b_{k+2} from k = degree - 1 down, and the sum is
+    c_0 v + M b_1 - b_2: unlike T_k v, the partial sums need no third block. At entry `now` holds
+    c_degree v and `before` zeros. `low` and `high` delimit the rows that a product reaches (see
+    `ChebyshevSum`); if they are empty, all rows are computed. Returns the rows that may differ
+    from zero.
     """
     for k in range(coefficients.size - 2, -1, -1):
         if low.size > 0:
@@ -164,9 +160,7 @@ def sum_polynomials(  # type: ignore[no-untyped-def]
 
 @intrinsic(prefer_literal=True)
 def _multiply(typingctx, width, first, last, a, b, cross, own, column):  # type: ignore[no-untyped-def]
-    """Adds a b to cross[column : column + width] and a a to own, over rows first .. last - 1, in
-    their order.
-    """
+    """Adds a b to cross[column : + width] and a a to own, over rows first .. last - 1, in order."""
     if not isinstance(width, types.IntegerLiteral):
         return None
 
@@ -193,9 +187,7 @@ def _multiply(typingctx, width, first, last, a, b, cross, own, column):  # type:
 
 @njit(nogil=True, cache=True)
 def column_products(first, last, a, b, cross, own):  # type: ignore[no-untyped-def]
-    """cross += <a_j, b_j>, own += <a_j, a_j> over rows first .. last - 1, in their order; shape (1,
-    p) each.
-    """
+    """cross += <a_j, b_j>, own += <a_j, a_j> over rows first .. last - 1, in order; (1, p)."""
     p = uint64(a.shape[1])
     low, high = uint64(first), uint64(last)
     c = uint64(0)
@@ -212,8 +204,7 @@ def column_products(first, last, a, b, cross, own):  # type: ignore[no-untyped-d
 
 @njit(nogil=True, cache=True)
 def half_moments(first, last, low, high, indptr, indices, data, now, before, moments):  # type: ignore[no-untyped-def]
-    """moments[2 k], [2 k - 1] <- <T_k v, T_k v>, <T_k v, T_{k-1} v> for the columns v of `now`, T_k
-    = T_k(M).
+    """moments[2 k], [2 k - 1] <- <T_k v, T_k v>, <T_k v, T_{k-1} v> for columns v of `now`.
 
     There is one more than can be asked for where their number is odd. The other arguments are those
     of `sum_polynomials`; a product gives two moments. Both blocks are overwritten.

@@ -88,9 +88,7 @@ class SeriesFactor(FactorBase):
 
     @property
     def width(self) -> float:
-        """Width of the interval up to 1 that holds the walk matrix's eigenvalues, and becomes [-1,
-        1].
-        """
+        """Width of the interval up to 1 with the walk matrix's eigenvalues, scaled to [-1, 1]."""
         return self._width
 
     @property
@@ -99,8 +97,7 @@ class SeriesFactor(FactorBase):
         return self._max_length
 
     def know(self, f: np.ndarray, coefficients: np.ndarray) -> None:
-        """Take F of the modulation f from these Chebyshev coefficients, not from the sum of its
-        series.
+        """Take F of f from these Chebyshev coefficients, not from the sum of its series.
 
         That is better where the series is cut, or its terms cancel. Rows that are taken after this
         know them too.
@@ -127,9 +124,7 @@ class SeriesFactor(FactorBase):
         return self._expansion(f)(self._spread(self._operand("y", y, self.shape[0])))
 
     def grad_f(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """<y, P_k x> for k = 0 .. max_length: one pass of max_length products, two blocks in
-        memory.
-        """
+        """<y, P_k x> for k = 0 .. max_length: one pass of products, two blocks in memory."""
         x = self._operand("x", x, self.shape[1])
         y = self._operand("y", y, self.shape[0])
         if x.shape[1:] != y.shape[1:]:
@@ -151,9 +146,7 @@ class SeriesFactor(FactorBase):
         return gradient
 
     def diagonal(self, f: np.ndarray) -> np.ndarray:
-        """The diagonal of F F^T, exact, shape (n,); one vector for every node, as in
-        `kernel_block`.
-        """
+        """The exact diagonal of F F^T, (n,); a vector for every node, as in `kernel_block`."""
         distinct, position = np.unique(self._nodes, return_inverse=True)
         expansion, place = self._expansion(f).renumbered(distinct.size)
         order = np.argsort(place[distinct], kind="stable")
@@ -165,8 +158,7 @@ class SeriesFactor(FactorBase):
         return squares[position]
 
     def columns(self, f: np.ndarray, other: Factor) -> tuple[np.ndarray, np.ndarray]:
-        """F G^T for the rows G of another factor of distinct nodes, shape (n, q), and the diagonal
-        of G G^T, (q,).
+        """F G^T for rows G of a factor of distinct nodes, (n, q), and the diagonal of G G^T.
 
         One vector for every node, with the Chebyshev series of F F^T itself: of a Gaussian kernel
         it takes 1.4 times the products of F, where F^T and then F would take twice them.
@@ -206,7 +198,8 @@ class SeriesFactor(FactorBase):
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        return f"SeriesFactor({rows} x {columns}, laplacian={self._laplacian!r}, max_length={self._max_length})"
+        settings = f"laplacian={self._laplacian!r}, max_length={self._max_length}"
+        return f"SeriesFactor({rows} x {columns}, {settings})"
 
     def _modulation(self, f: np.ndarray) -> np.ndarray:
         f = checks.array("f", f, np.float64)

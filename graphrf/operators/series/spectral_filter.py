@@ -76,9 +76,7 @@ class SpectralFilter:
         return self._expansion(v)
 
     def single(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The same in single precision: from blocks of shape (N, p) to such blocks,
-        both float32.
-        """
+        """The same in single precision: from blocks (N, p) to such blocks, both float32."""
         return self._expansion.single()
 
     @property
@@ -87,7 +85,5 @@ class SpectralFilter:
         return single_rounding(self._expansion.coefficients)
 
     def block(self, rows: Any = None, cols: Any = None) -> np.ndarray:
-        """The entries h(L)[rows, cols], dense, for nodes by position or name (default all), as
-        `kernel_block`.
-        """
+        """The entries h(L)[rows, cols], dense, for nodes (default all), as `kernel_block`."""
         return self._expansion.block(self._graph.positions(rows), self._graph.positions(cols))

@@ -1,6 +1,4 @@
-"""The walk matrix as Chebyshev recurrences read it: scaled to [-2, 2], and renumbered where that is
-worth it.
-"""
+"""The walk matrix for Chebyshev recurrences: scaled to [-2, 2], renumbered if worth it."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ def kept_matrices() -> Iterator[None]:
 
 
 def doubled_matrix(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
-    """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 that holds W's
-    eigenvalues.
+    """2 M, M = I - 2 (I - W) / width, and the width of the interval up to 1 of W's spectrum.
 
     As long as one caller holds the matrix, or it was made within `kept_matrices`, all others are
     given the same one, so none of them may change it.
@@ -85,8 +82,7 @@ def _made_doubled(graph: Graph, laplacian: str) -> tuple[sp.csr_array, float]:
 
 
 def renumbered_matrix(matrix: sp.csr_array) -> tuple[sp.csr_array, np.ndarray]:
-    """A symmetric matrix with neighbours near each other in the order of its nodes, and the place
-    of each node.
+    """A symmetric matrix with neighbours near in node order, and the place of each node.
 
     The order is the reverse one of Cuthill and McKee, found in O(nnz); the matrix itself where
     neighbours are near already.

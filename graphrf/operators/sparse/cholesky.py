@@ -1,6 +1,4 @@
-"""The Cholesky factorisation of a sparse symmetric matrix: solves, determinants and selected
-inversion.
-"""
+"""Sparse Cholesky factorisation: solves, determinants and selected inversion."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ class SparseCholesky:
 
     @classmethod
     def of_lower(cls, lower: sp.csc_array, elimination: Elimination) -> Self:
-        """The factor of a matrix whose lower triangle is given, by columns, sorted, in the order of
-        elimination."""
+        """The factor of a matrix by its lower triangle, by sorted columns, in elimination order."""
         made = object.__new__(cls)
         made._set(lower, elimination)
         return made
@@ -107,9 +104,7 @@ class SparseCholesky:
         return x.reshape(b.shape)
 
     def inverse_between(self, nodes: np.ndarray) -> np.ndarray:
-        """A^-1 between distinct coordinates, shape (m, m), in far less time than a solve for each
-        of a few.
-        """
+        """A^-1 between distinct coordinates, (m, m), much faster than by solves."""
         place = np.empty(self.shape[0], dtype=np.int64)
         place[self.elimination.order] = np.arange(place.size)
         own = place[nodes]
@@ -122,9 +117,7 @@ class SparseCholesky:
 
     @property
     def inverse_diagonal(self) -> np.ndarray:
-        """The diagonal of A^-1, shape (n,), by selected inversion: twice the cost of the factor,
-        once.
-        """
+        """The diagonal of A^-1, (n,), by selected inversion: twice the cost of the factor."""
         result = np.empty(self.shape[0])
         result[self.elimination.order] = self.selected_inverse()[self._lower.indptr[:-1]]
         return result
@@ -140,9 +133,7 @@ class SparseCholesky:
         return float(2 * both.sum() - both.diagonal().sum())
 
     def selected_inverse(self) -> np.ndarray:
-        """A^-1 where the lower triangle of A has entries, by columns, in the order of
-        elimination.
-        """
+        """A^-1 where the lower triangle of A has entries, by columns, in elimination order."""
         if self._inverse is None:
             with blas_threads(1):
                 self._inverse = multifrontal.selected_inverse(

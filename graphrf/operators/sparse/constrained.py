@@ -11,8 +11,7 @@ from graphrf.operators.sparse.ordering import Elimination
 
 
 class ConstrainedCholesky(SparseCholesky):
-    r"""A on the vectors x with C x = 0, whose constraints are sums of some coordinates of each
-    component.
+    r"""A on vectors x with C x = 0, constraints on sums of coordinates of each component.
 
     .. math:: S = A^{-1} - A^{-1} C^\top (C A^{-1} C^\top)^{-1} C A^{-1} = R (I - V V^\top) R^\top,
         \quad

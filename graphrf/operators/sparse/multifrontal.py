@@ -19,8 +19,7 @@ from graphrf.operators.sparse.symbolic import block_of
 
 @njit(nogil=True, cache=True)
 def factor(indptr, indices, data, start, begins, rows, offsets, values):  # type: ignore[no-untyped-def]
-    """Fill `values` with X and L_RJ of each block, from its offset on; -1, or the block that is not
-    positive.
+    """Fill `values` with X and L_RJ of each block; -1, or the block that is not positive.
 
     -2 if the matrix has an entry outside of the pattern that the blocks are made for.
 
@@ -121,9 +120,7 @@ def _subtract(x, y):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _small_inverse(columns, k, inverse):  # type: ignore[no-untyped-def]
-    """The inverse of the Cholesky factor of the first k rows, whose lower triangle is overwritten;
-    if positive.
-    """
+    """The inverse of the Cholesky factor of the first k rows, overwriting; if positive."""
     for j in range(k):
         for i in range(j, k):
             total = columns[i, j]
@@ -153,9 +150,7 @@ def _invert_lower(lower, k, inverse):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _lower_inverse(lower):  # type: ignore[no-untyped-def]
-    """The inverse of a lower triangle: of both halves, and what stands between them, by dense
-    products.
-    """
+    """The inverse of a lower triangle, by its halves and dense products between them."""
     k = lower.shape[0]
     inverse = np.zeros((k, k))
     if k <= 32:
@@ -250,8 +245,7 @@ def backward(start, begins, rows, offsets, values, x):  # type: ignore[no-untype
 
 @njit(nogil=True, cache=True)
 def inverse_between(start, begins, rows, offsets, values, places):  # type: ignore[no-untyped-def]
-    """A^-1 between some places, sorted and distinct: Y^T Y with Y = L^-1 E and their unit columns
-    E.
+    """A^-1 between sorted, distinct places: Y^T Y, Y = L^-1 E, E their unit columns.
 
     Y has rows of the blocks of these places and of the blocks above them only, and in each of
     these, columns between the first and the last place below it only.

@@ -1,6 +1,4 @@
-"""The order of elimination: nested dissection, and what the factor in that order will hold and
-cost.
-"""
+"""The order of elimination: nested dissection, and what its factor will hold and cost."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ def numbers_there() -> float:
 
 
 class Elimination(NamedTuple):
-    """The order of elimination of all symmetric matrices with one pattern, and where their factors
-    have entries.
+    """The order of elimination of all symmetric matrices of a pattern, and factors' entries.
 
     `order` holds the rows of the matrix in the order of elimination, `start` the first column of
     each block of columns that are factored together; the rows below block b are rows[begins[b] :
@@ -58,9 +55,7 @@ class Elimination(NamedTuple):
         return self.layered_seconds(1.0, 1)
 
     def layered_seconds(self, width: float, layers: int) -> float:
-        """Estimated seconds for the given number of layers, with separators `width`
-        times as wide.
-        """
+        """Estimated seconds for a number of layers, with separators `width` times as wide."""
         rows = self.order.size * layers
         return (
             self.operations * width**3 / _OPERATIONS
@@ -102,8 +97,8 @@ class Elimination(NamedTuple):
             raise _too_large(n, most)
         start = symbolic.supernodes(parent, count)
         begins, rows = symbolic.front_rows(indptr, indices, start)
-        # scipy sorts each part of them: a sort that is compiled with the loop takes seconds to
-        # compile
+        # scipy sorts each part of them: a sort that is
+        # compiled with the loop takes seconds to compile
         fronts = sp.csr_array(
             (np.empty(rows.size, np.int8), rows, begins), shape=(start.size - 1, n)
         )

@@ -1,5 +1,4 @@
-"""Symbolic Cholesky factorisation: the entries of a sparse matrix's factor, before their values are
-computed.
+"""Symbolic Cholesky factorisation: the factor's entries, before their values.
 
 The matrix comes with its rows and columns in the order of elimination. Source: Davis 2006, "Direct
 Methods for Sparse Linear Systems", Ch. 4.
@@ -14,9 +13,7 @@ from graphrf._base.compiled import njit
 
 @njit(nogil=True, cache=True)
 def elimination_tree(indptr, indices):  # type: ignore[no-untyped-def]
-    """The parent of each column, -1 for roots, from the entries j < i of the matrix by rows or
-    columns.
-    """
+    """The parent of each column, -1 for roots, from entries j < i by rows or columns."""
     n = indptr.size - 1
     parent = np.full(n, -1, np.int64)
     ancestor = np.full(n, -1, np.int64)
@@ -36,9 +33,8 @@ def elimination_tree(indptr, indices):  # type: ignore[no-untyped-def]
 def postorder(parent):  # type: ignore[no-untyped-def]
     """The columns with every subtree in one piece, children before parents."""
     n = parent.size
-    first = np.full(
-        n + 1, -1, np.int64
-    )  # the children of each column, and of n, the root of all roots
+    # The children of each column, and of n, the root of all roots.
+    first = np.full(n + 1, -1, np.int64)
     following = np.full(n, -1, np.int64)
     for j in range(n - 1, -1, -1):
         p = parent[j] if parent[j] >= 0 else n
@@ -65,8 +61,7 @@ def postorder(parent):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def column_counts(indptr, indices, parent, most):  # type: ignore[no-untyped-def]
-    """Entries of each column of the factor, the diagonal with them; none where there are more than
-    `most` in all.
+    """Entries of each column of the factor with diagonal; none if more than `most` in all.
 
     One step for each entry of the factor.
     """

@@ -17,8 +17,7 @@ _U32 = np.uint64(32)
 
 @njit(cache=True)
 def batch_key(seed, batch, vector):  # type: ignore[no-untyped-def]
-    """Key of the random bits of one batch, and a uniform in [0, 1). Counters: (batch, vector, 0,
-    BATCH).
+    """Key of a batch's random bits, and a uniform in [0, 1). Counters: (batch, vector, 0, BATCH).
 
     `vector` is the number of the personalisation vector among several.
     """
@@ -32,8 +31,7 @@ def split(total: int, parts: int) -> list[int]:
 
 
 def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> np.ndarray:
-    """Number of walks from each source, shape (n_sources,): multiples of `group`, `groups` a source
-    on average.
+    """Walks from each source, (n_sources,): multiples of `group`, `groups` a source on average.
 
     They are proportional to the personalisation vector, rounded to whole groups by systematic
     sampling with `offset`, uniform in [0, 1), without bias. Equal shares need no rounding.
@@ -48,12 +46,11 @@ def starts(problem: RankingProblem, groups: int, group: int, offset: float) -> n
 
 
 class BatchMean:
-    r"""The total of independent measures, normalised, with its standard error; one pass, O(N)
-    memory.
+    r"""The total of independent measures, normalised, with standard error; O(N) memory.
 
     A batch adds z_b, its part of the measure, with E z_b = w_b x for its share w_b of the walks.
-    The scores are z / s with z the total and s = sum(z). Their errors are the residuals z_b - (z /
-    s) s_b, which have mean zero up to the bias of the ratio, and
+    The scores are z / s with z the total and s = sum(z). Their errors are the residuals
+    z_b - (z / s) s_b, which have mean zero up to the bias of the ratio, and
 
     .. math:: \mathrm{stderr}^2 = \frac{\sum_b (z_b - (z / s) s_b)^2}{s^2 (1 - \sum_b w_b^2 /
         (\sum_b w_b)^2)}

@@ -1,5 +1,4 @@
-"""Pooled walkers: the walkers on one node are a population, which stops and splits in whole
-numbers.
+"""Pooled walkers: those on one node are a population, which stops and splits whole.
 
 Stops and shares of neighbours are rounded at random without bias
 ([theory](../theory/pagerank.md#pooled-walks)). While most nodes are populated, a round sweeps over
@@ -86,8 +85,7 @@ def count_pool(
 
 
 class _Workspace(NamedTuple):
-    """Buffers of a round: nodes, their remaining walkers, and the random bits of stops and
-    divisions.
+    """Buffers of a round: nodes, walkers left, and random bits of stops and divisions.
 
     They are allocated once for many blocks, since threads wait for each other when they allocate.
     """
@@ -110,9 +108,7 @@ def _new_workspace(size):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def _run(indptr, indices, cumulative, population, following, p_halt, k, key, counts):  # type: ignore[no-untyped-def]
-    """Run a pool to its end from the populations after round k, on one thread; returns the number
-    of steps.
-    """
+    """Run a pool to its end from populations after round k, on one thread; counts steps."""
     n_nodes = population.size
     total = np.int64(population.sum())
     n_steps = 0
@@ -148,9 +144,7 @@ def _run(indptr, indices, cumulative, population, following, p_halt, k, key, cou
 def _sweep(  # type: ignore[no-untyped-def]
     indptr, indices, cumulative, population, p_halt, k, key, first, stride, following
 ):
-    """One round of every `stride`-th block of nodes, from block `first` on; leaves their
-    populations empty.
-    """
+    """One round of every `stride`-th block of nodes from `first` on; empties populations."""
     work = _new_workspace(BLOCK)
     for low in range(first * BLOCK, population.size, stride * BLOCK):
         n = 0
@@ -212,8 +206,7 @@ def _round(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
-    """Remove the walkers that stop from each population c: c p_halt, rounded up or down without
-    bias.
+    """Remove the walkers that stop of each population c: c p_halt, rounded without bias.
 
     Fractions are rounded by the pivotal method in order: one place at a time (`owner`) holds the
     carry, so the total number of stops is within one of its expectation, and stops of nearby nodes
@@ -254,8 +247,7 @@ def _stop(left, p_halt, uniforms, last):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _deal(u, c, bits, indptr, indices, cumulative, following, reached, n):  # type: ignore[no-untyped-def]
-    """Divide c > 0 walkers of u among its neighbours by systematic sampling: shares are rounded up
-    or down.
+    """Divide c > 0 walkers of u among neighbours by systematic sampling: shares rounded.
 
     Walkers of a dangling node are lost. `n` nodes are listed in `reached`; returns the new number.
     """

@@ -1,5 +1,4 @@
-"""Pooled walkers as torch operations on any device: the counts of `graphrf.pagerank.walks.pooled`,
-bit for bit.
+"""Pooled walkers as torch operations on any device: the counts of `walks.pooled`, bit for bit.
 
 What the compiled loop carries from node to node becomes a running sum: the carry of the stops is
 one modulo a whole walker, exact in integers; its owner is the last node before that took it over.
@@ -51,9 +50,8 @@ def count_pool_on(
             nodes = population[low : low + stretch].nonzero().squeeze(1) + low
             block = nodes // BLOCK
             heads = torch.diff(block, prepend=block.new_full((1,), -1)).nonzero().squeeze(1)
-            for targets, walkers in _round(
-                walk, nodes, population[nodes], heads, p_halt, k, key, chunk
-            ):
+            moves = _round(walk, nodes, population[nodes], heads, p_halt, k, key, chunk)
+            for targets, walkers in moves:
                 following.index_add_(0, targets, walkers)
         counts += following
         total = int(following.sum())
@@ -75,8 +73,8 @@ def count_pool_on(
             break
         targets = torch.cat([targets for targets, _ in dealt])
         population.index_add_(0, targets, torch.cat([walkers for _, walkers in dealt]))
-        # The list is in the order in which the nodes are reached, which decides how their fractions
-        # are rounded.
+        # The list is in the order in which the nodes are
+        # reached, which decides how their fractions are rounded.
         place = torch.arange(targets.numel(), device=walk.device)
         first.scatter_reduce_(0, targets, place, "amin")
         nodes = targets[first[targets] == place]
@@ -90,9 +88,7 @@ def count_pool_on(
 def pool_counts(
     walk: DeviceTransitions, starts: np.ndarray, p_halt: float, key: np.uint64, counts: np.ndarray
 ) -> int:
-    """`count_pool_on` for arrays, as `graphrf.pagerank.walks.pooled.count_pool`; the counts are
-    read back once.
-    """
+    """`count_pool_on` for arrays, as `walks.pooled.count_pool`; counts are read back once."""
     on_device = torch.zeros(counts.size, dtype=torch.int64, device=walk.device)
     n_steps = count_pool_on(
         walk, torch.from_numpy(starts).to(walk.device), p_halt, int(key), on_device
@@ -111,8 +107,7 @@ def _round(
     key: int,
     chunk: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """One round of the walkers on `nodes`: neighbours and how many walkers they get, in the loop's
-    order.
+    """One round of walkers on `nodes`: neighbours and their new walkers, in the loop's order.
 
     A neighbour may come several times, and may get none. `heads` are the places in `nodes` where
     those begin whose stops are rounded together. Counters: (node, round, 0, POOL) for a node's
@@ -181,8 +176,7 @@ def _deal(
     degree: Tensor,
     chunk: int,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Deal walkers (> 0) of nodes with edges, as `walks.pooled._deal`: neighbours, and their
-    walkers.
+    """Deal walkers (> 0) of nodes with edges, as `walks.pooled._deal`: to which, how many.
 
     A node has a slot for every edge, or for every walker where these are few; `chunk` slots are
     filled together.
@@ -230,17 +224,13 @@ def _deal(
 
 
 def _upto(walk: DeviceTransitions, edge: Tensor, walkers: Tensor, offset: Tensor) -> Tensor:
-    """Number of points (offset + i) / walkers below the cumulative share of an edge; at most all
-    walkers.
-    """
+    """Number of points (offset + i) / walkers below an edge's cumulative share."""
     return torch.minimum(
         walkers, torch.ceil(walk.cumulative[edge] * walkers.double() - offset).long()
     )
 
 
 def _quotient_of_all(divisor: Tensor) -> Tensor:
-    """(2^64 - 1) // divisor as 64 bits, for divisors in [1, 2^62]; torch divides signed integers
-    only.
-    """
+    """(2^64 - 1) // divisor as 64 bits, divisor in [1, 2^62]; torch has signed integers."""
     half, rest = _FAR // divisor, _FAR % divisor
     return 2 * half + (2 * rest + 1) // divisor

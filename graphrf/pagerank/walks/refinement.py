@@ -18,16 +18,14 @@ _FEWEST = 4
 _MOST = 16
 # Maximum growth of the batches from one stage to the next.
 _MOST_GROWTH = 64
-# A Latin hypercube of fewer walks couples too little (measured: blocks of 4 lose nothing against
-# 16).
+# A Latin hypercube of fewer walks couples too little
+# (measured: blocks of 4 lose nothing against 16).
 FEWEST_STRATIFIED = 4
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Scores and standard errors, shape (N,), of `n_batches` batches; estimated L1 error; total
-    cost.
-    """
+    """Scores and standard errors, (N,), of `n_batches` batches; L1 error; total cost."""
 
     scores: np.ndarray
     stderr: np.ndarray | None

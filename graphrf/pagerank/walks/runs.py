@@ -54,8 +54,7 @@ class Walks:
 
     @cached_property
     def _exact_part(self) -> tuple[np.ndarray, RankingProblem | None, float]:
-        r"""The part of x from the exact steps, shape (N,); the problem of the walks after them, its
-        mass |y_n|.
+        r"""The part of x from exact steps, (N,); the problem of walks after them, mass |y_n|.
 
         .. math:: x = p \sum_{k < n} y_k + |y_n| \, x', \qquad y_k = ((1 - p) P^T)^k v,
 
@@ -89,8 +88,7 @@ class Walks:
         return np.asarray(exact + mass * problem.p_halt * problem.start)
 
     def l1_error(self, scores: np.ndarray, stderr: np.ndarray, n_batches: int, steps: int) -> float:
-        """The expected L1 error of scores with standard errors from batches of walks that took
-        `steps` steps.
+        """The expected L1 error of scores with standard errors, of walks of `steps` steps.
 
         Without any step, the error comes from one exact step and twice the mass of further ones.
         """
@@ -144,8 +142,7 @@ class Walks:
         only: np.ndarray | None = None,
         trails: list[np.ndarray] | None = None,
     ) -> Iterator[Counted]:
-        """The counts of the batches of `measures`, with the random bits of batch `first_batch` and
-        the following.
+        """The counts of the batches of `measures`, with random bits from `first_batch` on.
 
         `only` is a mask of the sources whose walks are counted. If `trails` is given, arrays
         uint32, shape (2, n), are appended to it: every node that a step led to, and the source of
@@ -195,9 +192,7 @@ class Walks:
 
 
 class Counted(NamedTuple):
-    """A batch of walks: visits, or ends, at every node, int64, shape (N,); walks started, and steps
-    taken.
-    """
+    """A batch of walks: visits, or ends, at every node, int64, (N,); walks, and steps."""
 
     counts: np.ndarray
     started: int
@@ -217,9 +212,7 @@ class _Task:
 def _blocks(
     batch: int, key: np.uint64, sources: np.ndarray, walks: np.ndarray, most: int
 ) -> Iterator[_Task]:
-    """One batch as at most `most` tasks of consecutive sources; integer counts do not depend on the
-    division.
-    """
+    """One batch as at most `most` tasks of consecutive sources; counts do not depend on it."""
     n_blocks = min(most, 1 + int(walks.sum()) // _TASK_WALKS, max(sources.size, 1))
     for block_sources, block_walks in zip(
         np.array_split(sources, n_blocks), np.array_split(walks, n_blocks), strict=True

@@ -1,6 +1,4 @@
-"""Counts of walks, and the sources whose walks met each node, stored for updates after an edit of
-the graph.
-"""
+"""Counts of walks, and the sources whose walks met each node, kept for edits of the graph."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from graphrf.sampling.walks.transitions import graph_transitions
 
 @dataclass(frozen=True, eq=False)
 class Visitors:
-    """Sources whose walks met each node, or did before an edit; unneeded ones cost time, but have
-    no effect.
+    """Sources whose walks met each node, or did before an edit; others only cost time.
 
     The sources of node v are `sources[pointer[v] : pointer[v + 1]]`, and those of `later[1]` where
     `later[0]` is v; uint32.

@@ -29,9 +29,8 @@ def control_vector(problem: RankingProblem) -> np.ndarray:
     local = problem.graph.directed or problem.personalized
     control = np.array(problem.start if local else problem.graph.degrees, dtype=np.float64)
     control[problem.dangling] = 0.0
-    control = np.ldexp(
-        control, -np.frexp(control.max())[1]
-    )  # exact; the sum of huge degrees would overflow
+    # This is exact; the sum of huge degrees would overflow.
+    control = np.ldexp(control, -np.frexp(control.max())[1])
     if control.max() > 1e300 / control.size:  # their sum may overflow
         control /= control.max()
     total = control.sum()
@@ -39,9 +38,7 @@ def control_vector(problem: RankingProblem) -> np.ndarray:
 
 
 def _kept_share(problem: RankingProblem) -> float:
-    """p / (p + (1 - p) q), with q the share of dangling nodes among the first two
-    visits of walks.
-    """
+    """p / (p + (1 - p) q), q the share of dangling nodes among walks' first two visits."""
     graph, walk = problem.graph, 1 - problem.p_halt
     lost = np.zeros(graph.n_nodes)
     lost[problem.dangling] = 1.0

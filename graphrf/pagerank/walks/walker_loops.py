@@ -17,8 +17,8 @@ from graphrf.sampling.walks.transitions import neighbour
 
 _USE_DIRECTION = np.uint64(Use.DIRECTION)
 _U32 = np.uint64(32)
-# Walkers that advance together: enough to hide the latency of memory, few enough to stay in the
-# first cache.
+# Walkers that advance together: enough to hide the latency
+# of memory, few enough to stay in the first cache.
 _LANES = 128
 
 
@@ -37,8 +37,7 @@ def count_walks(  # type: ignore[no-untyped-def]
     counts,
     traced,
 ):
-    """Walk `n_walks` times from every source and count; returns the number of steps, and their
-    trail.
+    """Walk `n_walks` times from every source and count; returns steps, and their trail.
 
     `visits` counts every node that a step leads to (not the start), else the nodes where walks end.
     If `traced`, the trail holds the node that each step led to and the source of its walk, in any

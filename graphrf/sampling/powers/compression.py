@@ -1,5 +1,4 @@
-"""The compiled loops of one compressed step: a product that samples heavy rows, and the compression
-of its result.
+"""The compiled loops of a compressed step: a product that samples heavy rows, then cut.
 
 All values are positive. Subscripts are unsigned and conditions are added as numbers, to avoid
 branches.
@@ -18,9 +17,7 @@ _U1 = np.uint64(1)
 
 @njit(inline="always")
 def _spread(node, value, indptr, indices, weights, dense, nodes, n):  # type: ignore[no-untyped-def]
-    """Add value times the row of a node to `dense`; nodes reached first go to nodes[n:]. Returns
-    their end.
-    """
+    """Add value times a node's row to `dense`; new nodes go to nodes[n:]. Returns their end."""
     for edge in range(uint64(indptr[node]), uint64(indptr[node + _U1])):
         to = indices[edge]
         share = value * weights[edge]
@@ -45,16 +42,13 @@ def product(indptr, indices, weights, nodes, values, first, last, dense):  # typ
 
 @njit(inline="always")
 def _is_read_whole(degree, mass, unit_mass):  # type: ignore[no-untyped-def]
-    """True if the whole row of a node of this mass is read, since at least half its edges would be
-    picked.
-    """
+    """True if the whole row of a node of this mass is read: half its edges would be picked."""
     return degree * unit_mass <= 2.0 * mass
 
 
 @njit(nogil=True)
 def product_within(matrix, nodes, values, first, last, n_picks, u, dense):  # type: ignore[no-untyped-def]
-    """Unbiased estimate of `product` from about `n_picks` reads: light entries have their edges
-    sampled.
+    """Unbiased estimate of `product` by about `n_picks` reads: light entries are sampled.
 
     Entry i puts the mass y_i = x_i (sum of its row) on its neighbours. A row is read whole if its
     share of the picks is at least half its edges. The other rows are sampled systematically over
@@ -120,9 +114,7 @@ def product_within(matrix, nodes, values, first, last, n_picks, u, dense):  # ty
 
 @njit(inline="always")
 def _land(low, high, x, mass, indices, cumulative, dense, nodes, n):  # type: ignore[no-untyped-def]
-    """Put mass on the neighbour, among edges low .. high, whose interval of the row's running sum
-    holds x.
-    """
+    """Put mass on the neighbour, of edges low .. high, whose running-sum interval holds x."""
     while low < high:
         middle = (low + high) >> _U1
         if x < cumulative[middle]:
@@ -139,8 +131,7 @@ def _land(low, high, x, mass, indices, cumulative, dense, nodes, n):  # type: ig
 
 @njit(nogil=True)
 def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped-def]
-    """Move the entries that compression keeps exactly to the front; returns their end, and the sum
-    of the rest.
+    """Move entries that are kept exactly to the front; returns their end, and others' sum.
 
     With m places left and a rest of sum S, an entry y of the rest is kept when y m >= S. Keeping
     one lowers S / m, so all entries above one threshold can be kept before it is updated: the
@@ -177,12 +168,11 @@ def keep_largest(nodes, values, first, last, budget):  # type: ignore[no-untyped
 
 @njit(nogil=True)
 def pick(nodes, values, first, last, total, n_picks, u):  # type: ignore[no-untyped-def]
-    """Systematic sampling of nodes[first:last], exactly `n_picks` of them, moved to the front of
-    the range.
+    """Systematic sampling of nodes[first:last], exactly `n_picks`, moved to the front.
 
     Entry i is picked when a point (u + j) total / n_picks, j = 0, 1, ..., is in its interval of the
-    running sum of values: with probability n_picks y_i / total, and then its value is total /
-    n_picks. Rounding does not change the number of picks.
+    running sum of values: with probability n_picks y_i / total, and then its value is
+    total / n_picks. Rounding does not change the number of picks.
     """
     gap = total / n_picks if n_picks else 0.0
     point = u * gap
@@ -205,9 +195,7 @@ def pick(nodes, values, first, last, total, n_picks, u):  # type: ignore[no-unty
 
 @njit(nogil=True)
 def compress(nodes, values, first, last, budget, u, dense, low, middle, top):  # type: ignore[no-untyped-def]
-    """Reduce the entries [first, last) to `budget` without bias; `dense` holds their values, and is
-    cleared.
-    """
+    """Reduce the entries [first, last) to `budget` without bias; clears their `dense`."""
     kept, total = keep_largest(nodes, values, first, last, budget)
     for i in range(uint64(first), uint64(kept)):
         dense[nodes[i]] = 0.0

@@ -1,5 +1,4 @@
-"""One compressed step of many rows at once in torch, with the results of `compression.py`, entry
-for entry.
+"""One compressed step of many rows at once in torch, with the results of `compression.py`.
 
 Vectors keep the order of the loops, since systematic sampling depends on it, and sums are over
 segments in that order, so values have the same bits. The running sums of systematic sampling go
@@ -24,9 +23,7 @@ _NO_PLACE = -1
 
 
 class DeviceMatrix(NamedTuple):
-    """`graphrf.sampling.powers.prepared.Matrix` on a device; `halvings` complete a search in the
-    longest row.
-    """
+    """`powers.prepared.Matrix` on a device; `halvings` complete a search in the longest row."""
 
     indptr: Tensor
     indices: Tensor
@@ -53,9 +50,7 @@ def matrix_on_device(matrix: Matrix, device: torch.device) -> DeviceMatrix:
 
 
 class Vectors(NamedTuple):
-    """A sparse vector for each row: nodes (int64) with values (float64), row by row, and the size
-    of each row.
-    """
+    """A sparse vector for each row: nodes (int64) with values (float64), and rows' sizes."""
 
     nodes: Tensor
     values: Tensor
@@ -67,8 +62,7 @@ class Vectors(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Nodes that a product reaches, ascending in each row, which begins at `starts`, with their row
-    and value.
+    """Nodes that a product reaches, ascending within rows from `starts`, with row and value.
 
     `places` is the rank of each in the order of being reached.
     """
@@ -109,9 +103,7 @@ def _per_row(integers: Tensor, sizes: Tensor) -> Tensor:
 
 
 def _running(padded: Tensor) -> Tensor:
-    """Running sums along rows of non-negative numbers: they never decrease in any order of
-    addition.
-    """
+    """Running sums along rows of non-negative numbers: not decreasing in any order."""
     return padded.cumsum(1).cummax(1).values
 
 
@@ -133,9 +125,7 @@ def _points(gap: Tensor, u: Tensor, most: int) -> Tensor:
 
 
 class _Plan(NamedTuple):
-    """Edges that a product reads of each entry (all or none), and those picked in each row, with
-    their nodes.
-    """
+    """Edges that a product reads of each entry (all or none), and those picked by row."""
 
     reads: Tensor
     picks: Tensor
@@ -146,8 +136,7 @@ class _Plan(NamedTuple):
 def product(
     x: Vectors, matrix: DeviceMatrix, n_picks: int, u: Tensor | None, packing: Packing
 ) -> tuple[Reached, Tensor]:
-    """The products of the rows with the walk matrix, and the number of edges that each reads or
-    picks.
+    """The products of rows with the walk matrix, and how many edges each reads or picks.
 
     With a uniform u of each row, rows with more than 2 `n_picks` edges are sampled, as by
     `product_within`.
@@ -242,9 +231,7 @@ def _with_picks(
 
 
 def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Reached:
-    """Sums of the shares that reach the same node of the same row, in the order given; rows come in
-    order.
-    """
+    """Sums of shares that reach the same node of a row, in the order given; rows in order."""
     n_keys = keys.numel()
     keys, order = torch.sort(keys, stable=True)
     is_first = keys < (n_rows << packing.node_bits)
@@ -270,9 +257,7 @@ def _gathered(keys: Tensor, shares: Tensor, n_rows: int, packing: Packing) -> Re
 
 
 def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
-    """Each row reduced to at most `budget` entries without bias; without uniforms u,
-    none has more.
-    """
+    """Each row reduced to at most `budget` entries without bias; without u, none has more."""
     nodes, values, places, rows, sizes = y.nodes, y.values, y.places, y.rows, y.starts.diff()
     chosen = (sizes > budget).nonzero().view(-1) if u is not None else sizes[:0]
     if u is not None and chosen.numel():
@@ -301,8 +286,7 @@ def compressed(y: Reached, budget: int, u: Tensor | None) -> Vectors:
 def compress(
     y: Tensor, found: Tensor, sizes: Tensor, budget: int, u: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Reduce each row of y, which has sizes[i] > `budget` values and then zeros, to `budget`
-    without bias.
+    """Reduce rows of y, which has sizes[i] > `budget` values and zeros, without bias.
 
     Columns are in the order of systematic sampling; `found` is the rank of each in the order of the
     loops. Returns the ranks of the values afterwards, -1 for dropped ones, and the values.
@@ -318,8 +302,7 @@ def compress(
 def keep_largest(
     y: Tensor, found: Tensor, sizes: Tensor, budget: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Select the entries that compression keeps exactly, in all rows at once, until no row keeps
-    more.
+    """Select the entries that are kept exactly, in all rows at once, until none keeps more.
 
     Returns the rank of each among the kept ones, -1 for others; the sum of the rest; and the places
     left.
@@ -357,8 +340,7 @@ def keep_largest(
 
 
 def after_swaps(kept: Tensor, sizes: Tensor) -> Tensor:
-    """Original position of each entry of the rest, after the loops have moved kept entries to the
-    front.
+    """Original positions of the rest, after loops have moved kept entries to the front.
 
     Going through a row, the loops swap every entry with the one at the front of the rest, and the
     front advances when the entry is kept. So position i receives entry i - 1 if that was not kept;

@@ -1,5 +1,4 @@
-"""The compiled loops of the power samplers on CPUs: the powers of a source, and their record by
-node and step.
+"""The compiled loops of the power samplers on CPUs: powers of a source, and their record.
 
 Powers are computed in another order of the nodes (see `relabelled`); the record has their own
 numbers.
@@ -91,9 +90,7 @@ def powers_of(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _drop_smallest(found, keep, nodes, values, own, level, dense, tally):  # type: ignore[no-untyped-def]
-    """Mark by -1 in `tally` all of `found` but the `keep` nodes of largest sum; the lower one wins
-    a tie.
-    """
+    """Mark by -1 in `tally` all of `found` but `keep` of largest sum; lower ones win ties."""
     n = found.size
     for i in range(nodes.size):
         dense[nodes[i]] += values[i] * (own / level[nodes[i]])
@@ -117,9 +114,7 @@ def _drop_smallest(found, keep, nodes, values, own, level, dense, tally):  # typ
 
 @njit(nogil=True)
 def _assign_places(found, per_entry, tally, first, last, place):  # type: ignore[no-untyped-def]
-    """Move the kept ones of found[first:last] to the front, and give their values places from
-    `place` on.
-    """
+    """Move kept ones of found[first:last] to the front; places of values from `place` on."""
     entry = first
     for i in range(uint64(first), uint64(last)):
         node = found[i]
@@ -137,8 +132,7 @@ def _assign_places(found, per_entry, tally, first, last, place):  # type: ignore
 def power_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keep, key, capacity
 ):
-    """The powers W^k e_i of every source, as a record by (node, step), with probabilities of walks
-    as values.
+    """The powers W^k e_i of every source, as a record by (node, step) of walk probabilities.
 
     Each x_k is compressed to budgets[k] entries, and a product reads `picks` edges for each of
     them, 0 for all. `keep` nodes of a finished row are kept: those with the largest sum_k (W^k)_iv.
@@ -183,8 +177,8 @@ def power_block(  # type: ignore[no-untyped-def]
         counts = with_room(counts, n_values, n_values + n)
         found = with_room(found, n_entries, n_entries + n)
         per_entry = with_room(per_entry, n_entries, n_entries + n)
-        # Values of each node are counted, then moved to their places in the order of nodes and
-        # steps.
+        # Values of each node are counted, then moved to
+        # their places in the order of nodes and steps.
         for i in range(uint64(n)):
             node = order[nodes[i]]
             nodes[i] = node
@@ -231,9 +225,7 @@ def power_block(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def exact_size(indptr, indices, start, max_length):  # type: ignore[no-untyped-def]
-    """Nodes, values (nodes and steps) and multiply-adds of the exact powers of one source, without
-    the values.
-    """
+    """Nodes, values and multiply-adds of the exact powers of one source, without the values."""
     n_nodes = indptr.size - 1
     last_step = np.full(n_nodes, -1, np.int32)
     here = np.empty(n_nodes, np.int64)

@@ -1,6 +1,4 @@
-"""The compiled loop that multiplies two independent samples of the powers of a source without
-storing them.
-"""
+"""The compiled loop that multiplies two independent samples of the powers of a source."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ from graphrf.sampling.powers.node_sets import drain, insert
 def meeting_block(  # type: ignore[no-untyped-def]
     matrix, scratch, sources, budgets, picks, keys, degrees, products
 ):
-    """Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for the steps a, b that differ by at
-    most 1.
+    """Add sum_v p_iva p'_ivb d_i / d_v to products[i, a + b] for |a - b| at most 1.
 
     p_iva and p'_ivb are the records of the powers of the two `keys`. Pairs (a, b) and (b, a) are
     averaged; sums run over nodes ascending, then over a and b.
@@ -54,8 +51,8 @@ def meeting_block(  # type: ignore[no-untyped-def]
         n = ends[n_powers]
         other_n = other_ends[n_powers]
         common = with_room(common, 0, n)
-        # `dense` marks nodes: 0 not reached, 1 in the first sample, 2 + i the i-th of those in
-        # both.
+        # `dense` marks nodes: 0 not reached, 1 in the
+        # first sample, 2 + i the i-th of those in both.
         for i in range(uint64(n)):
             dense[nodes[i]] = 1.0
         for i in range(uint64(other_n)):

@@ -79,8 +79,7 @@ class ExactPowers(_Fixed):
 
 @dataclass(frozen=True)
 class CutPowers(_Fixed):
-    """Exact powers, of which each row keeps only its `budget` largest nodes: deterministic, with a
-    bounded bias.
+    """Exact powers cut to the `budget` largest nodes of each row: with a bounded bias.
 
     The nodes v of row i with the largest sum_k x_k(v), x_k = W^k e_i, are kept, for any kernel. The
     norm of the dropped part is recorded for each row and step, for the bounds
@@ -234,9 +233,7 @@ class CompressedPowers:
         return np.maximum(np.ceil(self.budget * lengths.table - 1e-9), 1.0).astype(np.int64)
 
     def resolved(self, graph: Graph) -> CompressedPowers:
-        """This sampler with the table of `AdaptiveLengths` for the graph, or with the
-        default one.
-        """
+        """This sampler with the table of `AdaptiveLengths` for the graph, or the default."""
         if self.lengths is None and self.max_length is None:
             return replace(self, lengths=_BUDGETS)
         if not isinstance(self.lengths, AdaptiveLengths):

@@ -1,6 +1,4 @@
-"""The power samplers in torch: the powers of all sources of a block advance together, as in
-`loops.py`.
-"""
+"""The power samplers in torch: all sources of a block advance together, as in `loops.py`."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ _UP = 1.0 + 2.0**-23
 
 
 class _Values(NamedTuple):
-    """Values of all rows, by power and row, with keys (row, original node, step) and counts in
-    float32.
+    """Values of all rows, by power and row, with keys (row, node, step), counts in float32.
 
     `entries` are those of W^k if rows are cut; `sizes` the number of values of each power and row.
     """
@@ -54,9 +51,7 @@ class _Values(NamedTuple):
 
 
 class DevicePowers:
-    """`PreparedPowers` on a device: a pure function from source nodes to their powers,
-    as tensors.
-    """
+    """`PreparedPowers` on a device: a function from source nodes to powers, as tensors."""
 
     def __init__(self, prepared: PreparedPowers, device: torch.device) -> None:
         self._prepared = prepared
@@ -70,9 +65,7 @@ class DevicePowers:
         self._packing = Packing(self._n_nodes, len(self._budgets) - 1)
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory of `sample` for a block: its values (twice for exact powers, known from a few
-        rows) and edges.
-        """
+        """Memory of `sample` for a block: its values (twice for exact powers) and edges."""
         values = self._prepared.visits_per_row
         most_edges = self._matrix.indices.numel()
         if self._picks:
@@ -86,9 +79,7 @@ class DevicePowers:
         return int(_EDGE_BYTES * edges + (value_bytes * values + row_bytes) * n_rows)
 
     def sample(self, sources: Tensor) -> DeviceBlock:
-        """The powers of `sources`, int64 on the device, in the record of
-        `graphrf.sampling.powers.loops`.
-        """
+        """The powers of `sources`, int64 on the device, in the record of `powers.loops`."""
         return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
@@ -161,9 +152,7 @@ class DevicePowers:
         return _Values(keys, counts, entries, x.sizes)
 
     def _cut(self, values: _Values, n_rows: int) -> tuple[Tensor, Tensor]:
-        """Marks the values of nodes that a row keeps (the lower one wins a tie); norms of the
-        others by step.
-        """
+        """Marks values of nodes that a row keeps (lower ones win ties); others' norms by step."""
         # Sums by (row, node), over the steps in turn.
         keys, order = torch.sort(values.keys)
         pairs = keys >> self._packing.step_bits

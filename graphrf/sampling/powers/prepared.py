@@ -1,6 +1,4 @@
-"""Power samplers bound to a graph: the walk matrix for the loops, sizes of rows, and the call of
-the loops.
-"""
+"""Power samplers bound to a graph: the walk matrix, sizes of rows, the call of the loops."""
 
 from __future__ import annotations
 
@@ -30,8 +28,7 @@ _PILOT_ROWS, _PILOT_WORK = 24, 20_000_000
 
 
 class Matrix(NamedTuple):
-    """The walk matrix for the loops, in another order: `order` has the node at each place, `rank`
-    the inverse.
+    """The walk matrix in another order: `order` has the node at each place, `rank` the inverse.
 
     CSR arrays (indices unsigned) with weights W_uv level_v / level_u and their running sums in each
     row; the levels d^LEVEL of the nodes, and the loads d^(1/2 - LEVEL), both 1 for the
@@ -49,9 +46,7 @@ class Matrix(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """An accumulator and a counter for every node, and an ordered set of nodes; untouched memory
-    costs nothing.
-    """
+    """An accumulator and counter for every node, and an ordered set; untouched, it is free."""
 
     dense: np.ndarray
     tally: np.ndarray
@@ -65,9 +60,7 @@ _relabelled: weakref.WeakKeyDictionary[Graph, dict[str, Matrix]] = weakref.WeakK
 
 
 def relabelled(graph: Graph, laplacian: str) -> Matrix:
-    """The walk matrix in reverse Cuthill-McKee order, kept as long as the graph lives; O(nnz) the
-    first time.
-    """
+    """The walk matrix in reverse Cuthill-McKee order, kept with the graph; O(nnz) once."""
     of_graph = _relabelled.setdefault(graph, {})
     if laplacian not in of_graph:
         entries = graph.adjacency.nnz
@@ -104,8 +97,7 @@ def relabelled(graph: Graph, laplacian: str) -> Matrix:
 
 
 class PreparedPowers(PreparedSampler):
-    """A power sampler bound to a graph and a seed: a pure function from source nodes to their
-    powers.
+    """A power sampler bound to a graph and a seed: a function from source nodes to powers.
 
     Each is compressed to `budgets` entries (None: not at all), for each of which a product reads
     `picks` edges (0: all); `keep` nodes of a finished row are kept (None: all).
@@ -145,9 +137,7 @@ class PreparedPowers(PreparedSampler):
 
     @property
     def merged_per_row(self) -> tuple[float, float]:
-        """Nodes and values of a row: a bound for compressed powers, the mean over a few rows for
-        exact ones.
-        """
+        """Nodes and values of a row: a bound if compressed, the mean over a few if exact."""
         return self._row_size[:2]
 
     @cached_property
@@ -170,9 +160,7 @@ class PreparedPowers(PreparedSampler):
         return kept, min(values, kept * n_powers), values
 
     def working_bytes(self, n_rows: int) -> int:
-        """Memory that `sample` takes for a block: scratch, the powers of one row, and the block's
-        record.
-        """
+        """Memory that `sample` takes for a block: scratch, powers of a row, and the record."""
         indptr, order = self._matrix.indptr, self._matrix.order
         scratch = sum(array.nbytes for array in self._scratch())
         # A product may reach as many nodes as it reads edges; the buffers of a row double in size.
@@ -192,9 +180,8 @@ class PreparedPowers(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The powers of `sources`; runs without the interpreter lock."""
-        if not (
-            sources.flags.writeable and sources.flags.c_contiguous
-        ):  # avoids compilation for other arrays
+        # This avoids compilation for other arrays.
+        if not (sources.flags.writeable and sources.flags.c_contiguous):
             sources = sources.copy()
         rows, per_row, work, dropped, nodes, per_entry, steps, values, n_entries, n_values = (
             power_block(
@@ -222,8 +209,7 @@ class PreparedPowers(PreparedSampler):
     def meetings(
         self, other: PreparedPowers, sources: np.ndarray, degrees: np.ndarray
     ) -> np.ndarray:
-        r"""Products of these powers with those of another seed, shape (n, 2 max_length + 1),
-        float64.
+        r"""Products of these powers with those of another seed, (n, 2 max_length + 1), float64.
 
         .. math:: \sum_v (P^a)_{iv} (P^b)_{iv} \frac{d_i}{d_v}, \qquad |a - b| \le 1,
 

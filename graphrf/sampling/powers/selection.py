@@ -7,9 +7,7 @@ from graphrf._base.compiled import njit
 
 @njit(nogil=True)
 def kth_largest(values, k):  # type: ignore[no-untyped-def]
-    """The k-th largest of `values`, which are reordered (Hoare's selection; np.partition takes 4 s
-    to compile).
-    """
+    """The k-th largest of `values`, reordered (Hoare; np.partition takes 4 s to compile)."""
     low = 0
     high = values.size - 1
     while low < high:

@@ -1,6 +1,4 @@
-r"""The distribution of lengths with the least variance times cost for a kernel on a graph, from a
-pilot.
-"""
+r"""The distribution of lengths of least variance times cost for a kernel, from a pilot."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ _COUPLINGS = ("stratified", "independent")
 
 @dataclass(frozen=True, repr=False)
 class AutoLengths(AdaptiveLengths):
-    r"""Lengths for one kernel: stratified, with the survival table S that minimises variance times
-    cost.
+    r"""Lengths for one kernel: stratified, with the S that minimises variance times cost.
 
     `RandomWalks` compute the table when they are prepared, from a pilot with the same number of
     walks and directions. It is a deterministic function of the graph, the kernel and the sampler,
@@ -78,8 +75,8 @@ class AutoLengths(AdaptiveLengths):
 
     estimated from pairs of independent samples. For stratified directions a second pilot with this
     table corrects n_k. Cost: two pilots of two samples of 512 sources or about a million visits,
-    whichever is less (but at least 16 sources), O(edges) to prepare each, and a few matrices of (L
-    + 1)^2 floats, L the last step.
+    whichever is less (but at least 16 sources), O(edges) to prepare each, and a few matrices of
+    (L + 1)^2 floats, L the last step.
 
     Examples
     --------
@@ -123,8 +120,7 @@ class AutoLengths(AdaptiveLengths):
         directions: str = "stratified",
         coupling: str = "stratified",
     ) -> Survival:
-        """The survival table for a graph; all distributions of lengths accept one in place of
-        `p_halt`.
+        """The survival table for a graph; all distributions of lengths accept one as `p_halt`.
 
         Parameters
         ----------
@@ -187,14 +183,13 @@ class AutoLengths(AdaptiveLengths):
 
 
 def optimal_survival(gain: np.ndarray, variance: float) -> np.ndarray:
-    r"""The S that minimises (variance + sum_{k>=1} gain_k (1/S_k - 1)) sum_k S_k, 1 = S_0 >= S_1 >=
-    ... >= 0.
+    r"""The S, 1 = S_0 >= S_1 >= ..., of least (variance + sum_k gain_k (1/S_k - 1)) sum_k S_k.
 
     `variance` is that at S = 1; gain_0 is not used. For any price of the cost, the best S is min(1,
     x sqrt(q)), where q is `gain` averaged over blocks where it increases (isotonic regression) and
     x the price to the power -1/2. While `capped` steps have S = 1, the objective is (a + r / x)
-    (capped + 1 + r x), whose minimum in x is known; the best of these candidates is taken. If q <=
-    0, termination costs nothing, and S = 0.
+    (capped + 1 + r x), whose minimum in x is known; the best of these candidates is taken. If
+    q <= 0, termination costs nothing, and S = 0.
     """
     table = np.ones(gain.size)
     if variance <= 0 or gain.size == 1:

@@ -1,5 +1,4 @@
-"""The compiled steps of the walks of several sources that advance together, and the visits that
-they record.
+"""Compiled steps of walks of several sources that advance together, and their visits.
 
 The walks of a batch of sources advance one step at a time, so that their reads of memory overlap,
 by loops that do not branch on data, since a mispredicted branch would stop the reads. A visit is a
@@ -34,9 +33,7 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class WordLayout(NamedTuple):
-    """Bit layout of a visit (uint64): the count at bit 0, then step, node and source; first bits
-    and widths.
-    """
+    """Bit layout of a visit (uint64): count at bit 0, then step, node, source; widths."""
 
     step_bit: np.uint64
     node_bit: np.uint64
@@ -94,12 +91,11 @@ def new_desk(n_sources: int, n_walks: int, longest: int, weighted: bool) -> Desk
 
 
 def gaps(n_walks: int) -> np.ndarray:
-    """Spacing of c even points in the range of 64-bit numbers, c = 1 .. n_walks, uint64; element 0
-    is not used.
+    """Spacing of c even points in 64-bit numbers, c = 1 .. n_walks, uint64; [0] is unused.
 
-    The j-th of c walkers that leave a node together takes the neighbour at share (o + j / c) mod 1
-    of the node's weights, with one uniform o for all (systematic sampling): in 64-bit numbers, bits
-    + j gaps[c].
+    The j-th of c walkers that leave a node together takes the neighbour at share
+    (o + j / c) mod 1 of the node's weights, with one uniform o for all (systematic sampling): in
+    64-bit numbers, bits + j gaps[c].
     """
     return np.uint64(_ALL) // np.maximum(np.arange(n_walks + 1, dtype=np.uint64), _U1)
 
@@ -132,8 +128,7 @@ def new_layout(n_nodes, longest, n_walks, n_sources):  # type: ignore[no-untyped
 def choose_edges(  # type: ignore[no-untyped-def]
     n, position, high_bits, low_bits, indptr, cumulative, edge, n_edges, share
 ):
-    """The edges by which n walkers leave their nodes, as
-    `graphrf.sampling.walks.transitions.neighbour` chooses.
+    """The edges by which n walkers leave their nodes, as `transitions.neighbour` chooses.
 
     The low 32 of 64 random bits are used only with weights. Searches in rows of weights run side by
     side, each halving its part of a row in every round. Non-negative floats are ordered like their
@@ -164,9 +159,8 @@ def choose_edges(  # type: ignore[no-untyped-def]
     while widest > _U0:
         for i in range(n):
             half = n_edges[i] >> _U1
-            last = (
-                edge[i] + half - uint64(half > _U0)
-            )  # of the lower half; a row of one edge has none
+            # The last edge of the lower half; a row of one edge has none.
+            last = edge[i] + half - uint64(half > _U0)
             # All ones if the sum there is at most the share: both are below 2^62, so the shift
             # keeps the sign.
             above = uint64((sums[last] - bits[i] - 1) >> _I62)
@@ -209,9 +203,8 @@ def walk_independent(  # type: ignore[no-untyped-def]
     j = 0
     for s in range(sources.size):
         first = (uint64(s) << (layout.source_bit - _U1)) << _U1  # shifts by 64 are not defined
-        visits[s] = (
-            first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)
-        )  # all start there, at step 0
+        # All walks start there, at step 0.
+        visits[s] = first | (uint64(sources[s]) << layout.node_bit) | uint64(n_walks)
         for walk in range(n_walks):
             place = by_length[lengths[j]]
             by_length[lengths[j]] += 1
@@ -259,8 +252,7 @@ def walk_independent(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def _group_walkers(now, standing, k, node_bit, layout, desk, visits):  # type: ignore[no-untyped-def]
-    """Write one visit for each group of walkers on one node, and move those that continue to the
-    front.
+    """Write a visit for each group of walkers on a node, and move those that go on to the front.
 
     Returns the numbers of groups, and of walkers that continue.
     """

@@ -1,6 +1,4 @@
-"""Couplings of walk lengths: permutations of quantiles, with the record of how they
-were learned.
-"""
+"""Couplings of walk lengths: permutations of quantiles, and how they were learned."""
 
 from __future__ import annotations
 
@@ -94,9 +92,8 @@ class Coupling:
                     f"must hold each of 0 .. {expected[-1]} once in every row, got "
                     f"{np.array2string(row, threshold=20)}",
                 )
-        permutations = permutations.astype(
-            np.int64, order="C"
-        )  # the loop is compiled for one order
+        # The loop is compiled for one order.
+        permutations = permutations.astype(np.int64, order="C")
         permutations.setflags(write=False)
         object.__setattr__(self, "permutations", permutations)
         self._check_facts()
@@ -160,9 +157,7 @@ class Coupling:
 
     @classmethod
     def from_json(cls, text: str) -> Coupling:
-        """The coupling of a text from `to_json`; TypeError if it is no text, ValueError if it is no
-        coupling.
-        """
+        """The coupling of a text from `to_json`; TypeError or ValueError if it is none."""
         if not isinstance(text, str):
             raise checks.type_error(
                 "text", f"must be a coupling as JSON, got {checks.describe(text)}"
@@ -173,9 +168,7 @@ class Coupling:
             raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file atomically; ValueError above 64 MiB, the
-        limit of `load`.
-        """
+        """Write the record as a JSON file atomically; ValueError above 64 MiB, as in `load`."""
         text = self.to_json().encode()
         if len(text) > _MOST_BYTES:
             raise ValueError(
@@ -187,9 +180,7 @@ class Coupling:
 
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
-        """Read a file that `save` wrote; FileNotFoundError or ValueError if it is missing or
-        invalid.
-        """
+        """Read a file that `save` wrote; FileNotFoundError or ValueError if that fails."""
         path = checks.path("path", path)
         with complete_file(path, "Coupling.save"):
             with opened(path) as file:

@@ -1,5 +1,4 @@
-"""Distributions of walk lengths: a survival table, and a joint rule for the uniforms of one
-source's walks.
+"""Distributions of walk lengths: a survival table, and a rule for one source's uniforms.
 
 Every distribution has the same marginal for every walk, S(k) = P(length >= k); they differ in how
 the m walks of one source depend on each other. No engine and no graph is known here.
@@ -36,8 +35,7 @@ class Rule(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    """A table of S(k) = P(length >= k), for any distribution of lengths; accepted wherever `p_halt`
-    is.
+    """A table of S(k) = P(length >= k), for any law of lengths; accepted as `p_halt`.
 
     Entries are rounded to multiples of 2^-53, the resolution of the uniforms that are compared with
     them, so that a walk reaches step k with probability S(k) exactly as stored. Entries below that
@@ -94,9 +92,7 @@ class Survival:
 
     @classmethod
     def geometric(cls, p_halt: float) -> Survival:
-        r"""S(k) = (1 - p_halt)^k: a walk ends before each step with probability p_halt,
-        in (0, 1).
-        """
+        r"""S(k) = (1 - p_halt)^k: walks end before each step with probability p_halt in (0, 1)."""
         p_halt = checks.number(
             "p_halt", p_halt, low=0, high=1, include_low=False, include_high=False
         )
@@ -130,9 +126,7 @@ class Survival:
 
     @property
     def is_complete(self) -> bool:
-        """True if the table ends below 1e-12, where hardly any walk arrives, and not at a fixed
-        length.
-        """
+        """True if the table ends below 1e-12, where few walks arrive, not at a fixed length."""
         return bool(self.table[-1] < 1e-12)
 
     @cached_property
@@ -161,9 +155,7 @@ class Survival:
 
 
 class LengthLaw(ABC):
-    """Interface of a distribution of lengths: `survival`, one of four rules, and the rule's
-    `permutations`.
-    """
+    """A distribution of lengths: `survival`, one of four rules, and its `permutations`."""
 
     rule: ClassVar[Rule]
 
@@ -182,9 +174,7 @@ class LengthLaw(ABC):
 
     @property
     def group(self) -> int:
-        """Number of walks that are coupled with each other; the number of walks must be a multiple
-        of it.
-        """
+        """Number of walks that are coupled; the number of walks must be a multiple of it."""
         return 1
 
     def check_walks(self, n_walks: int) -> None:
@@ -266,8 +256,7 @@ class Antithetic(_Halting):
 
 @dataclass(frozen=True, repr=False)
 class Stratified(_Halting):
-    """Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform in 0
-    .. m - 1.
+    """Stratified lengths (a Latin hypercube): u_j = ((pi(j) + R) mod m + U_j) / m, R uniform.
 
     The random rotation R leaves the distribution of each walk's length unchanged, and the m lengths
     of a source fall into the m quantiles one by one, for any number of walks, without learning. pi
@@ -362,8 +351,7 @@ class SigmaCoupled(_Halting):
 
 @dataclass(frozen=True)
 class Truncated(LengthLaw):
-    """No termination: every walk runs exactly `max_length` steps, so S(k) = 1 up to there and 0
-    above.
+    """No termination: walks run exactly `max_length` steps, S(k) = 1 up to there, then 0.
 
     Features then lack the tail of the modulation, a bias that `Features.truncation_error` bounds.
 
@@ -395,9 +383,8 @@ class Truncated(LengthLaw):
 
 def _last_step(p_halt: float) -> int:
     """The last k at which (1 - p_halt)^k is not below the resolution."""
-    return math.floor(
-        min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15)
-    )  # the smallest floats overflow
+    # The smallest floats overflow.
+    return math.floor(min(math.log(_RESOLUTION) / math.log1p(-p_halt), 1e15))
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -406,9 +393,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def van_der_corput_order(n: int) -> np.ndarray:
-    """Ranks of the first n points of the van der Corput sequence: any run of them is spread over 0
-    .. n - 1.
-    """
+    """Ranks of the first n van der Corput points: any run of them is spread over 0 .. n - 1."""
     number = np.arange(n)
     points = np.zeros(n)
     for bit in range(max(1, int(n - 1).bit_length())):

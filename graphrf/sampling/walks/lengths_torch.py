@@ -1,6 +1,4 @@
-"""The lengths of walks as torch operations on any device: those of
-`graphrf.sampling.walks.loops.draw_lengths`.
-"""
+"""The lengths of walks as torch operations on any device: those of `loops.draw_lengths`."""
 
 from __future__ import annotations
 
@@ -17,8 +15,7 @@ _CALLS = 4
 
 
 class DeviceLengths:
-    """A distribution of lengths for the walks of one source, bound to a seed; the bits of
-    `draw_lengths`.
+    """A law of lengths for one source's walks, bound to a seed; the bits of `draw_lengths`.
 
     Divisors are tensors: GPUs multiply by the reciprocal of a number, which rounds differently.
     """
@@ -43,9 +40,7 @@ class DeviceLengths:
 
     @property
     def walk_bytes(self) -> int:
-        """Memory that `draw` takes for a walk: the words of one call of the generator, or of a
-        stage of calls.
-        """
+        """Memory that `draw` takes for a walk: words of one call of the generator, or a stage."""
         return 52 * _CALLS if self._rule == Rule.ANTITHETIC else 72
 
     def draw(self, sources: Tensor) -> Tensor:
@@ -84,9 +79,8 @@ class DeviceLengths:
                 Use.LENGTH,
                 self._key,
             )
-            t = torch.stack([unit(w0, w1), unit(w2, w3)], 2).view(alive.numel(), -1)[
-                :, : halt.numel()
-            ]
+            t = torch.stack([unit(w0, w1), unit(w2, w3)], 2).view(alive.numel(), -1)
+            t = t[:, : halt.numel()]
             opposite = torch.where(t < 0.5, t + 0.5, t - 0.5)
             goes_on = torch.stack([t >= halt, opposite >= halt], 1)
             goes_on[:, :, 0] &= going

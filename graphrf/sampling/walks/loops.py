@@ -1,5 +1,4 @@
-"""The compiled loops of the walk engine on CPUs: lengths, transitions, and the merged record of
-visits.
+"""The compiled loops of walks on CPUs: lengths, transitions, and the record of visits.
 
 The walks of several sources advance together (`batches.py`); no walk is stored.
 """
@@ -82,8 +81,8 @@ def draw_lengths(source, rule, survival, permutations, key, lengths):  # type: i
         w0, w1, w2, w3 = philox(source, uint64(j), _U0, _USE_LENGTH, key)
         x = unit(w0, w1)
         if rule == _RULE_PERMUTATION:
-            # Tiles count from short to long walks, as in the paper; x counts from long to short
-            # ones.
+            # Tiles count from short to long walks, as in
+            # the paper; x counts from long to short ones.
             member = j % group
             if member == 0:
                 tile = np.int64((w2 * uint64(order)) >> _U32)

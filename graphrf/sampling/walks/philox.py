@@ -1,5 +1,4 @@
-"""Philox-4x32-10: random bits as a pure function of a key (the seed) and a counter (source, walk,
-step, use).
+"""Philox-4x32-10: random bits of a key (the seed) and a counter (source, walk, step, use).
 
 So the same seed gives the same walks on any number of threads, for any block of nodes, and on any
 device. Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
@@ -37,9 +36,7 @@ class Use(IntEnum):
 
 @njit(inline="always")
 def philox(c0, c1, c2, c3, key):  # type: ignore[no-untyped-def]
-    """Four words of 32 random bits (as uint64) from a counter of four 32-bit words and a 64-bit
-    key.
-    """
+    """Four words of 32 random bits (as uint64) from four 32-bit counters and a 64-bit key."""
     k0 = key & _MASK
     k1 = key >> _HALF
     for _ in range(10):

@@ -1,6 +1,4 @@
-"""Philox-4x32-10 as torch operations: the bits of `graphrf.sampling.walks.philox`, in words within
-int64.
-"""
+"""Philox-4x32-10 as torch operations: the bits of `philox`, in words within int64."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ other.
 def philox(
     c0: Word, c1: Word, c2: Word, c3: Word, key: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Four words of 32 random bits for each counter (c0, c1, c2, c3), of which at least one is a
-    tensor.
-    """
+    """Four words of 32 random bits for each counter (c0, c1, c2, c3), at least one a tensor."""
     k0, k1 = key & MASK, key >> 32
     for _ in range(10):
         p0, p1 = c0 * _M0, c2 * _M1

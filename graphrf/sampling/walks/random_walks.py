@@ -34,9 +34,7 @@ class AdaptiveLengths(ABC):
 
     @abstractmethod
     def law(self, graph: Graph, sampler: RandomWalks) -> LengthLaw:
-        """The distribution of lengths for a sampler on a graph: a deterministic
-        function of both.
-        """
+        """The law of lengths for a sampler on a graph: a deterministic function of both."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,8 @@ class RandomWalks:
 
     def __post_init__(self) -> None:
         n_walks = checks.integer("n_walks", self.n_walks, low=1, high=MOST_WALKS)
-        object.__setattr__(
-            self, "n_walks", n_walks
-        )  # integers of numpy become Python's, which JSON supports
+        # Integers of numpy become Python's, which JSON supports.
+        object.__setattr__(self, "n_walks", n_walks)
         if not isinstance(self.lengths, LengthLaw | AdaptiveLengths):
             way_out = "; pass Stratified(table)" if isinstance(self.lengths, Survival) else ""
             raise checks.type_error(
@@ -130,9 +127,7 @@ def walk_transitions(graph: Graph, laplacian: str) -> Transitions:
 
 
 class PreparedWalks(PreparedSampler):
-    """A resolved sampler bound to a graph and a seed: a pure function from source nodes to their
-    visits.
-    """
+    """A sampler bound to a graph and a seed: a pure function from sources to their visits."""
 
     remedy = "lower n_walks, raise p_halt"
 
@@ -179,9 +174,8 @@ class PreparedWalks(PreparedSampler):
 
     def sample(self, sources: np.ndarray) -> Block:
         """The visits of the walks from `sources`; runs without the interpreter lock."""
-        if not (
-            sources.flags.writeable and sources.flags.c_contiguous
-        ):  # avoids compilation for other arrays
+        # This avoids compilation for other arrays.
+        if not (sources.flags.writeable and sources.flags.c_contiguous):
             sources = sources.copy()
         batch = max(1, min(self._batch, sources.size))
         weighted = self.transitions.cumulative.size > 0

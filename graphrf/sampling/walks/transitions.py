@@ -19,8 +19,7 @@ _CHUNK = 1 << 20
 
 
 class Transitions(NamedTuple):
-    """Rows of a simple random walk: from u to `indices[e]`, with probability proportional to the
-    weight.
+    """Rows of a simple random walk: from u to `indices[e]`, as likely as the weight is large.
 
     `cumulative` is the running share of each row's weights (its last entry is 1), or empty when the
     weights of every row are equal, so that the loops can choose uniformly.
@@ -32,8 +31,7 @@ class Transitions(NamedTuple):
 
 
 def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
-    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), or O(1) if not
-    `weighted`.
+    """The walk arrays of a canonical CSR adjacency; O(nnz), or O(1) if not `weighted`.
 
     They are read-only and of one index type, so that the loops are compiled once for all graphs.
     """
@@ -92,9 +90,7 @@ def divide_by_last(sums, indptr):  # type: ignore[no-untyped-def]
 
 
 def row_cumsum(weights: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Running sums of `weights` within every CSR row, in an array of NumPy, which takes large pages
-    of memory.
-    """
+    """Running sums of `weights` within CSR rows, in a NumPy array, for its large pages."""
     sums = np.empty(weights.size)
     _sum_rows(weights, indptr, sums)
     return sums
@@ -111,8 +107,7 @@ def _sum_rows(weights, indptr, sums):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def neighbour(v, bits, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """The neighbour of v that 64 random bits choose, with probability proportional to the edge's
-    weight.
+    """The neighbour of v that 64 random bits choose, in proportion to edges' weights.
 
     Without `cumulative` the high 32 bits choose, and a neighbour's probability is 1/degree within
     2^-32.

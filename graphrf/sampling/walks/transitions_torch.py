@@ -13,9 +13,7 @@ from graphrf.sampling.walks.transitions import Transitions
 
 
 class DeviceTransitions(NamedTuple):
-    """`Transitions` on a device; `halvings` complete a search in the longest row, 0 without
-    weights.
-    """
+    """`Transitions` on a device; `halvings` complete a search in the longest row, or 0."""
 
     indptr: Tensor
     indices: Tensor
@@ -43,9 +41,7 @@ def on_device(arrays: Transitions, device: torch.device) -> DeviceTransitions:
 
 
 def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
-    """The neighbours (int64) that 64 bits choose for nodes with edges, as `transitions.neighbour`
-    does.
-    """
+    """The neighbours (int64) that 64 bits choose for nodes, as `transitions.neighbour`."""
     low = walk.indptr[nodes].long()
     high = walk.indptr[nodes + 1].long()
     if not walk.cumulative.numel():
@@ -55,9 +51,7 @@ def neighbours(nodes: Tensor, bits: Tensor, walk: DeviceTransitions) -> Tensor:
 
 
 def search_rows(x: Tensor, low: Tensor, high: Tensor, running: Tensor, halvings: int) -> Tensor:
-    """The first place in low .. high of each search whose running sum exceeds x; high if there is
-    none.
-    """
+    """The first place in low .. high with a running sum above x; high if there is none."""
     for _ in range(halvings):
         middle = (low + high) >> 1
         below = (x < running.index_select(0, middle)) | (low == high)

@@ -1,6 +1,4 @@
-"""The walk engine in torch: the record of `graphrf.sampling.walks.loops`, bit for bit, from the
-same counters.
-"""
+"""The walk engine in torch: the record of `walks.loops`, bit for bit, by its counters."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ class DeviceWalks:
         return block
 
     def _walk_independent(self, sources: Tensor) -> Tensor:
-        """Keys of the visits of walks with independent directions; at step 0 one for
-        each source.
-        """
+        """Keys of visits of walks with independent directions; at step 0 one a source."""
         packing, n_rows = self._packing, sources.numel()
         lengths, walkers = torch.sort(
             self._lengths.draw(sources).view(-1), descending=True, stable=True
@@ -84,8 +80,7 @@ class DeviceWalks:
         return keys
 
     def _directions(self, sources: Tensor, walks: Tensor, alive: list[int]) -> Iterator[Tensor]:
-        """64 bits for each walk that continues, step by step; only the higher 32 are random without
-        weights.
+        """64 bits for each walk that continues, by steps; only the higher 32 if unweighted.
 
         Counters: (source, walk, block of steps, DIRECTION), as in `walk_independent`.
         """
@@ -104,8 +99,7 @@ class DeviceWalks:
                     )
 
     def _walk_stratified(self, sources: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and counts (16 bits) of the visits of walks with stratified directions; keys are
-        distinct.
+        """Keys and counts (16 bits) of visits with stratified directions; keys are distinct.
 
         Counters: (source, node, step, SHARED_DIRECTION).
         """
@@ -139,9 +133,7 @@ class DeviceWalks:
     def _dealt(
         self, sources: Tensor, pairs: Tensor, first: Tensor, standing: Tensor, k: int
     ) -> Tensor:
-        """64 bits for each walk by systematic sampling (`batches.gaps`), in runs of equal pairs at
-        `first`.
-        """
+        """64 bits for each walk by systematic sampling (`batches.gaps`), by runs of pairs."""
         of_run = pairs[first]
         high, low, _, _ = philox(
             sources[self._packing.rows(of_run)],
@@ -156,9 +148,7 @@ class DeviceWalks:
         return bits[run] + torch.arange(pairs.numel(), device=pairs.device) * gaps[run]
 
     def working_bytes(self, n_rows: int) -> int:
-        """Peak memory that `sample` takes for a block: of lengths, walks or the merge, which is the
-        most.
-        """
+        """Peak memory that `sample` takes for a block: of lengths, walks or the merge."""
         prepared = self._prepared
         walks = n_rows * self._n_walks
         moving = walks * float(prepared.survival.table[1:2].sum())
@@ -189,9 +179,7 @@ def _reaching(lengths: Tensor) -> list[int]:
 
 
 def _stages(sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of calls of the generator to make together; `sizes` of them do not
-    increase.
-    """
+    """Runs [first, last) of the generator's calls made together; `sizes` do not increase."""
     first = 0
     while first < len(sizes):
         last = min(len(sizes), first + max(1, _STAGE // sizes[first]))

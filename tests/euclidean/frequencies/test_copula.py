@@ -1,6 +1,4 @@
-"""Gaussian copulas of norms: their marginals, their gradient, and that learning lowers
-the error.
-"""
+"""Gaussian copulas of norms: marginals, gradient, and that learning lowers the error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Directions, norms and the fast forms: exact facts of each block. Laws are tested in
-test_unbiased.py.
-"""
+"""Directions, norms and the fast forms: exact facts of each block (laws: test_unbiased.py)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Quadrature rules and their features: exact where they should be, refused where they give no
-features.
-"""
+"""Quadrature rules and their features: exact where they should be, or refused."""
 
 from __future__ import annotations
 
@@ -210,9 +208,8 @@ def test_a_rule_has_as_many_columns_as_nodes(n_nodes, dimension):
 
 def test_equidistant_nodes_warn_where_they_alias():
     rule = partial(simpson, max_frequency=5.0)
-    features = QuadratureFeatures(
-        11, rule=rule, lengthscale=0.5
-    )  # pi / h = pi lengthscales, 1.57 here
+    # pi / h = pi lengthscales, 1.57 here.
+    features = QuadratureFeatures(11, rule=rule, lengthscale=0.5)
     near, far = np.linspace(0, 1.5, 9)[:, None], np.linspace(0, 1.6, 9)[:, None]
     phi = features.fit_transform(near)  # warnings are errors in these tests
     assert phi.shape == (9, 11)

@@ -12,9 +12,7 @@ import torch
 def assert_slopes(
     objective: Callable[[dict[str, torch.Tensor]], float], point: Mapping[str, object], rel: float
 ) -> None:
-    """The gradient that `objective` leaves in its tensors is that of central differences at
-    `point`.
-    """
+    """The gradient that `objective` leaves in tensors is that of differences at `point`."""
     leaves = {name: torch.tensor(value, requires_grad=True) for name, value in point.items()}
     objective(leaves)
     for name, value in point.items():

@@ -48,9 +48,8 @@ def test_w2_of_laws_that_are_close_keeps_its_digits():
     step = 1e-9
     exact = np.trace(cov) * (np.sqrt(1 + step) - 1) ** 2
     assert gaussian_w2(mean, cov, mean, (1 + step) * cov) == pytest.approx(exact, rel=1e-5)
-    assert (
-        abs(trace_formula(mean, cov, mean, (1 + step) * cov) - exact) > exact
-    )  # where the traces lose all
+    # Here the traces lose all digits.
+    assert abs(trace_formula(mean, cov, mean, (1 + step) * cov) - exact) > exact
     assert gaussian_w2(mean, cov, mean, cov) < 1e-25
 
 

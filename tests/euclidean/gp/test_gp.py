@@ -29,9 +29,7 @@ def data(n, seed=0):
 
 
 def dense(x, y, x_new, gram, mean="constant"):
-    """Mean, deviation, constant and log likelihood by the dense formulas, App. B.2 Eq. 43 of the
-    paper.
-    """
+    """Mean, deviation, constant and log likelihood by dense formulas, App. B.2 Eq. 43."""
     inverse = np.linalg.inv(SCALE * gram(x, x) + NOISE * np.eye(len(y)))
     c = inverse.sum(0) @ y / inverse.sum() if mean == "constant" else 0.0
     cross = SCALE * gram(x_new, x)
@@ -216,7 +214,10 @@ def test_bad_settings_are_refused(settings, error, match):
 def test_data_whose_squares_are_no_numbers_are_refused(settings, factor):
     x, y = data(20)
     gp = SparseSpectrumGPRegressor(4, max_iterations=5, seed=0, **settings)
-    wanted = "must be at least 1e-140 and at most 1e\\+140 in size, whose squares float64 can hold, got .*: rescale it"
+    wanted = (
+        "must be at least 1e-140 and at most 1e\\+140 in size, whose squares float64 can hold, got "
+        ".*: rescale it"
+    )
     for name, args in (("X", (factor * x, y)), ("X", (x * [1, factor], y)), ("y", (x, factor * y))):
         with pytest.raises(ValueError, match=f"`{name}` {wanted}"):
             gp.fit(*args)

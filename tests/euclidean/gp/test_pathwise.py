@@ -35,9 +35,7 @@ class Few:
 
 
 class Complete:
-    """Features whose products are the kernel, at given points: rows K(x, z) L^-T, K(z,
-    z) = L L^T.
-    """
+    """Features whose products are the kernel at points: rows K(x, z) L^-T, K(z, z) = L L^T."""
 
     def __init__(self, points, kernel="gaussian"):
         self._points, self._kernel = points, stationary_kernel(kernel)
@@ -51,8 +49,7 @@ class Complete:
 
 
 class UnitNormals:
-    """In place of a Generator: draw i gets the i-th unit vector as its normals, the last draw
-    zeros.
+    """In place of a Generator: draw i gets the i-th unit vector as normals, the last zeros.
 
     The mean of what is linear in the normals is then the last draw, its covariance a sum of squares
     of the rest.

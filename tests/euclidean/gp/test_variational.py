@@ -1,6 +1,4 @@
-"""The variational sparse spectrum GP: its bound against the evidence, its moments against
-quadrature.
-"""
+"""The variational sparse spectrum GP: bound against evidence, moments against quadrature."""
 
 from __future__ import annotations
 
@@ -115,9 +113,7 @@ def basis_of(point):
 
 @pytest.mark.parametrize("m", [1, 2])
 def test_the_bound_is_the_one_that_quadrature_finds(m):
-    """E_q log p(y | W, a) - KL(q(a) || p(a)) - KL(q(W) || p(W)), with the optimal q(a), term by
-    term.
-    """
+    """E_q log p(y | W, a) - KL(q(a) || p(a)) - KL(q(W) || p(W)), optimal q(a), by terms."""
     x, y = tiny()
     nodes, logs = normal_nodes(m, 60)
     for point in points(m, 5):

@@ -1,6 +1,4 @@
-"""Labels of levels in files: what is written is read as it was, and what cannot be written is
-refused.
-"""
+"""Labels of levels in files: what is written is read as it was, or refused when written."""
 
 import datetime
 import json

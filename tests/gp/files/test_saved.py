@@ -1,6 +1,4 @@
-"""Saved regressors predict as they did; files are whole, hold no pickle, and are checked when they
-are read.
-"""
+"""Saved regressors predict as they did; files are whole, without pickle, and checked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Points stand for the tempered posterior, the mode is that of the likelihood, and nothing known is
-sought.
-"""
+"""Points stand for the tempered posterior, the mode is the likelihood's, nothing known sought."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ def drawn():
 
 
 def _moments(graph, nodes, y, information):
-    """Of the logarithms of lengthscale and noise under the tempered posterior, by dense algebra on
-    a fine grid.
-    """
+    """Moments of log lengthscale and noise under the tempered posterior, on a fine grid."""
     prior, unit = HyperparameterPrior(), float(np.var(y))
     lengths, scales, noises = (
         np.log(np.geomspace(*ends)) for ends in ((0.3, 100, 30), (0.02, 100, 30), (1e-6, 10, 80))
@@ -212,9 +208,8 @@ def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     graph, nodes, y = drawn
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
-    monkeypatch.setattr(
-        "graphrf.gp.routes.gram.require_memory", lambda *needed: None
-    )  # training has room
+    # Training has room.
+    monkeypatch.setattr("graphrf.gp.routes.gram.require_memory", lambda *needed: None)
     settings = {"method": "series", "seed": 0}
     with pytest.raises(
         MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"

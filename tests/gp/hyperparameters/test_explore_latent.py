@@ -32,9 +32,7 @@ def drawn():
 
 @pytest.fixture(scope="module")
 def grid(drawn):
-    """Log evidence, and means and deviations of log lengthscale and log scale, tempered, on a fine
-    grid.
-    """
+    """Log evidence, moments of log lengthscale and log scale, tempered, on a fine grid."""
     graph, nodes, y = drawn
     gp = grf.GraphGPRegressor(graph, kernel=KERNEL, likelihood="poisson", seed=0)
     responses = make_problem(gp, [(KERNEL, ())], nodes, y).responses
@@ -223,9 +221,8 @@ def test_the_mode_of_blocks_is_continued_by_the_precision_of_all(karate):
     assert precision.log_marginal_likelihood_ == pytest.approx(
         whole.log_marginal_likelihood_, abs=0.05
     )
-    assert (
-        blocks.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 0.2
-    )  # or nothing was tested
+    # Otherwise nothing was tested.
+    assert blocks.log_marginal_likelihood_ < whole.log_marginal_likelihood_ - 0.2
 
 
 @pytest.mark.parametrize("hyperparameters", ["average", "mode"])

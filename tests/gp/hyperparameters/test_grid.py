@@ -1,6 +1,4 @@
-"""The likelihood on the grid is the restricted likelihood of the model, and its blocks hold what
-they should.
-"""
+"""The likelihood on the grid is the restricted likelihood, and blocks hold what they should."""
 
 from __future__ import annotations
 

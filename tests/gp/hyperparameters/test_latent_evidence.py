@@ -1,6 +1,4 @@
-"""The evidence of counts and classes: dense and sparse ones agree, with the gradients of
-differences.
-"""
+"""The evidence of counts and classes: dense and sparse agree, gradients of differences."""
 
 from __future__ import annotations
 
@@ -54,11 +52,10 @@ def test_dense_and_sparse_evidence_agree_with_the_gradient_of_differences(parts,
     moves = ({"lengthscale": 2.0}, {"scale": 1.5}, {"dispersion": 0.4})
     for slope, move in zip(found[0][1], moves, strict=True):
         ((name, value),) = move.items()
-        ends = (
-            (value + h, value - h)
-            if name == "lengthscale"
-            else (value * np.exp(h), value * np.exp(-h))
-        )
+        if name == "lengthscale":
+            ends = (value + h, value - h)
+        else:
+            ends = (value * np.exp(h), value * np.exp(-h))
         above, below = (dense.gradient(model(**{name: end}), names)[0] for end in ends)
         assert slope == pytest.approx((above - below) / (2 * h), abs=1e-4)
     expected = 1.5 / np.diag(KERNEL.dense(precision.graph)).mean()

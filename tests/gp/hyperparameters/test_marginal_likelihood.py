@@ -1,6 +1,4 @@
-"""The marginal likelihood against the density of a multivariate normal, its gradient against
-differences.
-"""
+"""The marginal likelihood against a multivariate normal, its gradient against differences."""
 
 from __future__ import annotations
 
@@ -42,9 +40,8 @@ def test_blocks_are_independent_but_share_their_mean(problem):
     together = log_marginal_likelihood(matrices, blocks, scale=1.7, noise=0.3)
     joint = np.zeros((7, 7))
     joint[:4, :4], joint[4:, 4:] = matrices
-    nodes = np.concatenate(
-        [NODES, NODES[2:] + 3]
-    )  # nodes 1 .. 3 of the second block are 4 .. 6 of the joint one
+    # Nodes 1 .. 3 of the second block are 4 .. 6 of the joint one.
+    nodes = np.concatenate([NODES, NODES[2:] + 3])
     basis = np.vstack([TREND, TREND[1:]])
     whole = Observations.of(nodes, np.vstack([y, y[2:] + 1.0]), basis)
     expected = log_marginal_likelihood([joint], [whole], scale=1.7, noise=0.3)

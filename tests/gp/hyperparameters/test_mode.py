@@ -1,6 +1,4 @@
-"""Divisors of the output scale, what ends of the search are warned of, and searches for a mode that
-cannot be.
-"""
+"""Divisors of the output scale, warnings at the ends of the search, and impossible modes."""
 
 from __future__ import annotations
 
@@ -86,9 +84,8 @@ def test_an_end_that_tells_something_is_warned_of(karate, ends, said):
 
 def test_other_ends_are_not_warned_of(karate):
     kernel = grf.Matern(nu=2.0, lengthscale=3.0)
-    cut = KernelAxis.of(
-        karate, kernel, ("lengthscale",), lambda own: 3.0
-    )  # the route's limitation is warned of
+    # The route's limitation is warned of.
+    cut = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 3.0)
     whole = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
     assert (cut.is_cut, whole.is_cut) == (True, False)
     with warnings.catch_warnings():

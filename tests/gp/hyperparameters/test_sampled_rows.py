@@ -1,6 +1,4 @@
-"""Sampled rows in training: they end where their own variance would pass for a signal
-of the nodes.
-"""
+"""Sampled rows in training: they end where their variance would pass for a signal."""
 
 import warnings
 
@@ -41,9 +39,9 @@ def test_two_draws_tell_how_much_of_a_rows_norm_is_its_variance(scattered):
         assert own == pytest.approx(norms / exact - 1, abs=0.05 + 0.3 * own)
     assert own > 0.2
     short = grf.Diffusion(0.3)
-    assert _diagonals(scattered, grf.CompressedPowers(3_000, max_length=8), short, nodes)[
-        2
-    ] == pytest.approx(0, abs=1e-12)
+    exact_powers = grf.CompressedPowers(3_000, max_length=8)
+    difference = _diagonals(scattered, exact_powers, short, nodes)[2]
+    assert difference == pytest.approx(0, abs=1e-12)
     nothing = np.zeros(65)
     rows = grf.sample_features(
         scattered, sampler, nodes=scattered.positions(nodes), seed=0
@@ -66,9 +64,7 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
 
 
 def _own_and_neighbours(n, n_near):
-    """A random graph, nodes near node 0 in random order, values half the nodes' own and half their
-    neighbours'.
-    """
+    """A random graph, nodes near node 0 in random order, values half own, half neighbours'."""
     ends = np.random.default_rng(0).integers(0, n, (2, 4 * n))
     graph = grf.from_edges(*ends[:, ends[0] != ends[1]], n_nodes=n)
     rng = np.random.default_rng(2)

@@ -197,8 +197,8 @@ def _smooth_values(n, noise):
 
 
 def test_the_likelihood_of_little_noise_does_not_jump():
-    # where the series ended at another degree for every lengthscale, these differences were off by
-    # up to 40 nats
+    # where the series ended at another degree for every
+    # lengthscale, these differences were off by up to 40 nats
     graph, nodes, y = _smooth_values(150, 0.001)
     kernel = grf.Matern(nu=4.0, lengthscale=9.0, laplacian="combinatorial")
     gram = SeriesGram(graph, "combinatorial", nodes, max_degree=600)

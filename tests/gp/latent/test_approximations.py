@@ -1,6 +1,4 @@
-"""Laplace's approximation and expectation propagation of all variables: exact where the noise is
-normal.
-"""
+"""Laplace's approximation and expectation propagation: exact where the noise is normal."""
 
 from __future__ import annotations
 
@@ -153,8 +151,7 @@ def test_gradients_in_coefficients_of_the_offset():
 
 @pytest.mark.parametrize("name", ["poisson", "binomial"])
 def test_moments_are_those_of_the_posterior(name):
-    """The exact posterior of eta with these hyperparameters, by weighted draws from a wider normal
-    distribution."""
+    """The exact posterior of eta with these hyperparameters, by weighted draws of a normal."""
     own, data, vector = model(name)
     mode = laplace.approximation(own, data, data.likelihood, vector)
     posterior = conditioned(own, data, vector, mode.sites(own), rounds=True)

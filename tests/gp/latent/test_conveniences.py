@@ -1,6 +1,4 @@
-"""`LatentGaussianModel` by every convenience of the table in docs/estimators.md, and as
-scikit-learn uses it.
-"""
+"""`LatentGaussianModel` by every convenience of docs/estimators.md, and in scikit-learn."""
 
 import copy
 import pickle
@@ -145,9 +143,8 @@ def test_score_and_log_densities(likelihood, fits):
     density = fitted.log_density(FRAME)
     assert density.shape == (N,)
     assert np.isfinite(density).all()
-    assert (
-        density.sum() > fitted.loo().total
-    )  # the rows that were fitted are known better than those left out
+    # The rows that were fitted are known better than those left out.
+    assert density.sum() > fitted.loo().total
     with pytest.raises(ValueError, match=f"`frame` has no column '{likelihood}'"):
         fitted.score(FRAME.drop(columns=likelihood))
 
@@ -155,11 +152,10 @@ def test_score_and_log_densities(likelihood, fits):
 @ALL
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_files_keep_predictions_and_labels(likelihood, hyperparameters, fits, tmp_path):
-    fitted = (
-        fits[likelihood]
-        if hyperparameters == "mode"
-        else model(likelihood, hyperparameters="average").fit(FRAME)
-    )
+    if hyperparameters == "mode":
+        fitted = fits[likelihood]
+    else:
+        fitted = model(likelihood, hyperparameters="average").fit(FRAME)
     fitted.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     ahead = FRAME.iloc[:6].assign(year=2023)

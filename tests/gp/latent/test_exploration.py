@@ -24,9 +24,7 @@ LOG_WEIGHTS = np.log(WEIGHTS) - 0.5 * np.log(2 * np.pi)
 
 
 def binary_groups():
-    """400 groups of five binary rows, of which as many have k ones as is expected with a deviation
-    of 0.75.
-    """
+    """400 groups of five binary rows, with as many k ones as a deviation of 0.75 expects."""
     k = np.arange(6)
     chance = expit(0.5 + 0.75 * X)[:, None]
     expected = np.exp(LOG_WEIGHTS) @ (chance**k * (1 - chance) ** (5 - k)) * [1, 5, 10, 10, 5, 1]
@@ -36,9 +34,7 @@ def binary_groups():
 
 
 def exact_deviation(ones):
-    """Mean and deviation of the posterior of sd(person), by quadrature over effects, intercept and
-    sd.
-    """
+    """Mean and deviation of the posterior of sd(person), by quadrature over the others."""
     k, counts = np.unique(ones, return_counts=True)
     grid, sds = np.linspace(-0.2, 1.2, 81), np.linspace(0.02, 1.6, 160)
     eta = grid[:, None, None] + sds[:, None] * X
@@ -55,9 +51,7 @@ def exact_deviation(ones):
 
 
 def gap(frame, ones):
-    """Of the stated and the exact mean of sd(person), in deviations, and the ratio of
-    deviations.
-    """
+    """Of stated and exact means of sd(person), in deviations, and the deviations' ratio."""
     model = LatentGaussianModel(
         "y ~ 1", Groups("person"), "bernoulli", coefficient_deviation=WIDE, seed=0
     ).fit(frame)

@@ -1,6 +1,4 @@
-"""Fixed effects: the same wherever their zero is, and finite where the observations do not bound
-them.
-"""
+"""Fixed effects: the same wherever their zero is, and finite where they are unbounded."""
 
 import warnings
 

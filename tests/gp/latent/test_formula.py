@@ -1,6 +1,4 @@
-"""Formulas: the design of a fit, the same for other data, and what is refused with the spelling
-here.
-"""
+"""Formulas: the design of a fit, the same for other data, and refusals with the spelling."""
 
 import re
 from decimal import Decimal
@@ -91,9 +89,18 @@ def test_the_design_is_that_of_formulaic_in_the_fit_and_for_other_rows(effects):
     np.testing.assert_array_equal(again.rows(inner), design.rows(inner))
 
 
-@pytest.mark.parametrize("spline", ["cr(x, df=4, constraints='center')", "bs(x, df=4, extrapolation='extend')",
-                                    "bs(x, df=4, extrapolation='clip')", "bs(x, df=4, extrapolation='zero')",
-                                    "cc(x, df=4, constraints='center')", "poly(x, 2)", "scale(x)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "spline",
+    [
+        "cr(x, df=4, constraints='center')",
+        "bs(x, df=4, extrapolation='extend')",
+        "bs(x, df=4, extrapolation='clip')",
+        "bs(x, df=4, extrapolation='zero')",
+        "cc(x, df=4, constraints='center')",
+        "poly(x, 2)",
+        "scale(x)",
+    ],
+)
 def test_splines_go_on_beyond_their_range_as_those_of_formulaic(spline):
     data = frame()
     made = formulaic.model_matrix(f"y ~ {spline}", data).rhs

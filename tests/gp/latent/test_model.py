@@ -76,9 +76,8 @@ def test_forecasts_new_groups_and_known_rows():
     np.testing.assert_allclose(std, fitted[1], atol=1e-6)
     row = data.iloc[[0] * 4].assign(year=[2010, 2011, 2020, 2060], clinic=0)
     later, spread = model.predict(row, return_std=True)
-    assert (
-        np.diff(spread) > 0
-    ).all()  # forecasts are less certain, and tend to the mean of the process
+    # Forecasts are less certain, and tend to the mean of the process.
+    assert (np.diff(spread) > 0).all()
     assert abs(later[-1] - later[-2]) < abs(later[1] - later[0]) + 0.05
     new = model.predict(data.iloc[[0, 0]].assign(clinic=[0, 99]), return_std=True)[1]
     assert new[1] > new[0]
@@ -138,9 +137,8 @@ def test_answers_agree_with_each_other():
     assert abs(effects["mean"].sum()) < 1e-6
     left_out = model.loo()
     assert left_out.total < 0
-    with pytest.warns(
-        UserWarning, match="5 of 200 observations has a variance above"
-    ):  # and yet nearly the same
+    # They are nearly the same nevertheless.
+    with pytest.warns(UserWarning, match="5 of 200 observations has a variance above"):
         assert model.waic().value == pytest.approx(-2 * left_out.total, rel=0.02)
     x = model.coefficients_.loc["x"]
     assert x["0.025"] < 0.3 < x["0.975"]
@@ -236,9 +234,8 @@ def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
 def test_files_keep_fields_along_streets(tmp_path):
     from graphrf.gp import Along
 
-    roads = (
-        nx.MultiDiGraph()
-    )  # two streets from b to c, of which one also leads back: by key 0 from there
+    # Two streets from b to c, of which one also leads back: by key 0 from there.
+    roads = nx.MultiDiGraph()
     for u, v, length in [("a", "b", 1.0), ("b", "c", 2.0), ("b", "c", 1.5), ("c", "b", 1.5)]:
         roads.add_edge(u, v, length=length)
     streets = grf.gp.MetricGraph.from_networkx(roads)

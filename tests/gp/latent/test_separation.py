@@ -1,6 +1,4 @@
-"""Rows whose linear predictor the observations do not bound, beside enumeration and the limits of
-densities.
-"""
+"""Rows whose linear predictor is unbounded, beside enumeration and limits of densities."""
 
 import itertools
 
@@ -58,9 +56,8 @@ def moved_by_enumeration(x, sides):
 def test_rows_are_those_of_enumeration(seed, likelihood):
     rng = np.random.default_rng(seed)
     k = rng.integers(0, 3, 14)
-    x = np.column_stack([np.ones(14), k == 1, k == 2, rng.integers(-1, 2, 14) * (seed % 2)])[
-        :, : 3 + seed % 2
-    ]
+    x = np.column_stack([np.ones(14), k == 1, k == 2, rng.integers(-1, 2, 14) * (seed % 2)])
+    x = x[:, : 3 + seed % 2]
     y = rng.poisson(0.6, 14) if likelihood == "poisson" else rng.binomial(1, 0.5, 14)
     y[k == seed % 3] = 0
     own = data(Poisson(), y) if likelihood == "poisson" else data(Bernoulli(), [y, np.ones(14)])

@@ -1,6 +1,4 @@
-"""Every likelihood: densities against sums, integrals and draws, derivatives, and what
-is refused.
-"""
+"""Every likelihood: densities against sums, integrals, draws; derivatives; refusals."""
 
 from __future__ import annotations
 
@@ -207,8 +205,9 @@ def test_censored_times_contribute_the_probability_of_survival():
 
 
 def test_quantiles_of_expected_observations_where_likelihoods_expect_different_ones():
-    """Of a mixture whose parts differ in the parameter on which the mean depends, against draws;
-    quantiles of f under one likelihood are the negative control.
+    """The parts of a mixture differ in the parameter on which the mean depends.
+
+    Quantiles are compared with draws; those of f under one likelihood are the negative control.
     """
     rng = np.random.default_rng(0)
     for one, other in (

@@ -1,6 +1,4 @@
-"""The field along edges: closed forms on paths, circles and stars, cuts that change nothing, and
-its precision.
-"""
+"""The field along edges: closed forms on paths, circles and stars, cuts, and its precision."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,4 @@
-"""MetricGraphGPRegressor: against dense algebra, likelihood and gradient, intervals that hold, and
-bad input.
-"""
+"""MetricGraphGPRegressor: against dense algebra, likelihood, intervals, and bad input."""
 
 import pickle
 
@@ -40,9 +38,7 @@ def _anywhere(graph, n, rng):
 
 @pytest.fixture(scope="module")
 def observed():
-    """A network of two components, 40 observations with repeats on the first, and places to
-    predict.
-    """
+    """A network of two components, 40 observations, repeats on the first; places to predict."""
     graph = MetricGraph([0, 1, 1, 2, 4], [1, 2, 3, 0, 5], [2.0, 3.0, 1.0, 1.5, 2.5])
     rng = np.random.default_rng(0)
     edges = rng.integers(4, size=36)
@@ -167,9 +163,8 @@ def test_several_outputs_share_hyperparameters(observed):
     assert gp.sample(asked, 3, seed=0).shape == (3, 7, 2)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:the graph explains y no better"
-)  # of so few values some draws look so
+# Some draws of so few values look so.
+@pytest.mark.filterwarnings("ignore:the graph explains y no better")
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     graph, places, y, asked = observed
@@ -180,9 +175,8 @@ def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     deviation = np.sqrt(np.diagonal(covariance))
     z = (draws.mean(axis=0) - mean) / deviation * np.sqrt(4_000)
     assert np.abs(z).max() < 6  # false alarms: 5 x 2e-9
-    np.testing.assert_allclose(
-        draws.std(axis=0), deviation, rtol=0.12
-    )  # more than 6 deviations, tails included
+    # More than 6 deviations, tails included.
+    np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.12)
     np.testing.assert_array_equal(gp.sample(asked[:5], 2, seed=3), gp.sample(asked[:5], 2, seed=3))
 
 
@@ -204,9 +198,8 @@ def test_default_intervals_hold_on_draws(alpha):
     assert 0.91 < inside["truth"] < 0.98
     assert abs(inside["default"] - inside["truth"]) < 0.02
     narrow = np.mean(np.abs(scores["default"]) < 0.75 * 1.96)
-    assert (
-        abs(narrow - inside["truth"]) > 0.04
-    )  # intervals of three quarters of the width would be seen
+    # Intervals of three quarters of the width would be seen.
+    assert abs(narrow - inside["truth"]) > 0.04
 
 
 def test_values_that_do_not_vary_say_nothing():
@@ -216,9 +209,8 @@ def test_values_that_do_not_vary_say_nothing():
     mean, std = gp.predict(return_std=True)
     np.testing.assert_allclose(mean, 2.0)
     assert (std > 0).all()
-    assert MetricGraphGPRegressor(graph, **FIXED).fit([(0, 0.1)], [1.0]).predict(
-        [0]
-    ) == pytest.approx(1.0)
+    one = MetricGraphGPRegressor(graph, **FIXED).fit([(0, 0.1)], [1.0])
+    assert one.predict([0]) == pytest.approx(1.0)
 
 
 def test_it_is_an_estimator(observed):

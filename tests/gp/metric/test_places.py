@@ -90,9 +90,7 @@ def test_networkx_graphs_keep_their_parallel_edges():
 
 
 def osm_town(graph=nx.MultiDiGraph):
-    """Junctions with identifiers of OpenStreetMap; two-way streets, a one-way street and parallel
-    ones.
-    """
+    """Junctions with identifiers of OpenStreetMap; two-way, one-way and parallel streets."""
     made = graph(crs="epsg:4326")
     spots = {
         656001893: (7.0, 50.0),
@@ -164,9 +162,8 @@ def test_integers_that_are_no_positions_are_names():
         ValueError, match="must be nodes of the graph, got 99; names here look like 656001893"
     ):
         made.places([656001893, 99])
-    both = MetricGraph(
-        [2, 1], [1, 0], [1.0, 1.0], nodes=[2, 1, 0]
-    )  # all of which are positions as well
+    # All of these names are positions as well.
+    both = MetricGraph([2, 1], [1, 0], [1.0, 1.0], nodes=[2, 1, 0])
     with pytest.raises(ValueError, match="must say whether integers are names or positions"):
         both.places([0, 2])
 

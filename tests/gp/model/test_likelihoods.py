@@ -352,9 +352,7 @@ def test_scores_of_honest_predictions():
 
 
 def test_precisions_that_would_go_to_and_fro_settle(grid):
-    """The posterior of one outlier has two humps; rounds that took whole steps alternated and
-    warned.
-    """
+    """The posterior of one outlier has two humps; rounds of whole steps alternated."""
     whole = SMOOTH.dense(grid)
     root = np.linalg.cholesky(whole / np.trace(whole) * grid.n_nodes)
     rng = np.random.default_rng([1, 174])
@@ -375,9 +373,7 @@ def test_precisions_that_would_go_to_and_fro_settle(grid):
 @pytest.mark.more
 @pytest.mark.parametrize("name", EVERY)
 def test_long_markov_chains_agree(grid, signal, name):
-    """Elliptical slice sampling, known hyperparameters: means within 0.1 deviation, deviations
-    within 10 %.
-    """
+    """Elliptical slice sampling: means within 0.1 deviation, deviations within 10 %."""
     nodes, y, beside = observed(name, signal, n=300)
     likelihood = LIKELIHOODS[name](**TRUE.get(name, {}))
     gp = grf.GraphGPRegressor(

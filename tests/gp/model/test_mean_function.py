@@ -27,9 +27,7 @@ def _observed(n_outputs=1, seed=0):
 
 
 def _dense(graph, nodes, y, covariates):
-    """Coefficients, posterior mean, covariance and log likelihood by textbook formulas, repeats
-    kept as rows.
-    """
+    """Coefficients, posterior mean, covariance and log likelihood by textbook formulas."""
     kernel = grf.Diffusion(2.0).dense(graph)
     kernel *= 1.5 / np.diagonal(kernel).mean()
     a = kernel[np.ix_(nodes, nodes)] + 0.2 * np.eye(nodes.size)

@@ -37,9 +37,7 @@ AMPLITUDE = 2.5
 
 
 class Units:
-    """Stands for a generator: its normals, in their order, are those of one unit vector after
-    another.
-    """
+    """Stands for a generator: its normals are those of one unit vector after another."""
 
     def __init__(self, size: int) -> None:
         self.size, self.place = size, 0

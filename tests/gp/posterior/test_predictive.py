@@ -1,6 +1,4 @@
-"""Quantiles of new observations: the least y with P(Y <= y) >= level, against sums and closed
-forms.
-"""
+"""Quantiles of new observations: the least y with P(Y <= y) >= level, by closed forms."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,4 @@
-"""What the parts of an average share: one recurrence for the matrices of the observed nodes, one
-for variances.
-"""
+"""What the parts of an average share: one recurrence for matrices, one for variances."""
 
 from __future__ import annotations
 
@@ -99,9 +97,7 @@ def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(
 
 @pytest.fixture
 def covariances() -> list[Covariance]:
-    """A diffusion, a cut root, a kernel of the other Laplacian, sampled rows, correlations, a wider
-    diffusion.
-    """
+    """Diffusions, a cut root, a kernel of the other Laplacian, sampled rows, correlations."""
     options = {"n_threads": 1}
     series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
     other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)

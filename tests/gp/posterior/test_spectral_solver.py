@@ -77,16 +77,10 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
     ("kernel", "noise", "expected"),
     [
         (grf.Diffusion(3.0), 1e-4, "float32"),
-        (
-            grf.Diffusion(40.0),
-            1e-4,
-            "float64",
-        ),  # a filter of high degree: rounding would be met again and again
-        (
-            grf.Diffusion(1.0),
-            1e-9,
-            "float64",
-        ),  # a small difference of large numbers is lost to rounding
+        # A filter of high degree: rounding would be met again and again.
+        (grf.Diffusion(40.0), 1e-4, "float64"),
+        # A small difference of large numbers is lost to rounding.
+        (grf.Diffusion(1.0), 1e-9, "float64"),
     ],
     ids=["serves", "long", "noiseless"],
 )

@@ -1,6 +1,4 @@
-"""Costs of products, factors and solves decide between series and features, solvers and
-deviations.
-"""
+"""Costs of products, factors and solves decide between series and features, and solvers."""
 
 from __future__ import annotations
 
@@ -31,9 +29,8 @@ def ring():
 def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(ring, monkeypatch):
     # 5,000 products of the series cost as much as 100 steps with rows of 1,024 entries at so many
     # observed nodes
-    even = (
-        (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4
-    )  # at which walks cost a quarter
+    # With so many, walks cost a quarter.
+    even = (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4
     assert choose_method(ring, int(0.9 * even), 1_000) == "series"  # within the budget
     monkeypatch.setattr(costs, "SERIES_BUDGET", 1e9)
     assert choose_method(ring, int(0.9 * even), 1_000) == "features"
@@ -58,8 +55,8 @@ def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes(monkeypatch):
 def test_deviations_are_exact_while_their_columns_are_affordable(ring):
     assert choose_deviations(ring, "series", 2_000, 10_000, 1) == "exact"
     assert choose_deviations(ring, "series", 4_000, 10_000, 1) == "sampled"
-    # several sets of hyperparameters have columns each, and share prior variances where few nodes
-    # were observed
+    # several sets of hyperparameters have columns each, and
+    # share prior variances where few nodes were observed
     assert choose_deviations(ring, "series", 2_000, 10_000, 9) == "sampled"
     assert choose_deviations(ring, "series", 2_000, 100, 9) == "exact"
     # deviations of predictors by sampled rows take the columns of the series, too

@@ -94,9 +94,8 @@ def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
     assert route(LENGTH, 1) == "precision"
     monkeypatch.setattr("graphrf.gp.routes.plan._EVALUATIONS", 1e9)
     assert route(LENGTH, 1) == "series"
-    assert (
-        route(LENGTH, 8) == route((), 1) == "precision"
-    )  # averages and known kernels have no search
+    # Averages and known kernels have no search.
+    assert route(LENGTH, 8) == route((), 1) == "precision"
 
 
 def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(roads, monkeypatch):
@@ -112,9 +111,8 @@ def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(ro
 def test_layers_are_taken_only_where_they_are_cheaper(roads, monkeypatch):
     assert _plan(roads, [grf.Matern(nu=0.5)]).route.name == "precision"
     block = grf.Graph(nx.to_scipy_sparse_array(nx.grid_graph([16, 16, 16])))
-    monkeypatch.setattr(
-        SparsePrecision, "_dissected", None
-    )  # layers are not ordered to see that they are dear
+    # Layers are not ordered to see that they are dear.
+    monkeypatch.setattr(SparsePrecision, "_dissected", None)
     assert _plan(block, [grf.Matern(nu=1.5)]).route.name == "series"
     monkeypatch.undo()
     assert _plan(block, [grf.Matern(nu=1.0)]).route.name == "precision"

@@ -1,6 +1,4 @@
-"""Combinations of resolvents are near to K, relative to its spectrum, for every kernel that they
-serve.
-"""
+"""Combinations of resolvents are near to K, relative to its spectrum, for each kernel."""
 
 from __future__ import annotations
 

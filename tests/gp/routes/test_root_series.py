@@ -1,6 +1,4 @@
-"""The exact roots that priors are made of: right where their power series is cut or cancels, or
-said to be off.
-"""
+"""The exact roots that priors are made of: right where power series are cut or cancel."""
 
 from __future__ import annotations
 
@@ -30,10 +28,8 @@ LIGHT_AND_HEAVY = grf.from_edges(
         (PATH, grf.Diffusion(400.0)),
         (PATH, grf.RegularizedLaplacian(100.0)),
         (LIGHT_AND_HEAVY, grf.Matern(1.5, 5.0, laplacian="combinatorial")),
-        (
-            KARATE,
-            grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial"),
-        ),  # terms 10^12 times their sum
+        # The terms are 10^12 times their sum.
+        (KARATE, grf.kernels.PStepRandomWalk(19.0, 60, laplacian="combinatorial")),
         (PATH, grf.Diffusion(3.0)),
     ],
     ids=lambda x: repr(x) if isinstance(x, grf.kernels.Kernel) else "",
@@ -122,12 +118,15 @@ def test_training_says_where_its_tables_of_the_series_end(monkeypatch, recwarn):
     heavy = grf.from_edges(np.arange(39), np.arange(1, 40), weight=10.0 ** (np.arange(39) % 6))
     with pytest.warns(
         UserWarning,
-        match="the data favour a lengthscale longer than .* longest that training by the series supports",
+        match=(
+            "the data favour a lengthscale longer than .* longest that training by the series "
+            "supports"
+        ),
     ):
         grf.GraphGPClassifier(heavy, kernel=matern, method="series", seed=0).fit(nodes, labels)
     long = grf.Matern(1.5, 1000.0)
-    # The series that is cut leaves no variance between nodes, which the scale of a classifier is
-    # measured by.
+    # The series that is cut leaves no variance between
+    # nodes, which the scale of a classifier is measured by.
     with pytest.raises(ValueError, match=r"cannot be factored: .* another lengthscale"):
         grf.GraphGPClassifier(PATH, kernel=long, method="series", optimize=False, seed=0).fit(
             nodes, labels
@@ -149,8 +148,11 @@ def test_rounding_to_single_precision_stays_within_what_is_expected(graph, lapla
     graph = grf.Graph(nx.to_scipy_sparse_array(graph))
     unit, n = graph.laplacian_scale(laplacian) ** -0.5, graph.n_nodes
     shares = []
-    for kernel in (grf.Diffusion(3 * unit, laplacian=laplacian), grf.Diffusion(100 * unit, laplacian=laplacian),
-                   grf.Matern(1.0, 30 * unit, laplacian=laplacian)):  # fmt: skip
+    for kernel in (
+        grf.Diffusion(3 * unit, laplacian=laplacian),
+        grf.Diffusion(100 * unit, laplacian=laplacian),
+        grf.Matern(1.0, 30 * unit, laplacian=laplacian),
+    ):
         root = root_series(graph, kernel)
         exact = root.factor.rough(root.modulation, 1e-12)
         single = ChebyshevSum(exact._doubled.astype(np.float32), exact.coefficients)
@@ -162,8 +164,8 @@ def test_rounding_to_single_precision_stays_within_what_is_expected(graph, lapla
             / np.linalg.norm(smooth, 2)
         )
         shares.append(max(errors) / single_rounding(exact.coefficients))
-        # Control: a fifth of u sqrt(degree) sum |c_k|, which random signs suggest, is exceeded by
-        # far.
+        # Control: a fifth of u sqrt(degree) sum |c_k|,
+        # which random signs suggest, is exceeded by far.
         if exact.degree > 200 and isinstance(kernel, grf.Diffusion):
             assert max(errors) > 6e-8 * np.sqrt(exact.degree) * np.abs(exact.coefficients).sum()
     assert max(shares) <= 1.0

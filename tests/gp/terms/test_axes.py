@@ -1,6 +1,4 @@
-"""Levels and cells, alike for all terms: labels of any kind, lists, the order of rows, errors,
-copies.
-"""
+"""Levels and cells, alike for all terms: labels, lists, orders of rows, errors, copies."""
 
 from __future__ import annotations
 
@@ -70,13 +68,8 @@ def test_cells_may_be_means_and_weighted_sums_of_levels(name, kind):
     a, b, c, *rest = LABELS[kind]
     pair = np.empty(2, dtype=object)
     pair[:] = [b, b]
-    cells = [
-        [a, b],
-        {a: 2.0, c: -1.0},
-        pair,
-        {},
-        *rest,
-    ]  # the levels of a fit may be in lists and dictionaries alone
+    # The levels of a fit may be in lists and dictionaries alone.
+    cells = [[a, b], {a: 2.0, c: -1.0}, pair, {}, *rest]
     term = bound(name, LABELS[kind], cells)
     expected = np.zeros((4, 9))
     expected[0, :2] = 0.5

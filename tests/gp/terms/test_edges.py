@@ -56,9 +56,7 @@ def test_order_one_is_the_field_of_metric_graphs():
 
 
 def test_order_two_is_the_limit_of_differences():
-    """(kappa^2 - Laplacian) u = W on fine equal pieces, whose Laplacian has Kirchhoff's
-    conditions.
-    """
+    """(kappa^2 - Laplacian) u = W on fine equal pieces, with Kirchhoff's conditions."""
     step, kappa = 0.01, np.sqrt(3) / 1.3
     ends = [(0, 1, 1.0), (0, 2, 2.0), (0, 3, 0.7), (1, 2, 1.5)]
     rows, columns, n = [], [], 4

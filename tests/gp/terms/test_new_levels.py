@@ -1,6 +1,4 @@
-"""New levels of each term, alone and in products: their law, their reach, and effects beside
-predictions.
-"""
+"""New levels of each term, alone and in products: their law, reach, and effects."""
 
 from __future__ import annotations
 
@@ -70,9 +68,7 @@ def test_effects_have_the_labels_of_levels_and_are_the_predictions_at_these(kind
 
 @pytest.mark.parametrize("kind", ["iid", "ar1", "rw1", "rw2", "matern", "Groups"])
 def test_new_levels_have_the_law_that_a_fit_with_them_would_have_given(kind):
-    """Conditional on what is known; walks are compared by differences, whose scale depends on the
-    levels.
-    """
+    """Conditional on what is known; walks are compared by differences, which keep scale."""
     own, steps = bound(kind), kind != "Groups"
     known, new = list(TERMS[kind][1]), [8, 9] if steps else ["y", "z"]
     values = starts(own)

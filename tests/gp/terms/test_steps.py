@@ -1,6 +1,4 @@
-"""Levels along a line: the usual step, nearly equal levels, dates, and new levels before, between
-and after.
-"""
+"""Levels along a line: the usual step, nearly equal levels, dates, and new levels."""
 
 from __future__ import annotations
 
@@ -107,9 +105,8 @@ def test_matern_covariances_hold_where_levels_are_near_to_each_other(nu, gap, le
     values = {parameter.name: lengthscale}
     q = structure.precision(values).toarray()
     expected = MaternTime(lengthscale, nu).covariance(labels[:, None] - labels)
-    np.testing.assert_allclose(
-        np.linalg.inv(q)[:6, :6], expected, atol=1e-5
-    )  # of the inverse of a stiff matrix
+    # This is the inverse of a stiff matrix.
+    np.testing.assert_allclose(np.linalg.inv(q)[:6, :6], expected, atol=1e-5)
     assert structure.log_determinant(values) == pytest.approx(np.linalg.slogdet(q)[1], abs=1e-5)
 
 
@@ -235,9 +232,7 @@ def test_numbers_that_are_no_dates_are_numbers(labels):
 
 @pytest.mark.parametrize("kind", ["iid", "ar1", "rw1", "matern"])
 def test_new_levels_have_the_law_of_all_levels(kind):
-    """Conditional means and variances of places before, between and after, from the joint
-    covariance.
-    """
+    """Conditional means and variances of other places, from the joint covariance."""
     known, new = np.array([0.0, 1, 2.5, 4, 5.2]), np.array([-1.0, 1.7, 9.0])
     term = bound(known, kind)
     values = term.structure.starts
@@ -249,9 +244,8 @@ def test_new_levels_have_the_law_of_all_levels(kind):
         covariance = paths / term.structure.scale
     else:
         increments = term.axes[0]._structure((every - known[0]) / term.axes[0]._at.step)
-        covariance = np.linalg.inv(increments.precision(values).toarray())[
-            : every.size, : every.size
-        ]
+        covariance = np.linalg.inv(increments.precision(values).toarray())
+        covariance = covariance[: every.size, : every.size]
     n = known.size
     found = np.linalg.inv(ahead.precision.toarray())
     spread = ahead.new @ found @ ahead.new.T
@@ -262,9 +256,8 @@ def test_new_levels_have_the_law_of_all_levels(kind):
         return
     gain = np.linalg.solve(covariance[np.ix_(a, a)], covariance[np.ix_(a, b)])
     if kind == "rw1":
-        assert ahead.old.toarray().sum(axis=1) == pytest.approx(
-            1.0
-        )  # the level is that of its neighbours
+        # The level is that of its neighbours.
+        assert ahead.old.toarray().sum(axis=1) == pytest.approx(1.0)
         np.testing.assert_allclose(
             ahead.old.toarray()[1, :n], [0, 0.8 / 1.5, 0.7 / 1.5, 0, 0], atol=1e-9
         )

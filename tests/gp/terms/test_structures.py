@@ -17,9 +17,8 @@ from graphrf.gp.terms.term import BoundTerm
 pandas = pytest.importorskip("pandas")
 
 GRAPH = grf.load_graph(nx.grid_2d_graph(3, 4))
-ISLANDS = grf.from_edges(
-    [0, 1, 3, 4], [1, 2, 4, 5], nodes=list("abcdefg")
-)  # two components and an isolated node
+# Two components and an isolated node.
+ISLANDS = grf.from_edges([0, 1, 3, 4], [1, 2, 4, 5], nodes=list("abcdefg"))
 RNG = np.random.default_rng(0)
 FRAME = pandas.DataFrame(
     {

@@ -1,6 +1,4 @@
-"""Growth with the number of times, calibration over draws of the prior, and `update` against a fit
-of all.
-"""
+"""Growth with the number of times, calibration over the prior, `update` against a fit."""
 
 from __future__ import annotations
 
@@ -82,8 +80,7 @@ def test_work_and_memory_are_linear_in_the_number_of_times(monkeypatch):
 
 
 def ranks(gaps: str, believed_noise: float = NOISE):
-    """For draws of the prior, whether the truth's rank among 19 posterior draws is low, extreme, or
-    middling.
+    """For draws of the prior, whether the truth's rank among 19 is low, extreme, middling.
 
     `gaps`: "none", "times" (all sensors at once) or "cells". The truth is at a random place,
     observed or not.

@@ -14,9 +14,8 @@ TIMES = pandas.date_range("2026-01-01", periods=30, freq="h", tz="Europe/Berlin"
 RNG = np.random.default_rng(0)
 VALUES = np.sin(np.arange(30)[:, None] / 4 + np.arange(6) / 3) + 0.05 * RNG.standard_normal((30, 6))
 VALUES[4:9, 2] = np.nan
-FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))[
-    sorted(NAMES)
-]
+FRAME = pandas.DataFrame(VALUES, index=TIMES, columns=pandas.Index(NAMES, name="sensor"))
+FRAME = FRAME[sorted(NAMES)]
 
 
 def model(**settings):
@@ -93,9 +92,8 @@ def test_columns_of_arrays_are_those_of_fit():
     gp = model().fit(FRAME)
     filled = gp.fill(FRAME)
     np.testing.assert_array_equal(gp.fill(FRAME.to_numpy(), TIMES), filled)
-    assert (
-        np.abs(gp.fill(FRAME.to_numpy(), TIMES, nodes=NAMES) - filled.to_numpy()).max() > 0.1
-    )  # the order matters
+    # The order matters.
+    assert np.abs(gp.fill(FRAME.to_numpy(), TIMES, nodes=NAMES) - filled.to_numpy()).max() > 0.1
     np.testing.assert_allclose(
         filled.to_numpy()[4:9, 3], gp.predict(["d"], TIMES[4:9])[:, 0], atol=1e-12
     )

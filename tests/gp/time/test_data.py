@@ -1,6 +1,4 @@
-"""Times of `GraphTimeGPRegressor`: dates of any year, unit and zone, and numbers that
-are no hours.
-"""
+"""Times of `GraphTimeGPRegressor`: dates of any unit and zone, and numbers of no hours."""
 
 import datetime
 import warnings
@@ -56,9 +54,7 @@ def test_dates_of_python_may_be_of_any_year(dates):
 )
 @pytest.mark.parametrize("form", [lambda i: i, pandas.Series, list, lambda i: i.to_pydatetime()])
 def test_hours_pass_evenly_where_clocks_change(zone, form):
-    """Two days on which clocks are set, in autumn (an hour comes twice) and spring (an hour is
-    absent).
-    """
+    """Two days on which clocks are set, in autumn (twice an hour) and spring (none)."""
     for day in ("2024-10-27", "2024-11-03", "2024-03-10", "2024-03-31"):
         index = pandas.date_range(day, periods=30, freq="h", tz=zone)
         with warnings.catch_warnings():

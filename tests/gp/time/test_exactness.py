@@ -114,8 +114,8 @@ def test_deviations_with_gaps_are_those_of_draws(graph, monkeypatch):
         NODES, AT, return_std=True
     )
     _, covariance = posterior(graph, y, REGULAR, NODES, AT)
-    # Each ratio has a deviation of at most sqrt(2 / n_draws): a false alarm in one of 36 is below
-    # 1e-6.
+    # Each ratio has a deviation of at most sqrt(2 / n_draws):
+    # a false alarm in one of 36 is below 1e-6.
     ratio = std.ravel() ** 2 / np.diag(covariance)
     assert np.abs(ratio - 1).max() < 5.6 * np.sqrt(2 / n_draws)
 
@@ -158,8 +158,8 @@ def test_draws_have_the_posterior_covariance(graph, gaps):
     mean, covariance = posterior(graph, y, REGULAR, NODES, AT)
     white = np.linalg.solve(np.linalg.cholesky(covariance), (draws - mean).T)
     size = len(mean)
-    # The squares' sum is chi-squared; entries of the covariance have deviations of at most sqrt(2 /
-    # n).
+    # The squares' sum is chi-squared; entries of the
+    # covariance have deviations of at most sqrt(2 / n).
     assert abs((white**2).sum() - size * n) < 6 * np.sqrt(2 * size * n)
     assert np.abs(white @ white.T / n - np.eye(size)).max() < 6.5 * np.sqrt(2 / n)
 

@@ -25,9 +25,7 @@ GRAPH = grf.from_edges([*range(23), 0, 5], [*range(1, 24), 23, 17])
 
 
 def mask_of(kind: str, n_times: int, n: int = 24, seed: int = 0) -> np.ndarray:
-    """What is observed: 70 or 30 % of the values, or a third of the sensors in turns of
-    24 times.
-    """
+    """What is observed: 70 or 30 % of values, or a third of sensors in turns of 24 times."""
     rng = np.random.default_rng(seed)
     if kind == "runs":
         return np.repeat(rng.random((-(-n_times // 24), n)) > 0.3, 24, axis=0)[:n_times]
@@ -148,9 +146,8 @@ def test_hyperparameters_with_gaps_are_those_without():
 def test_training_with_gaps_that_does_not_settle_has_not_converged(monkeypatch):
     monkeypatch.setattr(search, "_ROUNDS", 1)
     monkeypatch.setattr(search, "_SETTLED", 0.0)
-    monkeypatch.setattr(
-        search, "_MORE_STEPS", 500
-    )  # so that the search of the round ends by itself
+    # The search of the round ends by itself.
+    monkeypatch.setattr(search, "_MORE_STEPS", 500)
     gapped = np.where(mask_of("0.7", 24), signal(24), np.nan)
     gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(
         gapped, times=np.arange(24.0)

@@ -1,6 +1,4 @@
-"""The covariance of sensors that a fit learns: valid on all nodes, better where the graph is wrong,
-and saved.
-"""
+"""The covariance of sensors that a fit learns: valid, better on wrong graphs, and saved."""
 
 from __future__ import annotations
 
@@ -178,9 +176,7 @@ def test_a_covariance_is_judged_by_times_that_it_was_not_made_of():
 
 @pytest.mark.parametrize("together", [True, False])
 def test_what_twins_share_of_their_own_is_found_where_they_do(together):
-    """Neighbouring nodes 2 i and 2 i + 1 nearly coincide in what lasts; what is quick they share,
-    or do not.
-    """
+    """Nodes 2 i and 2 i + 1 nearly coincide in what lasts; what is quick they may share."""
     times, near = np.arange(300.0), GraphCovariance(GRAPH, 0).block(KERNEL, NODES, NODES)
     pairs = np.kron(np.eye(6), np.ones((2, 2))) + 0.02 * np.eye(12)
     rng = np.random.default_rng(0)

@@ -71,9 +71,8 @@ def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     expected = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
     monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
     covariance, nodes = graph_kernels.GraphCovariance(GRAPH, 0), np.arange(5)
-    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(
-        KERNEL, nodes, nodes
-    )  # made once
+    # The block is made once.
+    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(KERNEL, nodes, nodes)
     assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(
         grf.Diffusion(1.0), nodes, nodes
     )

@@ -1,6 +1,4 @@
-"""Readings that are modelled on another scale: the same model of transformed values, taken back to
-their units.
-"""
+"""Readings on another scale: the same model of transformed values, in their own units."""
 
 import numpy as np
 import pytest
@@ -21,9 +19,7 @@ KNOWN = {
 
 
 def _readings(seed=0, gaps=True):
-    """Values whose logarithms are smooth in time and along the line, with noise; a fifth is
-    missing.
-    """
+    """Values with logarithms smooth in time and along the line, with noise; a fifth missing."""
     rng = np.random.default_rng(seed)
     f = np.sin(TIMES[:, None] / 9 + np.arange(8) / 3) + 0.5 * np.sin(TIMES[:, None] / 31)
     y = np.exp(f + 0.3 * rng.standard_normal(f.shape))
@@ -57,9 +53,8 @@ def test_moments_are_those_of_the_lognormal_distribution_and_of_a_square():
     expected = np.exp(mean + variance / 2)
     np.testing.assert_allclose(found[0], expected, rtol=1e-9)
     np.testing.assert_allclose(found[1], expected**2 * np.expm1(variance), rtol=1e-6)
-    far = ResponseScale("sqrt").moments(
-        np.array([[20.0]]), np.array([[1.0]])
-    )  # z < 0 does not occur
+    # z < 0 does not occur.
+    far = ResponseScale("sqrt").moments(np.array([[20.0]]), np.array([[1.0]]))
     np.testing.assert_allclose(np.ravel(far), [401.0, 4 * 400.0 + 2.0], rtol=1e-9)
 
 
@@ -206,9 +201,7 @@ def test_later_readings_outside_of_the_domain_are_refused_and_nothing_changes(na
 
 
 def test_readings_of_zero_do_not_choose_the_square_root():
-    """Its slope is infinite there. Two normal readings in a hundred are below what can be measured,
-    so 0.
-    """
+    """Its slope is infinite there; two normal readings in a hundred are too low, so 0."""
     rng = np.random.default_rng(5)
     y = (
         2.2

@@ -1,6 +1,4 @@
-"""What a fit on graph and time warns of: standardised errors, few values, stuck sensors, extreme
-values.
-"""
+"""What a fit on graph and time warns of: errors, few values, stuck sensors, extremes."""
 
 from __future__ import annotations
 

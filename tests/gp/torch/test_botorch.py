@@ -1,6 +1,4 @@
-"""A fitted regressor inside BoTorch, against dense posteriors and acquisition values computed by
-hand.
-"""
+"""A fitted regressor inside BoTorch, against dense posteriors and acquisition values."""
 
 from __future__ import annotations
 
@@ -265,9 +263,8 @@ def test_batches_of_observations_with_noise_of_their_own(model, grid):
         np.testing.assert_allclose(found, covariance[np.ix_([5, 30], [5, 30])], atol=1e-6)
     posterior.mean.sum().backward()
     assert bool((Y.grad != 0).all())
-    each = later.posterior(
-        query.expand(5, 1, 1, 2, 1)
-    )  # candidates of their own before the model's batch
+    # Candidates of their own before the model's batch.
+    each = later.posterior(query.expand(5, 1, 1, 2, 1))
     torch.testing.assert_close(each.mean[4].detach(), posterior.mean.detach())
 
 

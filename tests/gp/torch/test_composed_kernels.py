@@ -1,6 +1,4 @@
-"""GRFKernel as part of larger models: columns of nodes beside others, batches of kernels, fits that
-step back.
-"""
+"""GRFKernel in larger models: columns of nodes beside others, batches, fits that step back."""
 
 from __future__ import annotations
 
@@ -110,11 +108,8 @@ def three(source, **options):
 @pytest.mark.parametrize("source", ["graph", "features"])
 def test_members_of_a_batch_are_kernels_of_their_own(source, karate):
     batch, single = three(karate if source == "graph" else walks(karate))
-    for x in (
-        NODES[0],
-        NODES[0][:, None],
-        NODES[:, None, :, None],
-    ):  # broadcast to (3, ...) and (2, 3, ...)
+    # Broadcast to (3, ...) and (2, 3, ...).
+    for x in (NODES[0], NODES[0][:, None], NODES[:, None, :, None]):
         expected = torch.stack(
             [kernel(x).to_dense().reshape(*x.shape[:-3], 5, 5) for kernel in single], -3
         )
@@ -221,7 +216,8 @@ _AS_IN_TORCH_2_14 = """
 import sys, warnings, torch
 script = torch.jit.script
 def deprecated(*args, **kwargs):
-    warnings.warn("`torch.jit.script` is deprecated. Please switch to `torch.compile`.", FutureWarning)
+    text = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
+    warnings.warn(text, FutureWarning)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return script(*args, **kwargs)

@@ -1,6 +1,4 @@
-"""Gaussian processes over features on a device: the same numbers, and nothing large that leaves the
-device.
-"""
+"""Gaussian processes over features on a device: the same numbers, and nothing large leaves."""
 
 from __future__ import annotations
 
@@ -219,9 +217,7 @@ def field():
 
 
 def trained_and_predicted(field, device, simulated=None):
-    """Losses of two steps of Adam by conjugate gradients, means everywhere, and deviations and
-    draws of few.
-    """
+    """Losses of two steps of Adam, means everywhere, and deviations and draws of few."""
     features, x, y = field
     if simulated is not None:
         features = features.to(device)
@@ -303,9 +299,8 @@ def test_kernels_and_draws_on_a_gpu_are_those_of_the_cpu(name, karate, gpu):
         ).at(x)
         results.append([matrix.detach().cpu(), module.raw_lengthscale.grad.cpu()])
         assert draws.device == device
-        assert (
-            draws - 1
-        ).abs().max() < 0.02  # what was observed, within 20 deviations of its noise
+        # Draws are at the observed value within 20 deviations of its noise.
+        assert (draws - 1).abs().max() < 0.02
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
 

@@ -21,9 +21,8 @@ KERNELS = [
     grf.Matern(2.5, 1.2),
     grf.kernels.PStepRandomWalk(2.5, 2),
     grf.kernels.LearnedModulation(3, (1.0, 0.6, -0.2, 0.1)),
-    grf.kernels.LearnedModulation(
-        3, (1.0, 0.0, 0.0, 0.0)
-    ),  # whose derivatives do not end where it does
+    # Its derivatives do not end where it does.
+    grf.kernels.LearnedModulation(3, (1.0, 0.0, 0.0, 0.0)),
 ]
 
 

@@ -1,6 +1,4 @@
-"""GRFKernel inside GPyTorch, against dense kernels: values, gradients, training, prediction,
-inputs.
-"""
+"""GRFKernel inside GPyTorch, against dense kernels: values, gradients, training, inputs."""
 
 from __future__ import annotations
 
@@ -76,11 +74,10 @@ def test_features_give_phi_phi_t_with_mean_variance_one_over_their_nodes(kernel,
 def test_gradients_reach_every_parameter_through_the_normalisation(kernel, source, weighted_graph):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
-        origin = (
-            weighted_graph
-            if source == "graph"
-            else walks(weighted_graph, laplacian=kernel.laplacian)
-        )
+        if source == "graph":
+            origin = weighted_graph
+        else:
+            origin = walks(weighted_graph, laplacian=kernel.laplacian)
         module = GRFKernel(origin, kernel)
     weights = torch.randn(5, 5, generator=torch.Generator().manual_seed(0))
     nodes = torch.tensor([4, 0, 2, 3, 7])
@@ -189,9 +186,7 @@ def test_diagonals_batches_sums_products_and_scales(karate):
 
 
 class DenseKernel(gpytorch.kernels.Kernel):
-    """The oracle: U F(lambda)^2 U^T / v in plain torch operations, for Diffusion and
-    LearnedModulation.
-    """
+    """The oracle: U F(lambda)^2 U^T / v in torch, for Diffusion and LearnedModulation."""
 
     def __init__(self, graph, kernel, features=None):
         super().__init__()
@@ -248,9 +243,7 @@ def pair(graph, kernel, source):
 
 
 def step(model, x, y):
-    """The marginal likelihood per observation, and gradients of its negative in the parameters by
-    name.
-    """
+    """The marginal likelihood per observation, and its negative's gradients by name."""
     model.train()
     model.zero_grad()
     value = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)(model(x), y)
@@ -320,9 +313,8 @@ def test_adam_takes_the_same_path_as_on_the_dense_gp(grid):
             step(model, x, y)
             optimizer.step()
     assert step(ours, x, y)[0] == pytest.approx(step(dense, x, y)[0], rel=1e-6)
-    assert (
-        step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02
-    )  # it did learn
+    # The kernel did learn.
+    assert step(ours, x, y)[0] > step(pair(grid, kernel, "graph")[0], x, y)[0] + 0.02
     trained = ours.covar_module.base_kernel.kernel
     assert type(trained) is type(kernel)
     assert trained != kernel

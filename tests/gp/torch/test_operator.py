@@ -1,6 +1,4 @@
-"""K among nodes as a linear operator, against the dense kernel: values, gradients, indexing, noise,
-devices.
-"""
+"""K among nodes as a linear operator, against the dense kernel: values, gradients, devices."""
 
 from __future__ import annotations
 
@@ -114,10 +112,8 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(name, dtype, devic
     g = modulation(dtype, device)
     z = x.detach().to(device, dtype).requires_grad_(True)
     matrix = operator(name, weighted_graph, g, ROWS, COLS)
-    for result in (
-        matrix @ z,
-        matrix._matmul(z),
-    ):  # linear_operator's gradient, and that of products by themselves
+    # linear_operator's gradient, and that of products by themselves.
+    for result in (matrix @ z, matrix._matmul(z)):
         assert result.dtype == dtype
         assert result.device == device
         found = torch.autograd.grad((result * weights.to(result)).sum(), (g, z))

@@ -1,6 +1,4 @@
-"""GRFKernel over features that live elsewhere trains and predicts as over the same features at
-hand.
-"""
+"""GRFKernel over features that live elsewhere trains and predicts as over those at hand."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ def _features(graph, sampler=None, **options):
 
 
 def _trained(source, n_steps=2):
-    """Losses, parameters and predictions after some steps by conjugate gradients and Lanczos, or by
-    Cholesky.
-    """
+    """Losses, parameters and predictions after some steps, iteratively or by Cholesky."""
     model = Regression(X, Y, GRFKernel(source, KERNEL))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     evidence = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)

@@ -55,9 +55,7 @@ def moments(prior):
 
 
 def deviations(draws, mean, covariance):
-    """The largest distances of the draws' means and covariances from the exact ones, in standard
-    errors.
-    """
+    """The largest distances of draws' means and covariances from exact ones, in errors."""
     n = len(draws)
     variance = np.diagonal(covariance)
     of_mean = np.abs(draws.mean(0) - mean) / np.sqrt(variance / n)
@@ -221,9 +219,8 @@ def test_large_systems_take_conjugate_gradients_though_they_are_off_for_all(kara
 
     monkeypatch.setattr(AddedDiagLinearOperator, "cholesky", refused)
     kernel = kernel_over("features", karate)
-    with settings.fast_computations(
-        covar_root_decomposition=False, log_prob=False, solves=False
-    ):  # as botorch
+    # botorch has these settings.
+    with settings.fast_computations(covar_root_decomposition=False, log_prob=False, solves=False):
         with settings.max_cholesky_size(4):
             assert pathwise_draws(kernel, X, Y, NOISE, n_samples=2, seed=0).residual <= 1e-4
         with settings.max_cholesky_size(5), pytest.raises(AssertionError, match="Cholesky"):

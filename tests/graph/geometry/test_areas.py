@@ -74,14 +74,11 @@ def test_vertices_may_be_on_one_of_the_sides_only():
 
 @pytest.mark.parametrize("angle", [0.0, 0.3, 1.1, 2.5])
 def test_a_border_may_end_at_the_middle_of_another(angle):
-    """One area above two others, turned, so that the corner between these lies beside the border by
-    rounding.
-    """
+    """One area above two others, turned: the corner lies beside the border by rounding."""
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     boxes = [shapely.box(0, 0, 3, 1), shapely.box(0, 1, 1, 2), shapely.box(1, 1, 3, 2)]
-    assert pairs(
-        [shapely.transform(box, lambda places: places @ turn.T) for box in boxes], 1e-4
-    ) == {(0, 1), (0, 2), (1, 2)}
+    turned = [shapely.transform(box, lambda places: places @ turn.T) for box in boxes]
+    assert pairs(turned, 1e-4) == {(0, 1), (0, 2), (1, 2)}
 
 
 def test_an_area_within_another_is_its_neighbour_with_a_hole_and_without():
@@ -109,9 +106,8 @@ def test_areas_that_meet_at_a_corner_or_by_an_angle_are_no_neighbours():
 
 def test_areas_of_several_parts_and_islands():
     two = shapely.MultiPolygon([shapely.box(0, 0, 1, 1), shapely.box(5, 5, 6, 6)])
-    assert pairs(
-        [two, shapely.box(6, 5, 7, 6), shapely.box(1, 0, 2, 1), shapely.box(8, 8, 9, 9)], 1e-3
-    ) == {(0, 1), (0, 2)}
+    areas = [two, shapely.box(6, 5, 7, 6), shapely.box(1, 0, 2, 1), shapely.box(8, 8, 9, 9)]
+    assert pairs(areas, 1e-3) == {(0, 1), (0, 2)}
 
 
 def test_gaps_wider_than_the_tolerance_are_counted_and_bridged_by_a_larger_one():

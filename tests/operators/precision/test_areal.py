@@ -15,9 +15,7 @@ SHARES = [kernel for kernel in KERNELS if kernel.proportions]
 
 @pytest.fixture(params=KERNELS, ids=repr)
 def problem(request, weighted_graph, karate):
-    """A kernel, and a graph of three components, one of them a node, or one without
-    isolated nodes.
-    """
+    """A kernel, and a graph of three components, one a node, or one without isolated nodes."""
     kernel = request.param
     return kernel, karate if isinstance(kernel, grf.CAR) else weighted_graph
 

@@ -1,6 +1,4 @@
-"""The factor of a kernel with a sparse inverse: products, columns and diagonals against the dense
-kernel.
-"""
+"""The factor of a kernel with a sparse inverse: products and diagonals against dense ones."""
 
 import numpy as np
 import pytest

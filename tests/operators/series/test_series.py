@@ -461,9 +461,7 @@ def test_things_that_are_no_kernel_or_no_graph_are_refused_at_the_door(karate, d
 
 @pytest.mark.parametrize("threads_share_rows", [False, True])
 def test_several_kernels_share_their_products(monkeypatch, threads_share_rows):
-    """Blocks and diagonals of several kernels at once, at sparse and reached rows, are those of
-    each alone.
-    """
+    """Blocks and diagonals of several kernels at once are those of each alone."""
     if threads_share_rows:
         monkeypatch.setattr(chebyshev_sums, "_WORTH_THREADS", 1)
     graph = Graph(sp.diags_array([np.ones(79), np.ones(79)], offsets=[-1, 1], format="csr"))

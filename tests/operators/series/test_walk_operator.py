@@ -1,6 +1,4 @@
-"""The scaled walk matrix: one for all who need it at the same time, and no longer kept than asked
-for.
-"""
+"""The scaled walk matrix: one for all who need it at a time, kept no longer than asked."""
 
 import weakref
 

@@ -1,6 +1,4 @@
-"""The sparse Cholesky factor against dense algebra: solves, determinants, roots and selected
-inverses.
-"""
+"""The sparse Cholesky factor against dense algebra: solves, determinants, roots, inverses."""
 
 from __future__ import annotations
 
@@ -70,9 +68,8 @@ def test_traces_take_the_entries_of_the_other_matrix():
 def test_one_order_serves_all_matrices_of_a_pattern():
     matrix = positive_definite(GRAPHS["grid"])
     elimination = Elimination.of(matrix)
-    smaller = sp.csr_array(
-        sp.diags_array(np.arange(1.0, 144.0))
-    )  # a pattern that the other one holds
+    # A pattern that the other one holds.
+    smaller = sp.csr_array(sp.diags_array(np.arange(1.0, 144.0)))
     for each in (matrix, smaller):
         factor = SparseCholesky(each, elimination)
         assert factor.elimination is elimination

@@ -42,9 +42,8 @@ def test_keys_and_offsets_of_batches_and_vectors_differ() -> None:
 def test_one_pass_gives_the_ratio_and_its_residuals() -> None:
     rng = np.random.default_rng(0)
     weights = np.array([0.3, 0.3, 0.2, 0.2])
-    parts = weights[:, None] * (
-        1 + 1e-7 * rng.normal(size=(4, 6))
-    )  # nearly equal: squares must not cancel
+    # Nearly equal: squares must not cancel.
+    parts = weights[:, None] * (1 + 1e-7 * rng.normal(size=(4, 6)))
     mean = batches.BatchMean(6)
     for part, weight in zip(parts, weights, strict=True):
         mean.add(part, weight)

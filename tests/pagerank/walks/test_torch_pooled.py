@@ -1,6 +1,4 @@
-"""Pools run by torch make the counts of the compiled loops, which are the oracle here,
-bit for bit.
-"""
+"""Pools run by torch make the counts of the compiled loops, the oracle, bit for bit."""
 
 from __future__ import annotations
 

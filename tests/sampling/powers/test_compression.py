@@ -1,6 +1,4 @@
-"""One step of compressed powers: unbiased by enumeration, and what an oracle in plain
-Python does.
-"""
+"""One step of compressed powers: unbiased by enumeration, and as an oracle in Python."""
 
 import itertools
 
@@ -18,9 +16,7 @@ LAPLACIANS = ["normalized", "combinatorial"]
 
 
 def hub_graph():
-    """Two nodes with many neighbours, which share some, and a path between the others; weights of
-    all sizes.
-    """
+    """Two nodes with many neighbours, some shared, a path between the others; weighted."""
     rng = np.random.default_rng(3)
     src, dst = (
         [0] * 11 + [1] * 7 + list(range(2, 13)),
@@ -36,9 +32,7 @@ def hub_graph():
 
 
 def _keep(y, m):
-    """Entries that compression keeps, one at a time and the largest first; places left, and sum of
-    the rest.
-    """
+    """Entries that compression keeps, the largest first; places left, sum of the rest."""
     order = np.argsort(-y, kind="stable")
     kept, total = [], y.sum()
     for i in order:
@@ -82,9 +76,7 @@ def _sum(masses):
 
 
 def _parted(matrix, nodes, values, n_picks):
-    """The entries whose rows are read whole; the edges (from, to, mass) of all others in turn, and
-    their picks.
-    """
+    """Entries whose rows are read whole; edges (from, to, mass) of others, and picks."""
     row = [slice(*matrix.indptr[v : v + 2]) for v in nodes]
     masses = np.array(
         [x * _sum(matrix.weights[edges]) for x, edges in zip(values, row, strict=True)]
@@ -102,8 +94,7 @@ def _parted(matrix, nodes, values, n_picks):
 
 
 def _product(matrix, nodes, values, n_picks, u):
-    """The product with x = (nodes, values), its nodes in the order in which they are reached; edges
-    read.
+    """The product with x = (nodes, values), nodes in the order reached; edges read.
 
     With n_picks = 0 every row is read whole.
     """
@@ -137,8 +128,8 @@ def _step(matrix, nodes, values, budget, u_product, u_compress):
     y = np.zeros(matrix.order.size)
     y[nodes] = values
     y = _compressed(y, budget, u_compress)
-    # What is kept comes first, as `keep_largest` leaves it (which entries these are is tested
-    # below).
+    # What is kept comes first, as `keep_largest` leaves
+    # it (which entries these are is tested below).
     kept, _ = keep_largest(nodes, values, 0, nodes.size, budget)
     after = np.concatenate([nodes[:kept], np.setdiff1d(np.flatnonzero(y), nodes[:kept])]).astype(
         np.uint32

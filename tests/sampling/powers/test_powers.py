@@ -1,6 +1,4 @@
-"""Samplers without walkers: exact rows, rows cut with a bound that holds, powers compressed without
-bias.
-"""
+"""Samplers without walkers: exact rows, cut rows with a bound, unbiased compressed powers."""
 
 import pickle
 
@@ -117,8 +115,8 @@ def test_a_node_with_many_neighbours_costs_no_more_than_the_budget():
     for source in (0, 5):
         features = grf.sample_features(star, grf.CompressedPowers(16, 8), nodes=[source], seed=0)
         assert features.n_steps <= 8 * (2 * 16 + 1)
-        # Every second step all is at the centre; what is sampled of its neighbours sums to what it
-        # should.
+        # Every second step all is at the centre; what is
+        # sampled of its neighbours sums to what it should.
         for k in range(9):
             row = features.matrix_from_modulation(np.eye(9)[k]) @ np.sqrt(star.degrees)
             assert row[0] == pytest.approx(np.sqrt(star.degrees[source]), rel=1e-5)

@@ -1,6 +1,4 @@
-"""Powers by torch operations: the loops' records bit for bit on the CPU, and valid ones whatever
-sums round to.
-"""
+"""Powers by torch operations: the loops' records bit for bit on the CPU, valid elsewhere."""
 
 import numpy as np
 import pytest
@@ -232,9 +230,7 @@ def test_shares_that_underflow_reach_no_node(light, reached):
 
 
 def _peak(device, sources):
-    """Bytes of tensors, temporary ones of operations among them, that `sample` holds at
-    the most.
-    """
+    """Bytes of tensors, temporary ones included, that `sample` holds at the most."""
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profile:

@@ -1,6 +1,4 @@
-"""Survival tables for a kernel: the formula of the variance, its minimum, determinism, and the
-doors.
-"""
+"""Survival tables for a kernel: the variance's formula, its minimum, and the doors."""
 
 import itertools
 
@@ -91,9 +89,7 @@ def test_the_pilot_estimates_covariances_and_probabilities_of_return(
 
 
 def _numerical(gain, variance):
-    """The minimum by a general optimiser: S as a product of factors in (0, 1], so that it never
-    increases.
-    """
+    """The minimum by a general optimiser: S as a product of factors in (0, 1]."""
 
     def objective(logits):
         table = np.concatenate([[1.0], np.cumprod(1.0 / (1.0 + np.exp(-logits)))])
@@ -115,15 +111,11 @@ def _numerical(gain, variance):
     ("gain", "variance"),
     [
         ([0.2, 0.3, 0.1, 0.02], 0.62),  # plain: S(1) capped or not as it comes
-        (
-            [0.2, 0.3, 0.1, 0.02],
-            0.05,
-        ),  # a variance far below the gains, as stratified directions have
+        # A variance far below the gains, as stratified directions have.
+        ([0.2, 0.3, 0.1, 0.02], 0.05),
         ([1.0, 0.01, 0.04, 0.003], 1.053),  # to be pooled
-        (
-            [-0.31, 0.0, 1.0],
-            0.4,
-        ),  # f = (.3, 0, -1): a negative gain at the start, and one to be pooled
+        # f = (.3, 0, -1): a negative gain at the start, and one to be pooled.
+        ([-0.31, 0.0, 1.0], 0.4),
         ([0.5, -0.1, 0.4, 0.1], 0.9),  # a negative gain inside
         ([0.5, 0.4, 0.3, 0.2], 1e-9),  # ending any walk costs: S = 1
     ],
@@ -186,9 +178,8 @@ def test_tables_do_not_increase_and_bound_the_loads(karate, kernel, coupling):
 
 
 def test_a_graph_without_randomness_keeps_its_walks_whole():
-    graph = grf.from_edges(
-        [0, 2], [1, 3], n_nodes=6
-    )  # edges apart from each other, and isolated nodes
+    # Edges apart from each other, and isolated nodes.
+    graph = grf.from_edges([0, 2], [1, 3], n_nodes=6)
     table = grf.sampling.AutoLengths(KERNEL).survival(graph).table
     np.testing.assert_array_equal(table, np.ones(table.size))
 

@@ -1,5 +1,4 @@
-"""Every law of lengths and every coupling leaves each walk its own law: integrals over the
-uniforms, no sampling.
+"""Every law of lengths and coupling leaves each walk its own law, by integrals.
 
 The lengths that `draw_lengths` gives are constant between the points where a uniform meets an entry
 of the survival table. So the loop itself is run, uncompiled, with scripted words for the generator,
@@ -115,8 +114,8 @@ def test_both_antithetic_walks_have_the_survival_table_exactly(monkeypatch, surv
 
 
 def test_the_integral_finds_a_tile_that_two_walkers_share():
-    # Negative control: rows that are no permutations, which `Coupling` refuses, and what they would
-    # do.
+    # Negative control: rows that are no permutations,
+    # which `Coupling` refuses, and what they would do.
     law = grf.sampling.SigmaCoupled(SURVIVALS["table"], grf.sampling.Coupling([1, 0]))
     object.__setattr__(law.coupling, "permutations", np.array([[1, 1]]))
     with pytest.raises(AssertionError), pytest.MonkeyPatch.context() as monkeypatch:
@@ -126,8 +125,8 @@ def test_the_integral_finds_a_tile_that_two_walkers_share():
 
 
 def test_the_integral_finds_strata_that_are_not_rotated():
-    # Negative control: walk j is then always in stratum permutations[0, j]; the mean over the walks
-    # is as it was.
+    # Negative control: walk j is then always in stratum
+    # permutations[0, j]; the mean over the walks is as it was.
     rotated = _lengths
 
     def unrotated(monkeypatch, law, n_walks, uniform, choice):

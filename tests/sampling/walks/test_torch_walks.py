@@ -1,6 +1,4 @@
-"""The torch engine of walks against the compiled loops, bit for bit, and its parts against plain
-oracles.
-"""
+"""The torch engine of walks against the compiled loops, bit for bit, and plain oracles."""
 
 from __future__ import annotations
 
@@ -115,9 +113,8 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
     monkeypatch.setattr(walks_torch, "_STAGE", 1)
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
     with monkeypatch.context() as patch:
-        patch.setattr(
-            Packing, "most_rows", property(lambda self: 7)
-        )  # more rows than a key has room for
+        # More rows than a key has room for.
+        patch.setattr(Packing, "most_rows", property(lambda self: 7))
         assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
     monkeypatch.setattr(device_blocks, "_MOST_KEYS", 100)  # more visits than can be sorted
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
@@ -252,9 +249,7 @@ def expander() -> grf.Graph:
 
 
 class _Peak(TorchDispatchMode):
-    """The most memory that tensors hold at once, with the scratch that a sort takes: 24 bytes a key
-    of 8.
-    """
+    """The most memory that tensors hold at once, with a sort's scratch: 24 bytes a key."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -67,8 +67,8 @@ def _neighbours(nodes, bits, indptr, indices, cumulative):
 def test_each_dealt_walk_moves_like_a_simple_walk_and_together_they_spread_evenly(weights, count):
     arrays = _star(weights)
     total = sum(weights)
-    # Destinations are constant between multiples of 1 / (total * count): midpoints integrate
-    # exactly.
+    # Destinations are constant between multiples of
+    # 1 / (total * count): midpoints integrate exactly.
     pieces = math.lcm(total, count)
     share = np.zeros((count, len(weights)))
     for piece in range(pieces):
@@ -221,8 +221,8 @@ def test_running_shares_are_exact_prefix_sums_up_to_the_rounding_of_float64(deca
     for start, end in pairwise(indptr):
         sums = list(accumulate(map(Fraction, weights[start:end])))
         exact = np.array([float(one / sums[-1]) for one in sums])
-        # Every sum of m terms and the division round by at most 2^-53 of a share, which is at most
-        # 1.
+        # Every sum of m terms and the division round by
+        # at most 2^-53 of a share, which is at most 1.
         bound = (2 * (end - start) + 1) * 2.0**-53
         np.testing.assert_allclose(shares[start:end], exact, rtol=bound, atol=0)
         if end - start > 1:

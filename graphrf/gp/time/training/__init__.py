@@ -1,3 +1,1 @@
-"""Hyperparameters on graph and time: likelihood, derivatives, the search, and
-individual variances.
-"""
+"""Hyperparameters on graph and time: likelihood, derivatives, search, individual variances."""

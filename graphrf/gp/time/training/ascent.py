@@ -41,9 +41,7 @@ def default_values(n: int) -> int:
 
 
 def training_rows(n_times: int, n: int, max_train: int) -> np.ndarray:
-    """Runs of consecutive times, evenly spaced, that hold about so many values of n
-    sensors in all.
-    """
+    """Runs of consecutive times, evenly spaced, with about so many values of n sensors."""
     wanted = max(2 * _RUN, max_train // n)
     if n_times <= wanted:
         return np.arange(n_times)
@@ -70,8 +68,7 @@ def maximised(
     n_threads: int,
     step: Step | None = None,
 ) -> tuple[Separable, float, bool]:
-    """The model after `most` steps on the likelihood of all grids with weak priors; whether the
-    search ended.
+    """The model after `most` steps on the grids' likelihood with weak priors, and whether it ended.
 
     `step` is called once for each evaluation of that likelihood.
     """

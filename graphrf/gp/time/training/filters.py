@@ -1,6 +1,4 @@
-"""Kalman filters of many series that differ in an eigenvalue: computed at some, interpolated to the
-others.
-"""
+"""Kalman filters of many series that differ in an eigenvalue, interpolated between some."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ _SPACING = 0.5  # of nodes, in logarithms of eigenvalues
 
 
 class FilterSlopes(NamedTuple):
-    """Derivatives in transitions (u, d, d), stationary covariance (d, d), readouts (d, series) and
-    the noise.
-    """
+    """Derivatives in transitions (u, d, d), stationary covariance, readouts and noise."""
 
     phi: np.ndarray
     stationary: np.ndarray
@@ -34,8 +30,7 @@ def lanes(block: int) -> slice:
 
 
 def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of eigenvalues (K,) at which filters are computed, and weights (n, K) that
-    interpolate the others.
+    """Indices of eigenvalues (K,) with computed filters, and weights (n, K) to interpolate others.
 
     Gains are analytic in the logarithm of an eigenvalue, but for points at least pi away from the
     real axis. Cubics through four nodes half a unit apart err by some 1e-4 of them, and the log
@@ -43,6 +38,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     x = np.log(np.maximum(eigenvalues, 1e-12 * eigenvalues.max()))
     order = np.argsort(eigenvalues, kind="stable")
+
     # Smaller eigenvalues, which contribute almost nothing, are replaced by the largest of them.
     order = order[int(np.searchsorted(x[order], x.min(), side="right")) - 1 :]
     chosen = [int(order[0])]
@@ -51,6 +47,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ends = i == order.size or x[order[i]] - x[chosen[-1]] > _SPACING
         if ends and passed > _SPACING / 8:
             chosen.append(int(here))
+
     nodes = np.array(chosen)
     if nodes.size > x.size - WIDTH:  # not a block is saved
         return np.arange(x.size), np.eye(x.size)
@@ -58,6 +55,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     near = np.clip(np.searchsorted(x[nodes], x) - 2, 0, nodes.size - count)[:, None] + np.arange(
         count
     )
+
     weights = np.zeros((x.size, nodes.size))
     for j in range(count):
         here, rest = x[nodes[near[:, j]], None], x[nodes[np.delete(near, j, axis=1)]]
@@ -68,8 +66,7 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Filters:
-    """Gains V h / S (T, d, n) and innovation variances S (T, n) of series interpolated by `weights`
-    (n, K).
+    """Gains V h / S (T, d, n) and innovation variances S (T, n), interpolated by weights (n, K).
 
     `nodes` are the K computed series, all observed at all times; n and K are padded to whole
     blocks. With `with_slopes` covariances are kept, O(T K d^2), from which `back` has the

@@ -35,9 +35,8 @@ class Learned(NamedTuple):
     weight: float  # w
     own_correlation: float  # of B, see `Sensors`
     matrix: np.ndarray  # E
-    halves: list[
-        np.ndarray
-    ]  # E of the second half of the times, and of the first: for the first, and the second
+    # E of the second half of the times, for the first half, and of the first, for the second.
+    halves: list[np.ndarray]
     log_marginal_likelihood: float  # of the halves
 
     def sensors(self, near: np.ndarray, other: np.ndarray) -> Sensors:
@@ -73,6 +72,7 @@ def learned(
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
     whole, scattered = cells.whole, cells.scattered
+
     # Short steps dominate the evidence. Predictions in long gaps rest on lasting parts, which a
     # correlation harms.
     choices = _OWN_CORRELATIONS if scattered else _OWN_CORRELATIONS[:1]
@@ -80,6 +80,7 @@ def learned(
         if turn > 0:
             mixed = Sensors.of((1.0 - weight) * near + weight * averages[-1], correlation)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
+
         filled = TimePosterior(cells, y, 1, 0).imputed(1, seed + turn)
         new = [
             empirical(filled[part, 0], model.noise, near)
@@ -89,6 +90,7 @@ def learned(
         averages = (
             new if turn == 0 else [a + rate * (b - a) for a, b in zip(averages, new, strict=True)]
         )
+
         grids = partial(_conditional_halves, near, times, filled, averages[:2], max_train // 2)
         weights = (0.0, 0.3, 0.5, 0.7, 0.85)
         result = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
@@ -97,6 +99,7 @@ def learned(
             result = [evidence(model, grids(weight, each), n_threads, step) for each in choices]
             correlation = choices[int(np.argmax(result))]
         value = max(result)
+
         if not whole:
             model, value, _ = maximised(
                 model, grids(weight, correlation), prior, 10, n_threads, step
@@ -113,9 +116,7 @@ def _conditional_halves(
     weight: float,
     correlation: float,
 ) -> list[CompleteGrid]:
-    """About `most` values of each half of the times, under the covariance that the other half
-    teaches.
-    """
+    """About `most` values of each half of the times, under what the other half teaches."""
     result = []
     for part, other in zip(halves(times.size), others, strict=True):
         rows = training_rows(times[part].size, near.shape[0], most)

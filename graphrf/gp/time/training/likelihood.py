@@ -1,6 +1,4 @@
-"""The exact likelihood of complete grids, and its derivatives in all hyperparameters of the time
-axis.
-"""
+"""The exact likelihood of complete grids, and its derivatives in time hyperparameters."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ class TimeLikelihood(NamedTuple):
 
 
 def log_parameters(model: Separable) -> np.ndarray:
-    """Logarithms of all that is trained: variances shared and own, the noise, and the
-    kernels' own.
-    """
+    """Logarithms of all that is trained: shared and own variances, noise, kernels' own."""
     variances = [value for part in model.parts for value in (part.shared, part.own)]
     inner = [getattr(kernel, name) for kernel in model.kernels for name in kernel.trained]
     return np.log(np.array([*variances, model.noise, *inner]))
@@ -57,8 +53,7 @@ def log_likelihood(
     with_slopes: bool = True,
     n_threads: int = 1,
 ) -> TimeLikelihood:
-    """log N(y; 0, Sigma) of a complete grid y (T, n) in the basis of C's eigenvectors, or the mean
-    of draws.
+    """log N(y; 0, Sigma) of a complete grid y (T, n) in C's eigenvectors, or the mean of draws.
 
     `eigenvalues` and `own` are those of C and of B. Time O(T n d^2) for d states, with slopes about
     four times as much.
@@ -69,6 +64,7 @@ def log_likelihood(
     series = Series(model, np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws), steps, noise)
     nodes, weights = interpolation(eigenvalues)
     at_nodes = Series(model, eigenvalues[nodes], own[nodes], steps, noise)
+
     # Further series are copies of the last, and not read.
     weights = np.pad(np.repeat(weights, n_draws, axis=0), ((0, -size % WIDTH), (0, 0)), mode="edge")
     filters = Filters(at_nodes, weights, with_slopes, n_threads)
@@ -100,6 +96,7 @@ def log_likelihood(
     value = -sum(result[0] for result in results) / n_draws - 0.5 * n_times * n * np.log(2 * np.pi)
     if not with_slopes:
         return TimeLikelihood(float(value), np.zeros(0))
+
     d_gain[..., size:] = d_log[:, size:] = 0.0
     by_filters = filters.back(d_gain, d_log)
     d_phi = np.sum([by_filters.phi, *(result[1] for result in results)], axis=0)
@@ -114,8 +111,7 @@ def log_likelihood(
 
 
 def _by_variances(series: Series, by_readout: np.ndarray) -> np.ndarray:
-    """Derivatives in shared and individual variances, (2, p), from those in readouts of series, (d,
-    n).
+    """Derivatives in shared and own variances, (2, p), from those in readouts, (d, n).
 
     They use h = readouts^T scale and scale_pm = sqrt(a_p lambda_m + b_p beta_m).
     """

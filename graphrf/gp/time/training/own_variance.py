@@ -1,5 +1,4 @@
-"""Variances of individual sensors, enlarged by the factor under which days that are left out have
-the largest density.
+"""Variances of individual sensors, enlarged until left-out days have the largest density.
 
 Short steps dominate the likelihood; where it is wrong about whole days of single sensors, intervals
 are too narrow.
@@ -21,9 +20,7 @@ _CELLS = 600  # in a block
 
 
 class SensorDays(NamedTuple):
-    """Some observed values: times, positions of sensors, values, and the groups that
-    are left out.
-    """
+    """Observed values: times, positions of sensors, values, and the groups left out."""
 
     times: np.ndarray
     sensor: np.ndarray
@@ -34,8 +31,7 @@ class SensorDays(NamedTuple):
 def inflate_own_variance(
     model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> Separable:
-    """The model whose lasting parts have the individual variances of nodes that predict sensor-days
-    best.
+    """The model whose lasting parts have the own variances that predict sensor-days best.
 
     `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are
     values without their mean, observed where `mask` is true.
@@ -64,8 +60,7 @@ def inflate_own_variance(
 def _left_out(
     model: Separable, moved: list[bool], sensors: Sensors, block: SensorDays
 ) -> np.ndarray:
-    """The sum of log densities of single values, each given all of the block but its group, for
-    each factor.
+    """The sum of log densities of values, each given its block but for its group, by factor.
 
     With M the inverse covariance, a group g has the predicted covariance M_gg^-1 and the error
     M_gg^-1 (M y)_g.
@@ -76,12 +71,14 @@ def _left_out(
         sensors.matrix[pairs],
         sensors.own_matrix[pairs],
     )
+
     rest, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
     for part, move in zip(model.parts, moved, strict=True):
         along = part.kernel.covariance(lags)
         rest += part.shared * close * along
         (changed if move else rest)[...] += part.own * same * along
     groups = [np.flatnonzero(block.group == group) for group in range(int(block.group.max()) + 1)]
+
     totals = np.zeros(_FACTORS.size)
     for i, factor in enumerate(_FACTORS):
         inverse = cho_solve(
@@ -100,9 +97,7 @@ def _left_out(
 def _block(
     centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray
 ) -> SensorDays | None:
-    """A sensor with those that are nearest by C, at evenly spaced times; None where too little was
-    observed.
-    """
+    """A sensor with the nearest by C, at evenly spaced times; None if too little was observed."""
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
     size = int(np.clip(_CELLS // rows.size, 2, n))

@@ -65,15 +65,14 @@ class TrainingGrid(NamedTuple):
 def train(
     data: TrainingGrid, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False
 ) -> Trained:
-    """Graph kernel and hyperparameters of the time axis; then, to `learn`, the covariance of
-    sensors.
-    """
+    """Graph kernel and time hyperparameters; then, to `learn`, the covariance of sensors."""
     seen = data.rows(np.flatnonzero(data.mask.any(axis=1)))
     prior = log_parameters(start)
     model, kernel, value, converged = _by_turns(seen, start, kernels, max_train, prior)
     near, result = seen.blocks(kernel), None
     factor = _log_factor(_Blocks(model, seen), near, len(kernels) > 1)
     sensors = [Sensors.of(near)]
+
     if learn and seen.times.size >= 100:  # fewer hardly determine the covariance of sensors
         result = learned(
             model,
@@ -91,6 +90,7 @@ def train(
         result = result if result.weight > 0 else None
         if result is not None:
             sensors = [result.sensors(near, half) for half in result.halves]
+
     model = inflate_own_variance(model, sensors, seen.times, seen.y, seen.mask)
     return Trained(model, kernel, value, converged, result, factor)
 
@@ -114,11 +114,10 @@ def log_density(
 def _by_turns(
     seen: TrainingGrid, model: Separable, kernels: list[Kernel], max_train: int, prior: np.ndarray
 ) -> tuple[Separable, Kernel, float, bool]:
-    """Hyperparameters of the time axis and graph kernel, with the likelihood, and whether the
-    rounds converged.
-    """
+    """Time hyperparameters and graph kernel, their likelihood, and whether rounds converged."""
     small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
     kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
+
     for turn in range(_ROUNDS):
         before = model
         sensors = Sensors.of(small.blocks(kernel))
@@ -126,22 +125,23 @@ def _by_turns(
             GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3
         )
         whole = cells.whole
+
         # The same random numbers each time, so that the rounds have a fixed point.
-        grid = (
-            small.y[:, None]
-            if whole
-            else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
-        )
+        if whole:
+            grid = small.y[:, None]
+        else:
+            grid = TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
         most = 80 if whole else _MORE_STEPS
         complete = CompleteGrid.of(sensors, small.times, grid)
         model, value, converged = maximised(
             model, [complete], prior, most, small.n_threads, small.step
         )
+
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
         settled = not changed and (whole or _moved(before, model) < _SETTLED)
-        # With gaps each round has another likelihood: the end of one search is not that of the
-        # rounds.
+        # With gaps each round has another likelihood: the
+        # end of one search is not that of the rounds.
         converged = settled and (converged or not whole)
         if settled:
             break
@@ -149,18 +149,14 @@ def _by_turns(
 
 
 def _moved(before: Separable, after: Separable) -> float:
-    """The largest change of a variance as a share of their sum, or a fifth of that of the noise's
-    logarithm.
-    """
+    """The largest change of a variance by their sum, or a fifth of that of the log noise."""
     first, second = (np.array([*m.shared, *m.own]) for m in (before, after))
     noise = 0.2 * abs(math.log(after.noise / before.noise))
     return max(float(np.abs(first - second).max() / second.sum()), noise)
 
 
 class _Blocks:
-    """Blocks of observed values, whose likelihood depends on C among the sensors, time left as it
-    is.
-    """
+    """Blocks of observed values, whose likelihood depends on C among the sensors alone."""
 
     def __init__(self, model: Separable, data: TrainingGrid) -> None:
         self._step = data.step
@@ -177,9 +173,7 @@ class _Blocks:
         return sum(y.size for _, _, _, y in self._blocks)
 
     def log_likelihood(self, matrix: np.ndarray) -> float:
-        """The log likelihood of all blocks under C = `matrix`, without a constant; -inf if C is no
-        covariance.
-        """
+        """The log likelihood of all blocks under C = `matrix`, unnormalised; -inf if invalid."""
         if self._step is not None:
             self._step()
         total = 0.0
@@ -201,8 +195,7 @@ def _best_kernel(model: Separable, data: TrainingGrid, kernels: list[Kernel]) ->
 
 
 def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
-    """The log Bayes factor of C = `near` against equally correlated sensors, by Schwarz's
-    approximation.
+    """The log Bayes factor of C = `near` against equal correlation, by Schwarz's formula.
 
     A kernel that was `chosen` has a shape and a lengthscale, the alternative one correlation.
     """
@@ -214,9 +207,7 @@ def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
 
 
 def _cells(data: TrainingGrid) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly
-    spaced.
-    """
+    """Times, sensors and values of blocks: observed in a few consecutive times, evenly spaced."""
     per_time = max(1.0, float(data.mask.sum(axis=1).mean()))
     length = int(np.clip(_BLOCK_CELLS // per_time, 1, data.times.size))
     count = int(np.clip(data.times.size // length, 1, 5))

@@ -41,11 +41,13 @@ def _pulled(dv, dg, h, v, gain, minus, phi, high, stationary, rows, mixed, d_phi
                 store(rows, (i - first, j), fma(load(h, (i,)), load(dg, (j,)), here))
             _add(1.0, rows[i - first], first, last, d_stationary[i])
             within_blocks(phi.T, high, rows[i - first], d, mixed[i - first])
+
         for j in range(first, last):
             known(v, gain, minus, stationary, j, first, last, d, rows[0])
             for i in range(first, last):
                 here = (i, j - first)
                 store(d_phi, here, fma(1.0, dot(mixed[i - first], rows[0], 2.0), load(d_phi, here)))
+
         for i in range(first, last):
             combined(phi[first:, i], mixed, last - first, last, rows[i - first])
             _add(-1.0, rows[i - first], first, last, d_stationary[i])
@@ -74,8 +76,7 @@ def gains_back(  # type: ignore[no-untyped-def]
     d_h,
     d_noise,
 ):
-    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` (T, 8), of the
-    logarithm of S.
+    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` of log S (T, 8).
 
     They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed
     over the first `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).
@@ -88,6 +89,7 @@ def gains_back(  # type: ignore[no-untyped-def]
     by_phi = np.zeros((phi.shape[0], d, widest, WIDTH))
     by_stationary = np.zeros((d, widest, WIDTH))
     still = np.zeros((d, d))  # no step leads to the first time
+
     for t in range(variance.shape[0] - 1, -1, -1):
         times(dv, gain[t], du)
         slope = dot(gain[t], du, 1.0)
@@ -98,6 +100,7 @@ def gains_back(  # type: ignore[no-untyped-def]
             d_noise[m] += ds[0, m]
             for i in range(d):
                 du[i, m] = d_gain[t, i, m] / variance[t, m] - 2.0 * du[i, m]
+
         for i in range(d):
             store(du, (i,), fma(load(h, (i,)), load(ds, (0,)), load(du, (i,))))
         times(covariances[t], du, change)
@@ -107,6 +110,7 @@ def gains_back(  # type: ignore[no-untyped-def]
             slope = fma(u, load(ds, (0,)), load(change, (i,)))
             store(d_h, (i,), fma(1.0, slope, load(d_h, (i,))))
             store(du, (i,), fma(0.5, load(du, (i,)), 0.0))
+
         w, before = which[t], max(t - 1, 0)
         s = load(variance, (before,))
         for i in range(d):
@@ -128,6 +132,7 @@ def gains_back(  # type: ignore[no-untyped-def]
             by_phi[w],
             by_stationary,
         )
+
     for i in range(d):
         for j in range(low[i], high[i]):
             d_stationary[i, j] += by_stationary[i, j - low[i], :n_series].sum()
@@ -139,8 +144,7 @@ def gains_back(  # type: ignore[no-untyped-def]
 def likelihood(  # type: ignore[no-untyped-def]
     phi, which, low, high, h, gain, variance, y, n_series, with_slopes, d_phi, d_h, d_gain, d_log
 ):
-    """log S + e^2 / S halved and summed over times, (8,): minus the log density of y (T, 8),
-    without its constant.
+    """(log S + e^2 / S) / 2 summed over times, (8,): minus the log density of y, but a constant.
 
     With slopes, `d_gain` (T, d, 8) and `d_log` (T, 8), of the logarithm of S, are filled, and
     derivatives added to `d_phi` (u, d, d), within blocks and summed over the first `n_series`, and
@@ -151,6 +155,7 @@ def likelihood(  # type: ignore[no-untyped-def]
     means, error = np.empty((kept, d, 1, WIDTH)), np.empty((kept, WIDTH))
     value = np.zeros(WIDTH)
     x, new = np.zeros((2, d, 1, WIDTH))
+
     for t in range(n_times):
         u = t % kept
         if t > 0:
@@ -190,6 +195,7 @@ def likelihood(  # type: ignore[no-untyped-def]
                 store(by_phi, (w, i, j - low[i]), fma(here, z, load(by_phi, (w, i, j - low[i]))))
         moved(phi[w].T, low, high, dz, new)
         dz, new = new, dz
+
     for i in range(d):
         for j in range(low[i], high[i]):
             for k in range(phi.shape[0]):

@@ -1,6 +1,4 @@
-"""The start of training on graph and time: settings, time kernels, variances, and the transform of
-readings.
-"""
+"""The start of training on graph and time: settings, kernels, variances, and the transform."""
 
 from __future__ import annotations
 
@@ -52,6 +50,7 @@ def checked_settings(gp: Any) -> list[Kernel]:
     kernels = candidate_kernels(gp.graph, gp.kernel)
     for kernel in kernels:
         kernel.check_graph(gp.graph)
+
     parts = checked_parts(gp.time_kernel)
     known = bool(parts) and all(isinstance(part, Part) for part in parts)
     checks.flag("optimize", gp.optimize)
@@ -62,6 +61,7 @@ def checked_settings(gp: Any) -> list[Kernel]:
         raise checks.value_error(
             "optimize", "= False needs a Kernel as `kernel`, Parts as `time_kernel`, and `noise`"
         )
+
     if gp.transform is not None:
         checks.choice("transform", gp.transform, (*TRANSFORMS, AUTO))
     if gp.max_train is not None:
@@ -93,6 +93,7 @@ class Start(NamedTuple):
                 "must not be constant, nor change by rounding alone, where hyperparameters are "
                 "trained: pass more values, or the hyperparameters with optimize=False",
             )
+
         if not self.parts:
             parts = _automatic_parts(grid.times, variance)
         else:
@@ -100,6 +101,7 @@ class Start(NamedTuple):
             parts = tuple(
                 part if isinstance(part, Part) else Part(part, each, each) for part in self.parts
             )
+
         if self.optimize:  # logarithms are trained
             least = 1e-6 * variance
             parts = tuple(
@@ -117,9 +119,7 @@ class Start(NamedTuple):
         seed: int,
         n_threads: int,
     ) -> ResponseScale:
-        """The transform of readings: by name, or the one under which they have the
-        largest density.
-        """
+        """The transform of readings: by name, or the one that gives the largest density."""
         if transform != AUTO:
             return ResponseScale.of(transform, grid.values)
         if not self.optimize:
@@ -142,9 +142,7 @@ class Start(NamedTuple):
 
 
 def _automatic_parts(times: np.ndarray, variance: float) -> tuple[Part, ...]:
-    """Levels, profiles of day and week where the times can show them, and Matern processes from
-    slow to quick.
-    """
+    """Levels, profiles of day and week where times can show them, and Matern processes."""
     span = float(times[-1] - times[0])
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     kernels: list[tuple[TimeKernel, float, float]] = [(ConstantTime(), 0.1, 0.1)]

@@ -1,6 +1,4 @@
-"""Expectation propagation with any likelihood: against quadrature, finite differences and normal
-noise.
-"""
+"""Expectation propagation: against quadrature, finite differences and normal noise."""
 
 from __future__ import annotations
 
@@ -53,9 +51,7 @@ class Normal(Likelihood):
 
 
 class Problem:
-    """Thirty observations at some nodes of a small graph, repeats among them, with one
-    covariate.
-    """
+    """Thirty observations at nodes of a small graph, repeats among them, a covariate."""
 
     def __init__(self, likelihood, n=30):
         rng = np.random.default_rng(0)
@@ -144,9 +140,7 @@ def test_tilted_distributions_are_integrals(likelihood):
 
 @pytest.mark.parametrize("likelihood", KNOWN, ids=named)
 def test_two_nodes_have_the_moments_and_the_evidence_of_a_quadrature(likelihood):
-    """The posterior of two correlated values on a fine grid; independent sites alone are the
-    negative control.
-    """
+    """The posterior of two correlated values on a fine grid; independent sites fail."""
     matrix = np.array([[2.0, 1.4], [1.4, 1.5]])
     y = np.array([1.0, 0.0]) if isinstance(likelihood, Binomial) else np.array([2.0, 1.0])
     y = likelihood.checked(y, np.array([1.0, 1.0]) if type(likelihood) is Binomial else None)
@@ -190,13 +184,12 @@ def test_gradients_are_finite_differences(likelihood):
         return (change(h) - change(-h)) / (2 * h)
 
     wanted = difference(lambda x: problem.evidence(amplitude=problem.amplitude * np.exp(x)))
-    # sites of outliers would have negative precisions, and are held at none: near, and not exactly,
-    # a fixed point
+    # sites of outliers would have negative precisions, and
+    # are held at none: near, and not exactly, a fixed point
     near = {"rtol": 0.1} if isinstance(likelihood, StudentT) else {"rtol": 1e-4, "atol": 1e-5}
     np.testing.assert_allclose(np.vdot(slope, problem.matrix()), wanted, **near)
-    assert (
-        abs(float(np.vdot(slope + 0.05 * np.eye(len(slope)), problem.matrix())) - wanted) > 1e-3
-    )  # the control
+    # This is the control.
+    assert abs(float(np.vdot(slope + 0.05 * np.eye(len(slope)), problem.matrix())) - wanted) > 1e-3
     by_length = difference(lambda x: problem.evidence(lengthscale=2.0 + x))
     change = (problem.matrix(2.0 + h) - problem.matrix(2.0 - h)) / (2 * h)
     np.testing.assert_allclose(np.vdot(slope, change), by_length, **near)

@@ -1,6 +1,4 @@
-"""Laplace's approximation against dense linear algebra, scipy's optimiser and scikit-learn's binary
-classifier.
-"""
+"""Laplace's approximation against dense algebra, scipy's optimiser and scikit-learn."""
 
 import numpy as np
 import pytest
@@ -75,9 +73,7 @@ def test_the_mode_does_not_depend_on_the_start(problem):
 
 
 def test_newton_converges_fast_on_ill_conditioned_covariances():
-    """Loosely solved Newton systems stall here: |K| is 5,000 and its smallest eigenvalues are
-    rounding.
-    """
+    """Loosely solved Newton systems stall: |K| is 5,000, small eigenvalues are rounding."""
     x = np.linspace(0, 1, 300)
     matrix = 20 * np.exp(-8 * (x[:, None] - x) ** 2)
     counts = np.eye(3)[np.random.default_rng(0).integers(0, 3, 300)]
@@ -133,8 +129,8 @@ def test_the_gradient_is_that_of_finite_differences(problem):
     np.testing.assert_allclose(
         np.vdot(evidence_slope(matrix, counts, result), step), slope, rtol=1e-5
     )
-    # negative control: without the movement of the mode the gradient is wrong, and the difference
-    # seen
+    # negative control: without the movement of the mode
+    # the gradient is wrong, and the difference seen
     curvature = Curvature(matrix, result.mode.probabilities, counts.sum(axis=1))
     explicit = 0.5 * (result.mode.weights @ result.mode.weights.T - curvature.trace())
     assert abs(np.vdot(explicit, step) / slope - 1) > 1e-3
@@ -159,9 +155,7 @@ def test_two_classes_are_the_logistic_approximation():
 
 
 def test_a_step_that_leads_downhill_is_solved_more_closely(monkeypatch):
-    """As rounding in conjugate gradients makes of it where K is large: the mode is reached all the
-    same.
-    """
+    """Rounding in conjugate gradients makes such steps for large K: the mode is reached."""
     rng = np.random.default_rng(5)
     root = rng.normal(size=(12, 6))
     matrix = root @ root.T

@@ -18,7 +18,12 @@ from graphrf.euclidean.gp.weight_regressor import (
     WeightSpaceRegressor,
     tensors,
 )
-from graphrf.euclidean.gp.weight_space import PrimalPosterior, backward_evidence, total_sums
+from graphrf.euclidean.gp.weight_space import (
+    BLOCK_NUMBERS,
+    PrimalPosterior,
+    backward_evidence,
+    total_sums,
+)
 
 # Initial standard deviations of the frequencies; the best one is used.
 _DEVIATIONS = (0.05, 0.2, 0.5)
@@ -143,7 +148,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         start = max(starts, key=lambda point: value_at(bound, point))
         return ascend(bound, start, self._bounds(data), steps)
 
-    def bound(self, data: Observed) -> Objective:
+    def bound(self, data: Observed, block_numbers: int = BLOCK_NUMBERS) -> Objective:
         """L of the data in their units, as a function of a point of the search."""
 
         def objective(point: dict[str, Tensor]) -> float:
@@ -157,6 +162,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
                 given.scale,
                 given.noise,
                 self.mean == "constant",
+                block_numbers,
             )
             divergence = basis.divergence()
             if divergence.requires_grad:

@@ -20,6 +20,7 @@ from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
 from graphrf.euclidean.gp.weight_space import (
+    BLOCK_NUMBERS,
     CosineBasis,
     backward_evidence,
     evidence_by_gram,
@@ -360,7 +361,9 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             found.append(self._refined(summit, data, rng, steps))
         return max(found, key=lambda summit: summit.value)
 
-    def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
+    def evidence(
+        self, data: Observed, frequencies: Tensor | None = None, block_numbers: int = BLOCK_NUMBERS
+    ) -> Objective:
         """The log marginal likelihood of the data in their units, as a function of a point of the
         search.
         """
@@ -379,7 +382,14 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
                     value.backward()
                 return float(value.detach())
             return backward_evidence(
-                basis.sums, data.x, data.sides, 2 * self._m, given.scale, given.noise, constant
+                basis.sums,
+                data.x,
+                data.sides,
+                2 * self._m,
+                given.scale,
+                given.noise,
+                constant,
+                block_numbers,
             )
 
         return objective

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrf.graph.files import text_files
-from graphrf.graph.files.text_files import read_edge_list
+from graphrf.graph.files.text_files import TextSizes, read_edge_list
 from tests.fuzz.test_edge_lists import GOOD, harmed, hostile_text, options
 
 PLAIN = ["0", "1", "7", "-3", "12", "120", "123456789012345678", "-999999999999999999"]
@@ -82,13 +82,10 @@ TITLES = [
 
 def outcome(path, large, **given):
     """What is read with this bound of large files, or the words with which it is refused."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "_LARGE", large)
-        patch.setattr(text_files, "_SAMPLE", 24)
-        try:
-            edges = read_edge_list(path, **given)
-        except (ValueError, MemoryError) as error:
-            return type(error), str(error)
+    try:
+        edges = read_edge_list(path, **given, sizes=TextSizes(large, sample=24))
+    except (ValueError, MemoryError) as error:
+        return type(error), str(error)
     weight = None if edges.weight is None else edges.weight.tolist()
     arrays = edges.src.tolist(), edges.dst.tolist(), edges.lines.tolist(), repr(weight)
     dtypes = edges.src.dtype, edges.dst.dtype, edges.lines.dtype

@@ -200,7 +200,7 @@ def test_a_file_above_the_bound_is_read_by_the_loop(tmp_path, by_loop):
     ends = rng.integers(10**6, 10**6 + 500, (140_000, 2))
     path = tmp_path / "edges.csv"
     np.savetxt(path, ends, fmt="%d", delimiter=",")
-    assert path.stat().st_size > text_files._LARGE
+    assert path.stat().st_size > TextSizes().large
     edges = read_edge_list(path)
     assert by_loop == [True]
     nodes = np.asarray(edges.nodes)

@@ -33,6 +33,7 @@ from graphrf.operators.series.series_factor import SeriesFactor
 
 PACKAGE = Path(grf.__file__).parent
 GP = PACKAGE / "gp"
+TESTS = Path(__file__).parents[1] / "tests"
 FORKS = ["If", "For", "While", "ExceptHandler", "IfExp", "comprehension", "match_case", "Assert"]
 ROUTE = re.compile(r"\bmethod\w* (==|!=|in) |\b(precision|sampler)_? is (not )?None")
 # Each call makes K among some nodes: of one kernel, of several, and for training.
@@ -64,6 +65,7 @@ LIMITS = {
     "names in graphrf": (32, 32),
     "arguments of GraphGPRegressor": (13, 13),
     "words of its docstring": (503, 500),
+    "patches of private names in tests": (43, 50),
 }
 
 
@@ -120,6 +122,21 @@ def numbers(tree: ast.Module) -> int:
             return int(isinstance(value, ast.BinOp))
 
     return sum(count(node.value) for node in tree.body if isinstance(node, ast.Assign))
+
+
+def private_patches(tree: ast.Module) -> int:
+    """Calls of monkeypatch or mock that replace an attribute whose name begins with _."""
+    patching = [
+        [argument.value for argument in call.args[:2] if isinstance(argument, ast.Constant)]
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("setattr", "object", "patch")
+    ]
+    # The name is the first string: the last part of a path, or what follows an object. Those of
+    # the language, such as __init__, are not private.
+    last = [str(names[0]).split(".")[-1] for names in patching if names]
+    return sum(name.startswith("_") and not name.startswith("__") for name in last)
 
 
 def entered(fit: Callable[[], Any]) -> list[tuple[str, str]]:
@@ -233,6 +250,9 @@ def measured() -> dict[str, float]:
         "names in graphrf": sum(not name.startswith("_") for name in grf.__all__),
         "arguments of GraphGPRegressor": len(inspect.signature(regressor).parameters),
         "words of its docstring": len((regressor.__doc__ or "").split()),
+        "patches of private names in tests": sum(
+            private_patches(tree) for _, _, tree in sources(TESTS)
+        ),
     }
 
 

@@ -3,6 +3,7 @@ graph, or N^2.
 """
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,12 +103,13 @@ def test_the_walk_matrix_of_powers_that_does_not_fit_is_refused(monkeypatch):
         grf.sample_features(graph, grf.CompressedPowers(2))
 
 
-def test_a_feature_matrix_that_does_not_fit_is_refused(path, monkeypatch):
-    features = grf.sample_features(_path(20_000), grf.RandomWalks(256), seed=0)
-    monkeypatch.setattr(memory, "_SMALL", 1)
-    monkeypatch.setattr(memory, "available_memory", lambda: 2 * features.nnz)
+def test_a_feature_matrix_that_does_not_fit_is_refused(features, monkeypatch):
+    # a record of a million times a million entries, which are one in memory
+    record = replace(features.record, indices=np.broadcast_to(np.int32(0), MILLION**2))
+    large = grf.features.Features(features.info, features.nodes, record)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * MILLION**2)
     with pytest.raises(MemoryError, match=r"Features\.take"):
-        features.matrix(KERNEL)
+        large.matrix(KERNEL)
 
 
 def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):

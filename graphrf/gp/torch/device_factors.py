@@ -32,7 +32,7 @@ _GATHERED = 2**27
 # Rows of F F^T whose diagonal is made at once by the series: numbers (nodes of the graph x rows).
 _UNIT_NUMBERS = 2**22
 # Entries of Chebyshev polynomials that are kept: 512 MiB in float64.
-_KEPT_NUMBERS = 2**26
+KEPT_NUMBERS = 2**26
 
 
 class TorchFeatureFactor(TorchFactor):
@@ -146,7 +146,14 @@ class TorchSeriesFactor(TorchFactor):
     up to 2^26 in all. Memory besides: the walk matrix, four blocks of N x p numbers.
     """
 
-    def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        series: SeriesFactor,
+        device: torch.device,
+        dtype: torch.dtype,
+        kept_numbers: int = KEPT_NUMBERS,
+    ) -> None:
+        self._kept_numbers = kept_numbers
         self.shape: tuple[int, int] = series.shape
         self._device = device
         self._dtype = dtype
@@ -193,7 +200,7 @@ class TorchSeriesFactor(TorchFactor):
             self.shape[0],
             2 * f.numel() - 1,
         )  # of the square: where its end is small, its derivative is not
-        most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
+        most = self._kept_numbers // max(1, n * (n + 1) // 2)
         if size > most:
             return None
         terms = next(
@@ -203,7 +210,7 @@ class TorchSeriesFactor(TorchFactor):
             if not (f.requires_grad and torch.is_grad_enabled()):
                 return None
             # some more, for longer lengthscales to come
-            terms = self._gram_terms(min(most, size + size // 2))
+            terms = self.gram_terms(min(most, size + size // 2))
             self._kept[:] = [(self._nodes, terms)]
         sums = _squared(f.to(terms.dtype)) @ terms[:size]
         return sums[_triangle(n, self._device)].to(f.dtype)
@@ -215,7 +222,7 @@ class TorchSeriesFactor(TorchFactor):
         other.shape = (other._nodes.numel(), self.shape[1])
         return other
 
-    def _gram_terms(self, size: int) -> Tensor:
+    def gram_terms(self, size: int) -> Tensor:
         """Entries of T_k(M) among the rows, on and above the diagonal column by column,
         k < size.
         """
@@ -276,7 +283,7 @@ class TorchSeriesFactor(TorchFactor):
 
 
 def _triangle(n: int, device: torch.device) -> Tensor:
-    """The places of a symmetric matrix's entries among those that `_gram_terms` holds, shape (n,
+    """The places of a symmetric matrix's entries among those that `gram_terms` holds, shape (n,
     n).
     """
     every = torch.arange(n, device=device)

@@ -41,9 +41,7 @@ def train_with(monkeypatch):
     return use
 
 
-def learned(
-    share: float, matrix: np.ndarray | None = None, **options: float
-) -> LearnedCovariance:
+def learned(share: float, matrix: np.ndarray | None = None, **options: float) -> LearnedCovariance:
     graph = GraphCovariance(GRAPH, 0)
     if matrix is None:
         x = np.random.default_rng(0).standard_normal((6, 4))
@@ -130,9 +128,7 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, train_with):
 
 
 @pytest.mark.parametrize("own_correlation", [0.0, 2.0])
-def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(
-    train_with, own_correlation
-):
+def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(train_with, own_correlation):
     train_with(replace(QUICK, own_correlations=(own_correlation,)))
     parts, times = (Part(MaternTime(3.0), 1.0, 0.3),), np.arange(110.0)
     y = rings(110)[:, SENSORS]

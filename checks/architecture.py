@@ -55,9 +55,9 @@ LIMITS = {
     "functions of gp/ above 60 code lines": (2, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/, terms and latent apart": (212, 170),
+    "named numbers in gp/, terms and latent apart": (198, 170),
     "named numbers in gp/terms and gp/latent": (54, 30),
-    "named numbers in hyperparameters/ and routes/": (76, 25),
+    "named numbers in hyperparameters/ and routes/": (75, 25),
     "tests of the route outside routes/": (17, 10),
     "docstrings that begin with a fragment, %": (1, 2),
     "lines of the longest file of graphrf": (559, 500),
@@ -65,7 +65,7 @@ LIMITS = {
     "names in graphrf": (32, 32),
     "arguments of GraphGPRegressor": (13, 13),
     "words of its docstring": (503, 500),
-    "patches of private names in tests": (43, 50),
+    "patches of private names in tests": (44, 50),
 }
 
 

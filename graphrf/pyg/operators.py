@@ -21,7 +21,7 @@ from graphrf.sampling.walks.lengths import Survival
 NORMALIZATIONS = ("sym", "row", "none")
 
 # Nodes whose records are held at once, by a thread or by all.
-BLOCK = 16_384
+_BLOCK = 16_384
 # A kernel's series is cut where its remainder is below this fraction, and at this number of steps
 # at most.
 _TAIL, _MOST_STEPS = 1e-3, 1_000
@@ -43,7 +43,7 @@ def kernel_diffusion(
     sampler: Sampler | None,
     normalization: str,
     seed: int,
-    block: int = BLOCK,
+    block: int = _BLOCK,
 ) -> sp.csr_array:
     """The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
 
@@ -141,7 +141,12 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 
 
 def pagerank_diffusion(
-    graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str, block: int = BLOCK
+    graph: Graph,
+    k: int,
+    p_halt: float,
+    max_residual: float,
+    normalization: str,
+    block: int = _BLOCK,
 ) -> sp.csr_array:
     """The k largest personalised PageRank scores of every node, by pushing; scaled, for "sym" D^1/2
     Pi D^-1/2.

@@ -12,7 +12,7 @@ from graphrf.graph.graph import Graph
 from graphrf.sampling.powers.powers import CompressedPowers
 
 # Nodes that a thread takes at once.
-BLOCK = 16_384
+_BLOCK = 16_384
 
 
 def return_probabilities(
@@ -20,7 +20,7 @@ def return_probabilities(
     walk_length: int,
     sampler: CompressedPowers,
     seeds: tuple[int, int],
-    block: int = BLOCK,
+    block: int = _BLOCK,
 ) -> np.ndarray:
     """Estimates of P^k_ii, k = 1 .. walk_length, for every node, float32, with P = D^-1 A; 0 for
     isolated nodes.

@@ -32,7 +32,7 @@ _GATHERED = 2**27
 # Rows of F F^T whose diagonal is made at once by the series: numbers (nodes of the graph x rows).
 _UNIT_NUMBERS = 2**22
 # Entries of Chebyshev polynomials that are kept: 512 MiB in float64.
-KEPT_NUMBERS = 2**26
+_KEPT_NUMBERS = 2**26
 
 
 class TorchFeatureFactor(TorchFactor):
@@ -151,7 +151,7 @@ class TorchSeriesFactor(TorchFactor):
         series: SeriesFactor,
         device: torch.device,
         dtype: torch.dtype,
-        kept_numbers: int = KEPT_NUMBERS,
+        kept_numbers: int = _KEPT_NUMBERS,
     ) -> None:
         self._kept_numbers = kept_numbers
         self.shape: tuple[int, int] = series.shape

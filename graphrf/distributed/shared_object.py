@@ -148,7 +148,7 @@ class SharedObject:
         return self._open().content
 
     @staticmethod
-    def release(allowed: int, opened_ones: Mapping[str, _Opened] = _opened) -> None:
+    def release(allowed: int, objects: Mapping[str, _Opened] = _opened) -> None:
         """Release this process's pages of mapped objects if these have more than `allowed` bytes.
 
         They are loaded again when they are read.
@@ -158,7 +158,7 @@ class SharedObject:
         with _opening:
             every = [
                 array
-                for opened in opened_ones.values()
+                for opened in objects.values()
                 for array in opened.maps
                 if not array.flags.writeable
             ]

@@ -43,8 +43,8 @@ class FactorCosts:
     scattered: int = 4
     # Columns of F^T y in a panel otherwise.
     widest: int = 32
-    # Entries of a block of rows of the gradient.
-    gradient_block: int = BLOCK_ENTRIES
+    # Entries of a block of rows of the matrix, and of the gradient.
+    block_entries: int = BLOCK_ENTRIES
 
 
 class _Run(NamedTuple):
@@ -125,7 +125,12 @@ class FeatureFactor:
         last = self._last  # read once and replaced as a whole, for threads
         if last is None or not np.array_equal(last[0], f):
             matrix = feature_matrix(
-                self._info, self._nodes, self._record, f, n_threads=self._n_threads
+                self._info,
+                self._nodes,
+                self._record,
+                f,
+                n_threads=self._n_threads,
+                block_entries=self._costs.block_entries,
             )
             last = f.copy(), matrix
             self._last = last
@@ -234,7 +239,7 @@ class FeatureFactor:
             )
 
         sums = np.zeros(load.size)
-        blocks = row_blocks(record.indptr, self._costs.gradient_block)
+        blocks = row_blocks(record.indptr, self._costs.block_entries)
         for part in ordered_map(of_block, blocks, thread_count(self._n_threads)):
             sums += part
         return sums * load

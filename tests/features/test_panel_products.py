@@ -75,7 +75,7 @@ def _plain_columns(matrix: sp.csr_array, y: np.ndarray, runs: list[tuple[int, in
 
 
 # Threads, runs of rows and panels for matrices far too small for them.
-MANY_TASKS = FactorCosts(worth_thread=1, entries_per_number=4, cache=0, gradient_block=100)
+MANY_TASKS = FactorCosts(worth_thread=1, entries_per_number=4, cache=0, block_entries=100)
 
 
 @pytest.mark.parametrize(("dtype", "dense"), TYPES, ids=["-".join(pair) for pair in TYPES])

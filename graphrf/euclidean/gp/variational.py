@@ -18,12 +18,7 @@ from graphrf.euclidean.gp.weight_regressor import (
     WeightSpaceRegressor,
     tensors,
 )
-from graphrf.euclidean.gp.weight_space import (
-    BLOCK_NUMBERS,
-    PrimalPosterior,
-    backward_evidence,
-    total_sums,
-)
+from graphrf.euclidean.gp.weight_space import PrimalPosterior, backward_evidence, total_sums
 
 # Initial standard deviations of the frequencies; the best one is used.
 _DEVIATIONS = (0.05, 0.2, 0.5)
@@ -148,7 +143,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
         start = max(starts, key=lambda point: value_at(bound, point))
         return ascend(bound, start, self._bounds(data), steps)
 
-    def bound(self, data: Observed, block_numbers: int = BLOCK_NUMBERS) -> Objective:
+    def bound(self, data: Observed) -> Objective:
         """L of the data in their units, as a function of a point of the search."""
 
         def objective(point: dict[str, Tensor]) -> float:
@@ -162,7 +157,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
                 given.scale,
                 given.noise,
                 self.mean == "constant",
-                block_numbers,
+                data.block_numbers,
             )
             divergence = basis.divergence()
             if divergence.requires_grad:

@@ -54,6 +54,7 @@ class Observed(NamedTuple):
     spread: np.ndarray  # their standard deviations; 1 for a constant one
     offset: np.ndarray  # (p,)
     unit: float
+    block_numbers: int = BLOCK_NUMBERS  # of features, in a block of rows
 
 
 class WeightHyperparameters(NamedTuple):
@@ -361,9 +362,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
             found.append(self._refined(summit, data, rng, steps))
         return max(found, key=lambda summit: summit.value)
 
-    def evidence(
-        self, data: Observed, frequencies: Tensor | None = None, block_numbers: int = BLOCK_NUMBERS
-    ) -> Objective:
+    def evidence(self, data: Observed, frequencies: Tensor | None = None) -> Objective:
         """The log marginal likelihood of the data in their units, as a function of a point of the
         search.
         """
@@ -389,7 +388,7 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
                 given.scale,
                 given.noise,
                 constant,
-                block_numbers,
+                data.block_numbers,
             )
 
         return objective

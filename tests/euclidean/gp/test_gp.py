@@ -111,9 +111,8 @@ def test_the_gradient_of_the_likelihood_is_that_of_finite_differences(n, frequen
     observed, _ = gp._observed(x, y[:, None])
     matrix = draw_frequencies(4, 2, seed=0).matrix
     # blocks of a few rows, so that the sum over blocks is tested too
-    objective = gp.evidence(
-        observed, torch.tensor(matrix) if frequencies == "fixed" else None, block_numbers=100
-    )
+    observed = observed._replace(block_numbers=100)
+    objective = gp.evidence(observed, torch.tensor(matrix) if frequencies == "fixed" else None)
     point = {"lengthscale": np.log([0.9, 1.4]), "output_scale": np.log(1.2), "noise": np.log(0.2)}
     if frequencies == "trained":
         point["frequencies"] = matrix.copy()

@@ -161,7 +161,7 @@ def test_the_gradient_of_the_bound_is_that_of_finite_differences():
         "log_deviations": rng.normal(-1, 0.3, (3, 2)),
         "anchors": rng.normal(size=(3, 2)),
     }
-    assert_slopes(gp.bound(data, block_numbers=20), point, rel=1e-4)
+    assert_slopes(gp.bound(data._replace(block_numbers=20)), point, rel=1e-4)
 
 
 def test_predictions_have_the_moments_of_the_law_they_stand_for():

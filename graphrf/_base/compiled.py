@@ -9,7 +9,7 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, NullCache
 
-from graphrf._base.progress import write_once
+from graphrf._base import progress
 from graphrf._base.warn import warn
 
 
@@ -48,7 +48,7 @@ class _Cache(NullCache):
                 self._kept.flush()
             kept = None
         if kept is None:  # numba compiles now, without a word
-            write_once(
+            progress.write_once(
                 "Compiling loops, once on this machine: up to half a minute for each method."
             )
         return kept
@@ -66,16 +66,14 @@ class _Cache(NullCache):
             self._kept.flush()
 
 
-_said = False
+_NOTHING_IS_KEPT = (
+    "compiled loops cannot be cached on disk: neither graphrf's folder nor the user's cache is "
+    "writable, or the disk is full. Each process compiles them again, which takes seconds to "
+    "minutes; set NUMBA_CACHE_DIR to a folder to which only you can write"
+)
 
 
 def _say_that_nothing_is_kept() -> None:
     """A warning, once for each process."""
-    global _said
-    if not _said:
-        _said = True
-        warn(
-            "compiled loops cannot be cached on disk: neither graphrf's folder nor the user's "
-            "cache is writable, or the disk is full. Each process compiles them again, which takes "
-            "seconds to minutes; set NUMBA_CACHE_DIR to a folder to which only you can write"
-        )
+    if progress.once.first(_NOTHING_IS_KEPT):
+        warn(_NOTHING_IS_KEPT)

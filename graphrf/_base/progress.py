@@ -9,8 +9,23 @@ from typing import Any
 # Counts up to here are shown whole, larger ones as 1.2M.
 _LARGE = 10_000
 
-_written: set[str] = set()
-_silent = False
+
+class Once:
+    """What is said once in a process: the lines so far, and whether `write_once` writes any."""
+
+    def __init__(self) -> None:
+        self.silent = False
+        self._lines: set[str] = set()
+
+    def first(self, line: str) -> bool:
+        """True the first time for each line."""
+        if line in self._lines:
+            return False
+        self._lines.add(line)
+        return True
+
+
+once = Once()
 
 
 def progress_bar(
@@ -51,15 +66,13 @@ def write(line: str) -> None:
 
 def write_once(line: str) -> None:
     """A line on standard error, the first time in this process and unless `silence` was called."""
-    if not _silent and line not in _written:
-        _written.add(line)
+    if not once.silent and once.first(line):
         write(line)
 
 
 def silence() -> None:
     """Write no lines with `write_once` in this process."""
-    global _silent
-    _silent = True
+    once.silent = True
 
 
 class _NoBar(contextlib.nullcontext[Any]):

@@ -2,6 +2,8 @@ r"""The matching cost of PageRank: Eq. 82 of the paper, from exact rows of power
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -9,17 +11,27 @@ from graphrf.couplings.quantiles import tile_survival
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.walks.lengths import Survival
 
-# Up to this number of nodes every source is used. On larger graphs the number of sources is limited
-# by the multiply-adds, but has a minimum.
-_ALL_SOURCES = 1_000
-_FEWEST_SOURCES = 8
-_WORK = 4 * 10**9
-# Floats in the rows of all tiles that are held at once (128 MiB).
-_BLOCK_FLOATS = 2**24
+
+@dataclass(frozen=True)
+class SourceCosts:
+    """Numbers of sources whose rows are computed, and how many of these at once."""
+
+    # Up to this number of nodes every source is used. On larger graphs the number of sources is
+    # limited by the multiply-adds, but has a minimum.
+    all_sources: int = 1_000
+    fewest_sources: int = 8
+    work: int = 4 * 10**9
+    # Floats in the rows of all tiles that are held at once (128 MiB).
+    block_floats: int = 2**24
 
 
 def pagerank_cost(
-    graph: Graph, survival: Survival, order: int, *, rng: np.random.Generator
+    graph: Graph,
+    survival: Survival,
+    order: int,
+    *,
+    rng: np.random.Generator,
+    costs: SourceCosts = SourceCosts(),
 ) -> np.ndarray:
     r"""C[a, b]: how often two walks from a node, of tiles a and b, end at the same node, summed.
 
@@ -51,15 +63,17 @@ def pagerank_cost(
     # Divided, not multiplied by inverses, which overflow for the smallest degrees.
     shares = adjacency.data / np.repeat(graph.degrees, np.diff(adjacency.indptr))
     # Columns of (P^T)^k are rows of P^k.
-    step = sp.csr_array((shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    step = step.T.tocsr()
-    if n_nodes <= _ALL_SOURCES:
+    step = sp.csr_array(
+        (shares, adjacency.indices, adjacency.indptr), shape=adjacency.shape
+    ).T.tocsr()
+    if n_nodes <= costs.all_sources:
         sources = np.arange(n_nodes)
     else:
-        affordable = _WORK // (survival.table.size * max(step.nnz, n_nodes))
-        sources = rng.choice(n_nodes, min(max(affordable, _FEWEST_SOURCES), n_nodes), replace=False)
+        affordable = costs.work // (survival.table.size * max(step.nnz, n_nodes))
+        n_sources = min(max(affordable, costs.fewest_sources), n_nodes)
+        sources = rng.choice(n_nodes, n_sources, replace=False)
     cost = np.zeros((order, order))
-    width = max(1, _BLOCK_FLOATS // (order * n_nodes))
+    width = max(1, costs.block_floats // (order * n_nodes))
     for first in range(0, sources.size, width):
         tiles = _tile_rows(step, probability, sources[first : first + width])
         cost += tiles @ tiles.T

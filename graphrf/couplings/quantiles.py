@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from graphrf.sampling.walks.lengths import Survival
 
+# Floats of a block of sparse products (128 MiB).
 _BLOCK_FLOATS = 2**24
 
 
@@ -39,7 +40,11 @@ def tile_spectra(coefficients: np.ndarray, eigenvalues: np.ndarray) -> np.ndarra
 
 
 def tile_products(
-    coefficients: np.ndarray, walk_matrix: sp.csr_array, sources: np.ndarray, targets: np.ndarray
+    coefficients: np.ndarray,
+    walk_matrix: sp.csr_array,
+    sources: np.ndarray,
+    targets: np.ndarray,
+    block_floats: int = _BLOCK_FLOATS,
 ) -> np.ndarray:
     """psi^(a)_i . psi^(b)_j for pairs (i, j) of sources and targets, shape (n_pairs, order, order).
 
@@ -48,7 +53,7 @@ def tile_products(
     """
     n, order = walk_matrix.shape[0], coefficients.shape[0]
     products = np.empty((sources.size, order, order))
-    width = max(1, _BLOCK_FLOATS // n)
+    width = max(1, block_floats // n)
     for first in range(0, sources.size, width):
         block = slice(first, first + width)
         products[block] = _block_products(coefficients, walk_matrix, sources[block], targets[block])

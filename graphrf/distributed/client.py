@@ -95,7 +95,10 @@ def _known_workers(dask_scheduler: Any = None) -> list[tuple[str, str, int, int 
 
 
 def repeated(
-    client: Client, attempt: Callable[[], Result], before: Callable[[], None] | None = None
+    client: Client,
+    attempt: Callable[[], Result],
+    before: Callable[[], None] | None = None,
+    pause: float = _PAUSE,
 ) -> Result:
     """The result of `attempt`, repeated if workers were lost with something that it needs.
 
@@ -113,7 +116,7 @@ def repeated(
         try:
             if tried:
                 # The scheduler learns of a death a moment later, and a nanny starts another worker.
-                time.sleep(_PAUSE)
+                time.sleep(pause)
                 _wait_for_a_worker(client)
                 if before is not None:
                     before()
@@ -146,8 +149,10 @@ def settled(
     needed: Sequence[Future[Any]],
     *,
     all_of_them: bool = True,
+    between: float = _SLICE,
 ) -> Any:
-    """Wait until all futures, or the first of them, are done; the done ones.
+    """Wait until all futures, or the first of them, are done; the done ones. Every `between`
+    seconds it looks whether they still can be.
 
     Dask never runs a task for a certain worker if there was no worker at all at one moment. Such
     tasks, of the futures or of those needed for them, are cancelled: CancelledError.
@@ -162,14 +167,14 @@ def settled(
         try:
             with client.as_current():  # `wait` asks for the current client
                 when = "ALL_COMPLETED" if all_of_them else "FIRST_COMPLETED"
-                return wait(futures, timeout=_SLICE, return_when=when).done
+                return wait(futures, timeout=between, return_when=when).done
         except TimeoutError:
             every = {future.key: future for future in (*needed, *futures)}
             stuck, halted = client.run_on_scheduler(_state, keys=list(every))
             paused = paused + 1 if halted else 0
             if paused == _SLICES:
                 warn(
-                    f"Dask has paused all workers for {_SLICES * _SLICE} seconds, because their "
+                    f"Dask has paused all workers for {_SLICES * between:.0f} seconds, because their "
                     "memory is above what `distributed.worker.memory.pause` allows (0.8 of the "
                     "limit): give them more, release results that are not needed, or start more "
                     "workers",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,16 @@ from graphrf.operators.factor import FactorBase
 from graphrf.sampling.block import Block
 from graphrf.sampling.record_builder import RecordBuilder
 
-# Bytes of N x p numbers in a panel; every block makes as many of F^T y.
-_PANEL_BYTES = 2**26
-# Records of at most so many bytes are fetched: products with few rows are faster in this process.
-_FEW_BYTES = 2**26
+
+@dataclass(frozen=True)
+class TrafficCosts:
+    """Sizes of what travels between the workers and this process."""
+
+    # Bytes of N x p numbers in a panel; every block makes as many of F^T y.
+    panel_bytes: int = 2**26
+    # Records of at most so many bytes are fetched: products with few rows are faster in this
+    # process.
+    few_bytes: int = 2**26
 
 
 class DistributedFactor(FactorBase):
@@ -48,6 +55,7 @@ class DistributedFactor(FactorBase):
         sizes: np.ndarray,
         row_bytes: float,
         order: np.ndarray | None = None,
+        costs: TrafficCosts = TrafficCosts(),
     ) -> None:
         self._info = info
         self._held = held
@@ -55,6 +63,7 @@ class DistributedFactor(FactorBase):
         self._ends = np.cumsum(sizes)
         self._row_bytes = row_bytes
         self._order = order
+        self._costs = costs
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -148,13 +157,18 @@ class DistributedFactor(FactorBase):
             )
         rows = rows.astype(np.int64)
         used, numbers, order = self._members(rows)
-        if rows.size * self._row_bytes <= _FEW_BYTES:
+        if rows.size * self._row_bytes <= self._costs.few_bytes:
             return self._joined(
                 self._held.some(used).gathered(blocks.rows_of, numbers), order
             ).factor()
         held = MadeBlocks(self._held.client, blocks.taken, self._held.some(used), numbers)
         return DistributedFactor(
-            self._info, held, np.array([number.size for number in numbers]), self._row_bytes, order
+            self._info,
+            held,
+            np.array([number.size for number in numbers]),
+            self._row_bytes,
+            order,
+            self._costs,
         )
 
     def gather(self) -> Features:
@@ -228,7 +242,7 @@ class DistributedFactor(FactorBase):
         return result
 
     def _panels(self, columns: np.ndarray) -> Iterator[slice]:
-        width = max(1, _PANEL_BYTES // (columns.itemsize * self.shape[1]))
+        width = max(1, self._costs.panel_bytes // (columns.itemsize * self.shape[1]))
         for start in range(0, columns.shape[1], width):
             yield slice(start, min(start + width, columns.shape[1]))
 

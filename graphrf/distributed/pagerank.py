@@ -169,7 +169,7 @@ class _Answers(Blocks):
     def arriving(self) -> Iterator[tuple[int, QueryRows]]:
         """The number and the rows of each task, in the order of arrival."""
         while self._under_way:
-            yield from self.repeated(self._next)
+            yield from self.repeated(self.arrived)
 
     def revive(self) -> None:
         """Resubmit tasks that Dask cannot repeat."""
@@ -177,7 +177,7 @@ class _Answers(Blocks):
             [n for n, future in self._under_way.items() if future.status in ("cancelled", "lost")]
         )
 
-    def _next(self) -> list[tuple[int, QueryRows]]:
+    def arrived(self) -> list[tuple[int, QueryRows]]:
         """The tasks that are done, at least one."""
         done = self._done.next_batch()
         rows = self.client.gather(done)

@@ -14,7 +14,9 @@ import uuid
 import weakref
 import zlib
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -25,11 +27,6 @@ from distributed import Client, Future
 
 from graphrf._base.files.atomic import version
 
-# Arrays of at least so many bytes are mapped; smaller ones are sent.
-_LARGE = 4096
-# A shared object of at most so many bytes is sent with each task. `Client.map` keys a larger
-# argument by its name alone, so that two calls would share one value.
-_LIGHT = 65_536
 # Prefix of the files of processes of this machine.
 _OWNER = f"graphrf-{platform.node() or 'localhost'}-"
 _DAY = 86_400
@@ -39,6 +36,17 @@ _SAMPLED = 16_384
 _LINE = 64
 # Mapped contents that a worker keeps open: they hold no memory but small arrays.
 _KEPT = 8
+
+
+@dataclass(frozen=True)
+class SharingCosts:
+    """Sizes from which on arrays travel in another way."""
+
+    # Arrays of at least so many bytes are mapped; smaller ones are sent.
+    large: int = 4096
+    # A shared object of at most so many bytes is sent with each task. `Client.map` keys a larger
+    # argument by its name alone, so that two calls would share one value.
+    light: int = 65_536
 
 
 class _Place(NamedTuple):
@@ -79,20 +87,26 @@ class SharedObject:
     maps.
     """
 
-    def __init__(self, content: Any, folder: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        content: Any,
+        folder: str | os.PathLike[str] | None = None,
+        costs: SharingCosts = SharingCosts(),
+    ) -> None:
+        self._costs = costs
         self._key = uuid.uuid4().hex
         text = io.BytesIO()
         self._file: Path | None = None
 
         if folder is None:
-            packer = _Packer(text, None)
+            packer = _Packer(text, None, costs.large)
             packer.dump(content)
         else:
             _remove_abandoned(Path(folder))
             path = Path(folder).absolute() / f"{_OWNER}{os.getpid()}-{self._key}.arrays"
             try:
                 with path.open("wb") as file:
-                    packer = _Packer(text, file)
+                    packer = _Packer(text, file, costs.large)
                     packer.dump(content)
             except OSError as error:
                 path.unlink(missing_ok=True)
@@ -119,8 +133,10 @@ class SharedObject:
         return len(self._text) + sum(array.nbytes for array in self._arrays)
 
     def delivered(self, client: Client) -> SharedObject | Future[Any]:
-        """Argument for tasks: the object if it is small, else a future copied to every worker."""
-        if self.nbytes <= _LIGHT:
+        """Argument for tasks: the object itself if it is small, else a future that is copied to
+        every worker.
+        """
+        if self.nbytes <= self._costs.light:
             return self
         future: Future[Any] = client.scatter(self, broadcast=True, hash=False)
         return future
@@ -130,7 +146,7 @@ class SharedObject:
         return self._open().content
 
     @staticmethod
-    def release(allowed: int) -> None:
+    def release(allowed: int, objects: Mapping[str, _Opened] = _opened) -> None:
         """Release this process's pages of mapped objects if these have more than `allowed` bytes.
 
         They are loaded again when they are read.
@@ -140,7 +156,7 @@ class SharedObject:
         with _opening:
             every = [
                 array
-                for opened in _opened.values()
+                for opened in objects.values()
                 for array in opened.maps
                 if not array.flags.writeable
             ]
@@ -197,11 +213,11 @@ def _forget_removed() -> None:
 class _Packer(cloudpickle.Pickler):
     """Pickles an object without its arrays, which go to `arrays`, or to `file` if large."""
 
-    def __init__(self, text: io.BytesIO, file: BinaryIO | None) -> None:
+    def __init__(self, text: io.BytesIO, file: BinaryIO | None, large: int) -> None:
         super().__init__(text, protocol=pickle.HIGHEST_PROTOCOL)
         self.arrays: list[np.ndarray] = []
         self.mapped_bytes = 0
-        self._file = file
+        self._file, self._large = file, large
         # Arrays are kept beside their places, so that their ids stay valid.
         self._known: dict[int, tuple[np.ndarray, _Place]] = {}
 
@@ -218,7 +234,7 @@ class _Packer(cloudpickle.Pickler):
         return self._known[id(thing)][1]
 
     def _placed(self, array: np.ndarray) -> _Place:
-        if self._file is None or array.nbytes < _LARGE:
+        if self._file is None or array.nbytes < self._large:
             self.arrays.append(array.view(np.ndarray))
             return _place(None, len(self.arrays) - 1, array)
         self.mapped_bytes += array.nbytes

@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from graphrf.features.record import Record
-from graphrf.features.rows import not_sampled
+from graphrf.features.rows import MOST_SHORT, not_sampled
 
 # Visits worked on at once: 128 MB for one float64 of each.
 VISITS_AT_ONCE = 2**24
-# Largest number of entries for a pointer in int32.
-_MOST_SHORT = 2**31 - 1
 
 
 class RecordPart(NamedTuple):
@@ -113,8 +111,10 @@ class DeviceRecord:
         counts = self.counts[part.visits]
         return (counts if counts.is_floating_point() else unsigned16(counts)).double()
 
-    def take(self, rows: Tensor | np.ndarray) -> DeviceRecord:
-        """Some rows, by numbers >= 0, in the order given; waits for the sizes of the result."""
+    def take(self, rows: Tensor | np.ndarray, most_short: int = MOST_SHORT) -> DeviceRecord:
+        """Some of the rows, by numbers >= 0, in the order given; waits for the sizes of
+        the result, whose pointers are int64 above `most_short` entries.
+        """
         if not isinstance(rows, Tensor):
             rows = torch.from_numpy(np.array(rows, dtype=np.int64))
         rows = rows.to(self.device)
@@ -124,7 +124,7 @@ class DeviceRecord:
         )
         n_entries, n_visits = torch.stack([indptr[-1], visit_ptr[-1]]).tolist()
         # repeated rows may have more entries than the type of the whole record can count
-        kind = torch.int64 if n_entries > _MOST_SHORT else self.indices.dtype
+        kind = torch.int64 if n_entries > most_short else self.indices.dtype
         taken = DeviceRecord(
             indptr=indptr.to(kind),
             indices=self.indices.new_empty(n_entries, dtype=kind),

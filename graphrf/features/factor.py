@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,24 +20,31 @@ from graphrf.features.matrix import feature_matrix
 from graphrf.features.pairs import RowPairs
 from graphrf.features.panel_loops import add_panel, multiply_rows, scatter_rows
 from graphrf.features.record import Record
-from graphrf.features.rows import product, row_blocks, squared_norms
+from graphrf.features.rows import BLOCK_ENTRIES, product, row_blocks, squared_norms
 from graphrf.features.sample_info import SampleInfo
 
-# Fewer multiply-adds are not worth starting a thread.
-_WORTH_THREAD = 25_000_000
-# Maximum number of runs of rows in F^T y, and entries
-# of the matrix for each number in one of their columns.
-_MOST_RUNS = 16
-_ENTRIES_PER_NUMBER = 32
-# Blocks of rows of F x for each thread, to balance rows of unequal cost.
-_BLOCKS_PER_THREAD = 4
-# If N x p numbers take more bytes, scattered columns of
-# the matrix are multiplied by panels of one cache line.
-_CACHE = 8_000_000
-# Columns are scattered if nodes are reached from more than this number of runs on average.
-_SCATTERED = 4
-# Columns of F^T y in a panel otherwise.
-_WIDEST = 32
+
+@dataclass(frozen=True)
+class FactorCosts:
+    """Sizes from which on the products of a factor are divided into threads, runs and panels."""
+
+    # Fewer multiply-adds are not worth starting a thread.
+    worth_thread: int = 25_000_000
+    # Maximum number of runs of rows in F^T y, and entries of the matrix for each number in one of
+    # their columns.
+    most_runs: int = 16
+    entries_per_number: int = 32
+    # Blocks of rows of F x for each thread, to balance rows of unequal cost.
+    blocks_per_thread: int = 4
+    # If N x p numbers take more bytes, scattered columns of the matrix are multiplied by panels of
+    # one cache line.
+    cache: int = 8_000_000
+    # Columns are scattered if nodes are reached from more than this number of runs on average.
+    scattered: int = 4
+    # Columns of F^T y in a panel otherwise.
+    widest: int = 32
+    # Entries of a block of rows of the matrix, and of the gradient.
+    block_entries: int = BLOCK_ENTRIES
 
 
 class _Run(NamedTuple):
@@ -69,13 +77,20 @@ class FeatureFactor:
     """
 
     def __init__(
-        self, info: SampleInfo, nodes: np.ndarray, record: Record, *, n_threads: int | None = None
+        self,
+        info: SampleInfo,
+        nodes: np.ndarray,
+        record: Record,
+        *,
+        n_threads: int | None = None,
+        costs: FactorCosts = FactorCosts(),
     ) -> None:
         nodes.setflags(write=False)  # loops are compiled for read-only arrays alone
         self._info = info
         self._nodes = nodes
         self._record = record
         self._n_threads = n_threads
+        self._costs = costs
         self._last: tuple[np.ndarray, sp.csr_array] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,7 +125,12 @@ class FeatureFactor:
         last = self._last  # read once and replaced as a whole, for threads
         if last is None or not np.array_equal(last[0], f):
             matrix = feature_matrix(
-                self._info, self._nodes, self._record, f, n_threads=self._n_threads
+                self._info,
+                self._nodes,
+                self._record,
+                f,
+                n_threads=self._n_threads,
+                block_entries=self._costs.block_entries,
             )
             last = f.copy(), matrix
             self._last = last
@@ -128,9 +148,10 @@ class FeatureFactor:
         _require_product(n, columns)
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = np.empty((n, columns.shape[1]), dtype=columns.dtype)
+        per_thread = self._costs.blocks_per_thread
         for part in self._panels(columns):
             threads = self._threads(part.stop - part.start)  # each panel starts its own
-            blocks = row_shares(matrix.indptr, threads * _BLOCKS_PER_THREAD if threads > 1 else 1)
+            blocks = row_shares(matrix.indptr, threads * per_thread if threads > 1 else 1)
             panel = self._aligned(columns, part)
 
             def fill(rows: tuple[int, int], panel: np.ndarray = panel, part: slice = part) -> None:
@@ -158,7 +179,9 @@ class FeatureFactor:
         arrays = _read_only(matrix.indptr), _read_only(matrix.indices), _read_only(matrix.data)
         result = aligned_zeros(n_nodes, columns.shape[1], columns.dtype)
 
-        tasks = [(part, run) for part in self._panels(columns, _WIDEST) for run in self._runs]
+        tasks = [
+            (part, run) for part in self._panels(columns, self._costs.widest) for run in self._runs
+        ]
         size = max((run.height * (part.stop - part.start) for part, run in tasks), default=0)
         # Memory for panels is reused: allocation costs as much as filling.
         spare: list[np.ndarray] = []
@@ -213,7 +236,8 @@ class FeatureFactor:
             )
 
         sums = np.zeros(load.size)
-        for part in ordered_map(of_block, row_blocks(record.indptr), thread_count(self._n_threads)):
+        blocks = row_blocks(record.indptr, self._costs.block_entries)
+        for part in ordered_map(of_block, blocks, thread_count(self._n_threads)):
             sums += part
         return sums * load
 
@@ -246,22 +270,24 @@ class FeatureFactor:
         """The factor of some of the rows."""
         rows = np.asarray(rows)
         return FeatureFactor(
-            self._info, self._nodes[rows], self._record.take(rows), n_threads=self._n_threads
+            self._info,
+            self._nodes[rows],
+            self._record.take(rows),
+            n_threads=self._n_threads,
+            costs=self._costs,
         )
 
     def _threads(self, n_columns: int) -> int:
         """Number of threads worth starting for a product with this many columns."""
-        return max(
-            1,
-            min(thread_count(self._n_threads), self._record.n_entries * n_columns // _WORTH_THREAD),
-        )
+        worth = self._record.n_entries * n_columns // self._costs.worth_thread
+        return max(1, min(thread_count(self._n_threads), worth))
 
     @cached_property
     def _spans(self) -> list[_Run]:
         """Runs of rows with about equal numbers of entries, and the columns that they reach."""
         indptr, indices = self._record.indptr, self._record.indices
         runs = []
-        for first, last in row_shares(indptr, _MOST_RUNS):
+        for first, last in row_shares(indptr, self._costs.most_runs):
             reached = indices[indptr[first] : indptr[last]]
             low, high = (
                 (int(reached.min()), int(reached.max()) + 1) if reached.size else (self.shape[1], 0)
@@ -271,17 +297,22 @@ class FeatureFactor:
 
     @cached_property
     def _runs(self) -> list[_Run]:
-        """Runs of rows of F^T y with panels small beside the matrix, from its pattern alone."""
-        runs = self._spans
-        while len(runs) > 1 and _reach(runs) * _ENTRIES_PER_NUMBER > self._record.n_entries:
+        """Runs of rows of F^T y with panels small beside the matrix, determined by its pattern
+        alone.
+        """
+        runs, per_number = self._spans, self._costs.entries_per_number
+        while len(runs) > 1 and _reach(runs) * per_number > self._record.n_entries:
             runs = [one.joined(other) for one, other in zip(runs[::2], runs[1::2], strict=True)]
         return runs
 
     def _scattered(self, columns: np.ndarray) -> bool:
-        """True if neighbouring rows reach nodes over more numbers than the cache holds."""
-        numbers = self.shape[1] * columns.shape[1]
+        """True if neighbouring rows reach nodes that are scattered over more numbers than the cache
+        holds.
+        """
+        n_nodes, costs = self.shape[1], self._costs
         return (
-            numbers * columns.itemsize > _CACHE and _reach(self._spans) > _SCATTERED * self.shape[1]
+            n_nodes * columns.shape[1] * columns.itemsize > costs.cache
+            and _reach(self._spans) > costs.scattered * n_nodes
         )
 
     def _panels(self, columns: np.ndarray, widest: int | None = None) -> Iterator[slice]:

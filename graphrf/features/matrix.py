@@ -9,7 +9,7 @@ from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.loops import fill_values
 from graphrf.features.record import Record
-from graphrf.features.rows import row_blocks
+from graphrf.features.rows import BLOCK_ENTRIES, row_blocks
 from graphrf.features.sample_info import SampleInfo
 
 
@@ -20,6 +20,7 @@ def feature_matrix(
     f: np.ndarray,
     *,
     n_threads: int | None = None,
+    block_entries: int = BLOCK_ENTRIES,
 ) -> sp.csr_array:
     """The feature matrix of a modulation, for the record of some nodes; see `Features.matrix`."""
     load = info.load(f)
@@ -47,7 +48,7 @@ def feature_matrix(
             data,
         )
 
-    for _ in ordered_map(fill, row_blocks(record.indptr), thread_count(n_threads)):
+    for _ in ordered_map(fill, row_blocks(record.indptr, block_entries), thread_count(n_threads)):
         pass
     return sp.csr_array((data, record.indices, record.indptr), shape=(nodes.size, info.n_nodes))
 

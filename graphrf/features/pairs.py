@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,11 +15,20 @@ from graphrf.features.record import Record
 from graphrf.features.rows import DENSE_NUMBERS
 from graphrf.features.sample_info import SampleInfo
 
-# Entries, and pairs of them, from which on threads share them; pairs for each entry, as every
-# thread reads all.
-_WORTH_ENTRIES, _WORTH_PAIRS, _PAIRS_PER_ENTRY = 1_000_000, 4_000_000, 8
-# Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
-_DENSE_SPEED = 8.0
+
+@dataclass(frozen=True)
+class PairCosts:
+    """Sizes from which on products of pairs are shared by threads, or are dense."""
+
+    # Entries, and pairs of them, from which on threads share them; pairs for each entry, as every
+    # thread reads all.
+    worth_entries: int = 1_000_000
+    worth_pairs: int = 4_000_000
+    pairs_per_entry: int = 8
+    # Multiply-adds of a dense product that take as long as one pair of entries of a sparse one.
+    dense_speed: float = 8.0
+    # Numbers of a dense block of columns.
+    dense_numbers: int = DENSE_NUMBERS
 
 
 class RowPairs:
@@ -31,14 +41,20 @@ class RowPairs:
     """
 
     def __init__(
-        self, info: SampleInfo, nodes: np.ndarray, record: Record, n_threads: int | None = None
+        self,
+        info: SampleInfo,
+        nodes: np.ndarray,
+        record: Record,
+        n_threads: int | None = None,
+        *,
+        costs: PairCosts = PairCosts(),
     ) -> None:
-        self._info, self._record = info, record
+        self._info, self._record, self._costs = info, record, costs
         self._n_rows = m = nodes.size
         order, counts = _by_columns(record, (m, info.n_nodes))
         pairs = 0.5 * float((counts.astype(np.float64) ** 2).sum())
         numbers = m * counts.size
-        self._dense = numbers * m < _DENSE_SPEED * pairs
+        self._dense = numbers * m < costs.dense_speed * pairs
         rows = np.repeat(np.arange(m, dtype=np.int32), np.diff(record.indptr))
         root = info.degree_roots
         self._ratios = root[nodes][rows] / root[record.indices] if root.size else np.zeros(0)
@@ -51,7 +67,7 @@ class RowPairs:
         self._places[order] = np.arange(order.size, dtype=order.dtype)
         self._rows = rows[order]
         threads = thread_count(n_threads)
-        self._fill_threads = threads if record.steps.size > _WORTH_ENTRIES else 1
+        self._fill_threads = threads if record.steps.size > costs.worth_entries else 1
         # The rest uses only entries that share their column.
         counts = counts[counts > 1]
         self._indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
@@ -59,7 +75,7 @@ class RowPairs:
         if (
             not self._dense
             and threads > 1
-            and pairs > max(_WORTH_PAIRS, _PAIRS_PER_ENTRY * self._rows.size)
+            and pairs > max(costs.worth_pairs, costs.pairs_per_entry * self._rows.size)
         ):
             before = np.arange(self._rows.size) - np.repeat(self._indptr[:-1], counts)
             work = np.cumsum(np.bincount(self._rows, before, minlength=m))
@@ -123,7 +139,7 @@ class RowPairs:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """The products by dense blocks of columns."""
         matrix, half = (np.zeros((self._n_rows, self._n_rows)) for _ in range(2))
-        width = max(1, DENSE_NUMBERS // self._n_rows)
+        width = max(1, self._costs.dense_numbers // self._n_rows)
         for first in range(0, self._bounds.size - 1, width):
             last = min(first + width, self._bounds.size - 1)
             part = slice(self._bounds[first], self._bounds[last])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrf.features.rows import gathered
+from graphrf.features.rows import MOST_SHORT, gathered
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +76,11 @@ class Record:
         """The sum of the counts of walks."""
         return int(self.counts.sum())
 
-    def take(self, rows: np.ndarray) -> Record:
-        """Some of the rows, in the order given; repeats are allowed."""
-        entries, indptr = gathered(self.indptr, rows)
+    def take(self, rows: np.ndarray, most_short: int = MOST_SHORT) -> Record:
+        """Some of the rows, in the order given; repeats are allowed. The pointer is int64 above
+        `most_short` entries.
+        """
+        entries, indptr = gathered(self.indptr, rows, most_short)
         visits, visit_ptr = gathered(self.visit_ptr, rows)
         return Record(
             indptr=indptr,

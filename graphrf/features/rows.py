@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.rows import within
 
-# Largest number in int32.
-_MOST_SHORT = 2**31 - 1
+# Largest number of entries for a pointer in int32.
+MOST_SHORT = 2**31 - 1
 # Entries of a block of rows.
-_BLOCK = 1_000_000
+BLOCK_ENTRIES = 1_000_000
 # Entries of a block of a dense product.
 _PRODUCT_BLOCK = 4_000_000
 # A product of two sparse matrices is computed with dense ones above this fraction of non-zeros
@@ -48,18 +48,22 @@ def not_sampled(argument: str, node: int) -> ValueError:
     return ValueError(f"`{argument}` must be among the sampled nodes, got {node}")
 
 
-def gathered(pointer: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries of CSR rows in the order given, and the row pointer of the result."""
+def gathered(
+    pointer: np.ndarray, rows: np.ndarray, most_short: int = MOST_SHORT
+) -> tuple[np.ndarray, np.ndarray]:
+    """Entries of CSR rows in the order given, and the row pointer of the result, int64 where it
+    needs to be: where there are more than `most_short` entries.
+    """
     sizes = np.diff(pointer)[rows].astype(np.int64)
     entries = np.repeat(pointer[rows].astype(np.int64), sizes) + within(sizes)
     joined = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    return entries, joined if joined[-1] > _MOST_SHORT else joined.astype(pointer.dtype)
+    return entries, joined if joined[-1] > most_short else joined.astype(pointer.dtype)
 
 
-def row_blocks(indptr: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of rows with about a million entries each."""
+def row_blocks(indptr: np.ndarray, entries: int = BLOCK_ENTRIES) -> list[tuple[int, int]]:
+    """Ranges of rows with about that many entries each."""
     n = indptr.size - 1
-    size = max(1, int(n * _BLOCK / max(int(indptr[-1]), 1)))
+    size = max(1, int(n * entries / max(int(indptr[-1]), 1)))
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 

@@ -121,9 +121,11 @@ class FactorBase:
         return np.hstack([self.gram_apply(f, units(self.shape[0], part)) for part in parts])
 
 
-def panels(n: int, n_nodes: int) -> Iterator[slice]:
-    """Slices of n columns so small that their panel over all nodes stays within 64 MB."""
-    size = max(1, _PANEL_NUMBERS // n_nodes)
+def panels(n: int, n_nodes: int, numbers: int = _PANEL_NUMBERS) -> Iterator[slice]:
+    """Slices of n columns so small that a panel of them over all nodes of the graph has at most so
+    many numbers, by default 64 MB.
+    """
+    size = max(1, numbers // n_nodes)
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 

@@ -14,7 +14,7 @@ from graphrf._base import checks, html
 from graphrf._base.progress import progress_bar
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf._base.types import NodesLike
-from graphrf.graph.csr import row_pieces
+from graphrf.graph.csr import CHUNK, row_pieces
 from graphrf.graph.graph import Graph, given_nodes, is_one_node, require_graph
 from graphrf.pagerank.problem import walks_halt, without_alpha
 from graphrf.pagerank.push import Query, local_rows
@@ -362,7 +362,7 @@ def _source_nodes(graph: Graph, sources: Any) -> tuple[np.ndarray, bool]:
 _known_loops: weakref.WeakKeyDictionary[Graph, float] = weakref.WeakKeyDictionary()
 
 
-def _largest_loop(graph: Graph) -> float:
+def _largest_loop(graph: Graph, chunk_size: int = CHUNK) -> float:
     """The largest probability of a step from a node to itself.
 
     An undirected graph has 2 n_edges - nnz loops. If there are some, it is read once, in chunks.
@@ -372,7 +372,7 @@ def _largest_loop(graph: Graph) -> float:
         return 0.0
     if graph not in _known_loops:
         largest = 0.0
-        for first, counts, piece in row_pieces(adjacency.indptr):
+        for first, counts, piece in row_pieces(adjacency.indptr, chunk_size):
             rows = np.repeat(np.arange(first, first + counts.size), counts)
             at = np.flatnonzero(adjacency.indices[piece] == rows)
             largest = max(

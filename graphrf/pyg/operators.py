@@ -37,7 +37,13 @@ _ROUNDING = 1e-9
 
 
 def kernel_diffusion(
-    graph: Graph, kernel: Kernel, k: int, sampler: Sampler | None, normalization: str, seed: int
+    graph: Graph,
+    kernel: Kernel,
+    k: int,
+    sampler: Sampler | None,
+    normalization: str,
+    seed: int,
+    block: int = _BLOCK,
 ) -> sp.csr_array:
     """The k largest entries of every row of K, or of its random-walk form, estimated; scaled.
 
@@ -73,8 +79,8 @@ def kernel_diffusion(
         )
 
     blocks = [
-        np.arange(start, min(start + _BLOCK, graph.n_nodes))
-        for start in range(0, graph.n_nodes, _BLOCK)
+        np.arange(start, min(start + block, graph.n_nodes))
+        for start in range(0, graph.n_nodes, block)
     ]
     root = np.sqrt(graph.walk_degrees)
     by_walks = normalization == "row" and kernel.laplacian == "normalized"
@@ -137,12 +143,17 @@ def _suited(tails: np.ndarray, k: int, laplacian: str) -> CompressedPowers:
 
 
 def pagerank_diffusion(
-    graph: Graph, k: int, p_halt: float, max_residual: float, normalization: str
+    graph: Graph,
+    k: int,
+    p_halt: float,
+    max_residual: float,
+    normalization: str,
+    block: int = _BLOCK,
 ) -> sp.csr_array:
     """The k largest PageRank scores of every node, by pushing; for "sym" D^1/2 Pi D^-1/2."""
     parts = []
-    for start in range(0, graph.n_nodes, _BLOCK):
-        nodes = np.arange(start, min(start + _BLOCK, graph.n_nodes))
+    for start in range(0, graph.n_nodes, block):
+        nodes = np.arange(start, min(start + block, graph.n_nodes))
         found = local_pagerank(graph, nodes, k=k, p_halt=p_halt, max_residual=max_residual)
         parts.append(found.scores.astype(np.float32))
     scores = sp.csr_array(sp.vstack(parts, format="csr"))

@@ -24,19 +24,31 @@ from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.lengths import Stratified
 from graphrf.sampling.walks.random_walks import MOST_WALKS, RandomWalks
 
-# Pilot rows: their largest and smallest number, and that of their entries; one in _HUBS has the
-# largest degrees. The last is the number of random sums of rows in products with F.
-_ROWS, _FEWEST, _NUMBERS, _HUBS, _SUMS = 256, 16, 20_000_000, 8, 24
 # Above the seeds of users, so that the choice is independent of the sample.
 _SEED = 2**63 + 2
-# Maximum non-zeros of a row, and multiply-adds of exact powers for all rows.
-_MOST_NONZEROS, _MOST_WORK = 4096, 2e10
-# Predictions err by some per cent: the range in which
-# they should be, as shares of the target error.
+# Predictions err by some per cent: the range in which they should be, as shares of the target
+# error.
 _AIM, _CLOSE = 0.95, 0.88
 _FIRST_BUDGET, _TRIALS, _DRAWS = 32, 10, 4
 # Share of the target error for the end of the series if rows are cut as well.
 _SERIES_OF_CUT = 0.2
+
+
+@dataclass(frozen=True)
+class ChoiceCosts:
+    """Sizes of the pilot, and of the rows and the work that a choice may ask for."""
+
+    # Pilot rows: their largest and smallest number, and that of their entries; one in `hubs` has
+    # the largest degrees.
+    rows: int = 256
+    fewest: int = 16
+    numbers: int = 20_000_000
+    hubs: int = 8
+    # Random sums of rows in products with F.
+    sums: int = 24
+    # Maximum non-zeros of a row, and multiply-adds of exact powers for all rows.
+    most_nonzeros: int = 4096
+    most_work: float = 2e10
 
 
 @dataclass(frozen=True)
@@ -95,10 +107,11 @@ def features_with_error(
     kernel: Kernel,
     nodes: np.ndarray,
     error: float,
+    costs: ChoiceCosts = ChoiceCosts(),
 ) -> Features:
     """Features of measured error at most `error`; ValueError if no reasonable rows reach it."""
     scale = kernel.check_graph(graph)
-    pilot = _Pilot(graph, kernel, nodes, 0.01 * error)
+    pilot = _Pilot(graph, kernel, nodes, 0.01 * error, costs)
     best: _Found | None = None
     nearest: _Found | None = None
     for found in _best_of_each(pilot, kernel, scale, error):
@@ -124,15 +137,18 @@ def features_with_error(
         error,
         best or nearest,
         min(measured, math.inf if nearest is None else nearest.error),
+        costs.most_nonzeros,
     )
 
 
-def _refusal(kernel: Kernel, error: float, nearest: _Found | None, reached: float) -> ValueError:
+def _refusal(
+    kernel: Kernel, error: float, nearest: _Found | None, reached: float, most_nonzeros: int
+) -> ValueError:
     closest = "" if nearest is None else f" ({nearest.sampler!r} gets to about {reached:.2g})"
     return checks.value_error(
         "error",
         f"must be larger for {kernel!r} on this graph, got {error:g}: no rows of at most "
-        f"{_MOST_NONZEROS:,} non-zero entries on average reach it{closest}; use exact products "
+        f"{most_nonzeros:,} non-zero entries on average reach it{closest}; use exact products "
         "with vectors (graphrf.apply_kernel), which store nothing, or a product of factors "
         "(graphrf.sampling.sample_product)",
     )
@@ -155,7 +171,7 @@ def _larger(sampler: Any, factor: float) -> Any:
 def _best_of_each(pilot: _Pilot, kernel: Kernel, scale: float, error: float) -> Iterator[_Found]:
     """The sampler of each family with fewest non-zeros that reaches the error, or nearest."""
     laplacian = kernel.laplacian
-    least = float(_MOST_NONZEROS)
+    least = float(pilot.costs.most_nonzeros)
     for found in _deterministic(pilot, kernel, scale, error):
         if found.error <= error:
             least = min(least, found.nonzeros)
@@ -186,7 +202,7 @@ def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) ->
     enough = series_length(kernel, scale, 1 - math.sqrt(1 - min(_AIM * error, 1 - 1e-12)))
     if (
         enough == LONGEST_SERIES
-        or pilot.work(ExactPowers(enough, laplacian=laplacian)) > _MOST_WORK
+        or pilot.work(ExactPowers(enough, laplacian=laplacian)) > pilot.costs.most_work
     ):
         return
     low, high, best = -1, enough, exact(enough)
@@ -197,11 +213,13 @@ def _deterministic(pilot: _Pilot, kernel: Kernel, scale: float, error: float) ->
             high, best = middle, found
         else:
             low = middle
-    if best.error > error or best.nonzeros <= _MOST_NONZEROS:
+    if best.error > error or best.nonzeros <= pilot.costs.most_nonzeros:
         yield best
     length = series_length(kernel, scale, _SERIES_OF_CUT * error / 2)
-    if pilot.work(ExactPowers(length, laplacian=laplacian)) <= _MOST_WORK:
-        least = min(float(_MOST_NONZEROS), best.nonzeros if best.error <= error else math.inf)
+    if pilot.work(ExactPowers(length, laplacian=laplacian)) <= pilot.costs.most_work:
+        least = min(
+            float(pilot.costs.most_nonzeros), best.nonzeros if best.error <= error else math.inf
+        )
         yield _sized(
             pilot,
             lambda size: CutPowers(size, length, laplacian=laplacian),
@@ -265,20 +283,28 @@ class _Pilot:
     of deterministic rows, are estimated from pairs of pilot rows.
     """
 
-    def __init__(self, graph: Graph, kernel: Kernel, nodes: np.ndarray, tol: float) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: Kernel,
+        nodes: np.ndarray,
+        tol: float,
+        costs: ChoiceCosts = ChoiceCosts(),
+    ) -> None:
+        self.costs = costs
         self._graph, self._kernel, self._tol = graph, kernel, max(tol, 1e-8)
         self._laws: dict[int, Stratified] = {}
         self._nodes = np.unique(nodes)
         n, rng = self._nodes.size, np.random.default_rng(0)
-        n_rows = min(n, max(_FEWEST, min(_ROWS, _NUMBERS // graph.n_nodes)))
+        n_rows = min(n, max(costs.fewest, min(costs.rows, costs.numbers // graph.n_nodes)))
         order = np.argsort(-graph.walk_degrees[self._nodes], kind="stable")
-        hubs = n_rows // _HUBS if n_rows < n else n
+        hubs = n_rows // costs.hubs if n_rows < n else n
         others = rng.choice(order[hubs:], n_rows - hubs, replace=False) if n_rows < n else order[:0]
         self._rows = self._nodes[np.concatenate([order[:hubs], others])]
         self._weights = np.concatenate(
             [np.ones(hubs), np.full(others.size, (n - hubs) / max(others.size, 1))]
         )
-        self._signs = rng.integers(0, 2, (n_rows, _SUMS)) * 2.0 - 1.0
+        self._signs = rng.integers(0, 2, (n_rows, costs.sums)) * 2.0 - 1.0
         units = np.zeros((graph.n_nodes, n_rows))
         units[self._rows, np.arange(n_rows)] = 1.0
         self._root = self._times_root(units)  # by columns; F is symmetric
@@ -324,7 +350,7 @@ class _Pilot:
             off = float((both * np.square(mixed)).sum())
         else:
             sums = delta.T @ (self._signs * np.sqrt(w)[:, None])
-            across = float(np.square(self._times_root(sums)[self._nodes]).sum()) / _SUMS
+            across = float(np.square(self._times_root(sums)[self._nodes]).sum()) / self.costs.sums
             off = max(across - float(w @ np.square(np.diag(mixed))), 0.0)
         others = np.square(pairs)
         if isinstance(sampler, ExactPowers | CutPowers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,19 @@ from graphrf.sampling.walks.walks_torch import DeviceWalks
 
 # Factor for the space that allocators leave between tensors.
 _ROOM = 1.3
-# Visits of a block: on the CPU adapted to its caches, elsewhere enough to fill a device; and the
-# maximum share of the available memory.
-_HOST_VISITS, _DEVICE_VISITS = 2_000_000, 50_000_000
-_SHARE = 0.25
 # Share of a finished column that may stay empty.
 _WASTE = 0.15
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """Sizes of the blocks that a device samples."""
+
+    # Visits of a block: on the CPU adapted to its caches, elsewhere enough to fill a device.
+    host_visits: int = 2_000_000
+    device_visits: int = 50_000_000
+    # Maximum share of the available memory.
+    share: float = 0.25
 
 
 class OnDevice:
@@ -36,9 +44,11 @@ class OnDevice:
     Blocks are numpy arrays if the device is the CPU, and tensors on any other.
     """
 
-    def __init__(self, prepared: PreparedSampler, device: torch.device) -> None:
+    def __init__(
+        self, prepared: PreparedSampler, device: torch.device, costs: DeviceCosts = DeviceCosts()
+    ) -> None:
         self.device = device
-        self._prepared = prepared
+        self._prepared, self._costs = prepared, costs
         self._maker: DeviceWalks | DevicePowers
         if isinstance(prepared, PreparedWalks):
             self._maker = DeviceWalks(prepared, device)
@@ -70,9 +80,10 @@ class OnDevice:
 
     def block_rows(self, limit: int | None) -> int:
         """Rows of a block, if `limit` bytes of memory are available."""
-        visits = _HOST_VISITS if self.device.type == "cpu" else _DEVICE_VISITS
+        costs = self._costs
+        visits = costs.host_visits if self.device.type == "cpu" else costs.device_visits
         rows = max(1, int(visits / self._prepared.visits_per_row))
-        while limit is not None and rows > 1 and self.working_bytes(rows) > _SHARE * limit:
+        while limit is not None and rows > 1 and self.working_bytes(rows) > costs.share * limit:
             rows //= 2
         return rows
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from graphrf.features.device_record import host_array
 from graphrf.sampling.block import Block
 
-# Torch sorts less than 2^31 keys on GPUs. At most so
-# many are expected; their number differs by far less.
-_MOST_KEYS = 2**30
+# Torch sorts less than 2^31 keys on GPUs. At most so many are expected; their number differs by far
+# less.
+MOST_KEYS = 2**30
 
 
 class DeviceBlock(NamedTuple):
@@ -121,10 +121,16 @@ def merged(
 
 
 def in_parts(
-    make: Callable[[Tensor], DeviceBlock], sources: Tensor, visits_per_row: float, packing: Packing
+    make: Callable[[Tensor], DeviceBlock],
+    sources: Tensor,
+    visits_per_row: float,
+    packing: Packing,
+    most_keys: int = MOST_KEYS,
 ) -> DeviceBlock:
-    """The block of all sources, of which `make` makes as many at once as torch can sort."""
-    rows = max(1, int(_MOST_KEYS / visits_per_row))
+    """The block of all sources, which `make` makes of as many at once as torch can sort the keys
+    of.
+    """
+    rows = max(1, int(most_keys / visits_per_row))
     return joined([make(part) for part in sources.split(min(rows, packing.most_rows))])
 
 

@@ -14,6 +14,7 @@ from graphrf._base.memory import require_memory
 from graphrf._base.rows import row_shares
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.record import Record
+from graphrf.features.rows import MOST_SHORT
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.sampling.record_builder import sample_rows
 from graphrf.sampling.task import SamplingTask
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _RANGES = 8
 _PER_ROW = ("indptr", "visit_ptr")
 _PER_ENTRY = ("indices", "visits_per_entry")
-_MOST_SHORT = 2**31 - 1
 _U1 = np.uint64(1)
 
 
@@ -151,7 +151,7 @@ def with_rows(record: Record, rows: np.ndarray, fresh: Record, n_threads: int) -
         ends = np.zeros(sizes.size + 1, np.int64)
         np.cumsum(sizes, out=ends[1:])
         kept = getattr(record, name).dtype
-        pointers[name] = ends if ends[-1] > _MOST_SHORT else ends.astype(kept)
+        pointers[name] = ends if ends[-1] > MOST_SHORT else ends.astype(kept)
     arrays: dict[str, np.ndarray] = {}
     for part in fields(Record):
         old, new = getattr(record, part.name), getattr(fresh, part.name)

@@ -12,12 +12,14 @@ import pytest
 from numba.core import caching
 
 from graphrf._base import compiled, progress
+from graphrf._base.progress import Once
 
 
 @pytest.fixture
 def loaded(tmp_path, monkeypatch):
     """Loads a module with one compiled loop anew, as another process would."""
-    monkeypatch.setattr(compiled, "_said", False)
+    monkeypatch.setattr(progress, "once", Once())
+    progress.silence()
     source = tmp_path / "looped.py"
     source.write_text(
         "from graphrf._base.compiled import njit\n"
@@ -87,8 +89,7 @@ LINE = "Compiling loops, once on this machine: up to half a minute for each meth
 
 @pytest.fixture
 def aloud(monkeypatch):
-    monkeypatch.setattr(progress, "_silent", False)
-    monkeypatch.setattr(progress, "_written", set())
+    monkeypatch.setattr(progress, "once", Once())
 
 
 def test_the_first_compilation_of_a_process_is_announced(loaded, aloud, capsys):
@@ -101,7 +102,7 @@ def test_the_first_compilation_of_a_process_is_announced(loaded, aloud, capsys):
 def test_loops_that_are_found_in_the_cache_are_not_announced(loaded, aloud, capsys, monkeypatch):
     loaded()(1)
     assert capsys.readouterr().err == LINE
-    monkeypatch.setattr(progress, "_written", set())
+    monkeypatch.setattr(progress, "once", Once())
     assert loaded()(1) == 2
     assert capsys.readouterr().err == ""
 

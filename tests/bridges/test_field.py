@@ -14,6 +14,7 @@ from graphrf.bridges import SparseField
 from graphrf.bridges.field import split_values
 from graphrf.bridges.pencil import Pencil
 from graphrf.operators.sparse import ordering
+from graphrf.operators.sparse.ordering import Elimination
 
 CONNECTED = grf.load_graph(nx.grid_2d_graph(4, 5))
 APART = grf.load_graph(
@@ -170,8 +171,8 @@ def test_factors_that_fill_up_are_refused_where_the_field_is_made(monkeypatch):
 
 
 def test_slow_factors_are_warned_of(monkeypatch):
-    monkeypatch.setattr("graphrf.bridges.field._SLOW", 0.0)
+    monkeypatch.setattr(Elimination, "seconds", 3.0)
     with pytest.warns(
-        UserWarning, match="a gradient of the field takes about 0 s on this graph of 20 nodes"
+        UserWarning, match="a gradient of the field takes about 6 s on this graph of 20 nodes"
     ):
         SparseField(CONNECTED, grf.CAR())

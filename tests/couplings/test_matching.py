@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.couplings import quantiles
 from graphrf.couplings.learn import erdos_renyi
 from graphrf.couplings.linear import (
     independent_cost,
@@ -141,14 +140,12 @@ def test_probes_of_which_nothing_is_left_take_no_share_of_the_density():
     assert weights.sum() == pytest.approx(1.0, rel=1e-12)
 
 
-def test_products_of_many_pairs_are_made_in_blocks(graph, monkeypatch):
+def test_products_of_many_pairs_are_made_in_blocks(graph):
     coefficients = tiles_of(graph, 0.4, 4)
     ends = np.random.default_rng(0).integers(0, graph.n_nodes, (2, 7))
     whole = tile_products(coefficients, graph.walk_matrix(), *ends)
-    monkeypatch.setattr(quantiles, "_BLOCK_FLOATS", 3 * graph.n_nodes)
-    np.testing.assert_allclose(
-        tile_products(coefficients, graph.walk_matrix(), *ends), whole, rtol=1e-13
-    )
+    in_blocks = tile_products(coefficients, graph.walk_matrix(), *ends, 3 * graph.n_nodes)
+    np.testing.assert_allclose(in_blocks, whole, rtol=1e-13)
 
 
 def test_sampled_pairs_average_to_the_mean_over_all(graph):

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.couplings import pagerank_cost as module
 from graphrf.couplings.linear import solve_linear
-from graphrf.couplings.pagerank_cost import pagerank_cost
+from graphrf.couplings.pagerank_cost import SourceCosts, pagerank_cost
 from graphrf.pagerank.estimates import length_law
 from graphrf.pagerank.problem import make_problem
 from graphrf.pagerank.walks.runs import Walks
@@ -122,35 +121,37 @@ class Chosen:
 
 
 @pytest.mark.parametrize("n_sources", [1, 2, 3])
-def test_sampled_sources_average_to_the_cost_over_all_of_their_choices(monkeypatch, n_sources):
+def test_sampled_sources_average_to_the_cost_over_all_of_their_choices(n_sources):
     graph, survival = directed_graph(), SURVIVALS[1]
     exact = pagerank_cost(graph, survival, 4, rng=rng())
-    monkeypatch.setattr(module, "_ALL_SOURCES", 3)
-    monkeypatch.setattr(module, "_WORK", 0)
-    monkeypatch.setattr(module, "_FEWEST_SOURCES", n_sources)
+    costs = SourceCosts(all_sources=3, work=0, fewest_sources=n_sources)
     choices = list(itertools.combinations(range(graph.n_nodes), n_sources))
-    sampled = np.array([pagerank_cost(graph, survival, 4, rng=Chosen(nodes)) for nodes in choices])
+    sampled = np.array(
+        [pagerank_cost(graph, survival, 4, rng=Chosen(nodes), costs=costs) for nodes in choices]
+    )
     np.testing.assert_allclose(sampled.mean(axis=0), exact, rtol=0, atol=1e-12)
     assert np.abs(sampled - exact).max() > 0.1
 
 
-def test_large_graphs_are_sampled_as_far_as_the_work_allowed_goes(monkeypatch):
+def test_large_graphs_are_sampled_as_far_as_the_work_allowed_goes():
     line = np.arange(1_100)
     graph, survival = grf.from_edges(line[:-1], line[1:]), Survival.geometric(0.8)
     exact = pagerank_cost(graph, survival, 3, rng=rng())
     np.testing.assert_array_equal(exact, exact.T)
-    monkeypatch.setattr(module, "_ALL_SOURCES", 2_000)
-    np.testing.assert_allclose(pagerank_cost(graph, survival, 3, rng=None), exact, rtol=1e-12)
-    monkeypatch.setattr(module, "_ALL_SOURCES", 1_000)
-    monkeypatch.setattr(module, "_WORK", 100 * survival.table.size * graph.adjacency.nnz)
-    sampled = [pagerank_cost(graph, survival, 3, rng=rng(seed)) for seed in (0, 0, 1)]
+    everyone = SourceCosts(all_sources=2_000)
+    np.testing.assert_allclose(
+        pagerank_cost(graph, survival, 3, rng=None, costs=everyone), exact, rtol=1e-12
+    )
+    few = SourceCosts(work=100 * survival.table.size * graph.adjacency.nnz)
+    sampled = [pagerank_cost(graph, survival, 3, rng=rng(seed), costs=few) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(sampled[0], sampled[1])
     assert not np.array_equal(sampled[0], sampled[2])
     np.testing.assert_allclose(sampled[0], exact, rtol=0.05)
 
 
-def test_blocks_of_sources_add_up(monkeypatch):
+def test_blocks_of_sources_add_up():
     graph = lopsided_graph()
     whole = pagerank_cost(graph, SURVIVALS[0], 4, rng=rng())
-    monkeypatch.setattr(module, "_BLOCK_FLOATS", 2 * 4 * graph.n_nodes)
-    np.testing.assert_allclose(pagerank_cost(graph, SURVIVALS[0], 4, rng=rng()), whole, rtol=1e-13)
+    costs = SourceCosts(block_floats=2 * 4 * graph.n_nodes)
+    in_blocks = pagerank_cost(graph, SURVIVALS[0], 4, rng=rng(), costs=costs)
+    np.testing.assert_allclose(in_blocks, whole, rtol=1e-13)

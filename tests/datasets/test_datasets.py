@@ -258,7 +258,7 @@ def small(monkeypatch, tmp_path, publisher) -> dict:
         },
     }
     monkeypatch.setattr(data_files, "registry", lambda: registry)
-    monkeypatch.setattr(data_files, "_verified", set())
+    data_files.forget_verified()
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("GRAPHRF_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHRF_DATA_DIR", raising=False)

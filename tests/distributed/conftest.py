@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 import dask
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import sampling, shared_object
+from graphrf.distributed import sampling
+from graphrf.distributed.shared_object import SharedObject, SharingCosts
 from graphrf.pagerank import local_pagerank
 from tests.distributed.helpers import weighted
 
@@ -100,8 +102,9 @@ def mortal_client(_mortal: Client) -> Client:
 @pytest.fixture(params=["mapped", "sent"])
 def way(request, monkeypatch):
     """How all arrays reach workers: by files, or through the client."""
-    monkeypatch.setattr(shared_object, "_LARGE", 1)
+    costs = SharingCosts(large=1)
     if request.param == "sent":
-        monkeypatch.setattr(shared_object, "_LIGHT", 0)
+        costs = SharingCosts(large=1, light=0)
         monkeypatch.setattr(sampling, "arrays_folder", lambda client, folder: None)
+    monkeypatch.setattr(sampling, "SharedObject", partial(SharedObject, costs=costs))
     return request.param

@@ -102,8 +102,7 @@ def test_workers_that_map_more_than_they_may_are_warned_of(cluster_client):
     clients.warn_of_mapped(cluster_client, 1000)  # warnings are errors here
 
 
-def test_workers_that_die_again_and_again_end_the_attempts(cluster_client, monkeypatch):
-    monkeypatch.setattr(clients, "_PAUSE", 0.0)
+def test_workers_that_die_again_and_again_end_the_attempts(cluster_client):
     tries = []
 
     def attempt():
@@ -111,5 +110,5 @@ def test_workers_that_die_again_and_again_end_the_attempts(cluster_client, monke
         raise CancelledError
 
     with pytest.raises(RuntimeError, match=r"lost 5 times in a row .*memory"):
-        clients.repeated(cluster_client, attempt)
+        clients.repeated(cluster_client, attempt, pause=0.0)
     assert len(tries) == 5

@@ -9,7 +9,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import DistributedFactor, factor
+from graphrf.distributed import DistributedFactor
+from graphrf.distributed.factor import TrafficCosts
 from graphrf.features.matrix import step_squares
 from graphrf.operators.factor import Factor
 from tests.distributed.helpers import require_same, weighted
@@ -45,10 +46,23 @@ def pair(cluster_client, request):
     return remote, grf.sample_features(GRAPH, SAMPLER, **options)
 
 
+def with_costs(factor, **costs):
+    """The same factor with other costs of traffic."""
+    return DistributedFactor(
+        factor._info,
+        factor._held,
+        factor._sizes,
+        factor._row_bytes,
+        factor._order,
+        TrafficCosts(**costs),
+    )
+
+
 @pytest.fixture
-def few_bytes(monkeypatch):
-    """Rows that are taken stay on the workers."""
-    monkeypatch.setattr(factor, "_FEW_BYTES", -1)
+def staying(pair):
+    """Factors, of which rows that are taken from the first stay on the workers."""
+    remote, local = (features.factor() for features in pair)
+    return with_costs(remote, few_bytes=-1), local
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -79,13 +93,13 @@ def test_products_are_those_of_one_process(pair):
     _require_products(remote, local, [(), (5,), (0,)], ["float32", "float64"])
 
 
-def test_columns_beside_a_column_change_no_bit_of_its_products(pair, monkeypatch):
+def test_columns_beside_a_column_change_no_bit_of_its_products(pair):
     remote = pair[0].factor()
     y = RNG.standard_normal((70, 5))
     wide = remote.gram_apply(F, y), remote.apply_t(F, y)
-    monkeypatch.setattr(factor, "_PANEL_BYTES", 1)
-    np.testing.assert_array_equal(remote.gram_apply(F, y), wide[0])
-    np.testing.assert_array_equal(remote.apply_t(F, y), wide[1])
+    narrow = with_costs(remote, panel_bytes=1)
+    np.testing.assert_array_equal(narrow.gram_apply(F, y), wide[0])
+    np.testing.assert_array_equal(narrow.apply_t(F, y), wide[1])
 
 
 def test_products_between_steps_are_added_up(pair):
@@ -143,23 +157,22 @@ def test_some_rows_come_here(pair, rows):
 
 
 @pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
-def test_some_rows_stay_there(pair, few_bytes, rows):
-    remote, local = (features.factor().take(np.array(rows)) for features in pair)
+def test_some_rows_stay_there(staying, rows):
+    remote, local = (factor.take(np.array(rows)) for factor in staying)
     assert isinstance(remote, DistributedFactor)
     _require_products(remote, local)
 
 
-def test_some_of_some_rows_stay_there_or_come_here(pair, few_bytes, monkeypatch):
+def test_some_of_some_rows_stay_there_or_come_here(staying):
     first, second, third = (
         np.array(ROWS["backwards"]),
         np.array([60, 2, 2, 35, 1, 68]),
         np.array([4, 0, 0, 5]),
     )
-    remote, local = (features.factor().take(first).take(second) for features in pair)
+    remote, local = (factor.take(first).take(second) for factor in staying)
     _require_products(remote, local)
     _require_products(remote.take(third), local.take(third))
-    monkeypatch.setattr(factor, "_FEW_BYTES", 2**26)
-    require_same_rows(remote.take(third), local.take(third))
+    require_same_rows(with_costs(remote).take(third), local.take(third))
 
 
 def test_no_rows_are_a_factor_too(pair):

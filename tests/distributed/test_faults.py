@@ -7,13 +7,14 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import client, sample_features
+from graphrf.distributed import block_store, sample_features
 from tests.distributed.helpers import PreparedTold, Told, require_same, weighted
 
 GRAPH = weighted()
@@ -109,7 +110,7 @@ def test_workers_killed_in_the_middle_of_products_change_no_bit(mortal_client, w
 
 
 def test_blocks_that_wait_for_workers_that_are_gone_are_made_by_others(monkeypatch):
-    monkeypatch.setattr(client, "_SLICE", 0.3)
+    monkeypatch.setattr(block_store, "settled", partial(block_store.settled, between=0.3))
     with (
         LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"

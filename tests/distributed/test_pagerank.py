@@ -151,7 +151,7 @@ def test_killed_workers_lose_nothing(mortal_client, monkeypatch, way, n_killed):
     sources = np.arange(200)
     expected = local_pagerank(graph, sources, **LONG)
     arrived, revived = [], []
-    plain, plain_revive = on_cluster._Answers._next, on_cluster._Answers.revive
+    plain, plain_revive = on_cluster._Answers.arrived, on_cluster._Answers.revive
 
     def watched(answers):
         batch = plain(answers)
@@ -166,13 +166,13 @@ def test_killed_workers_lose_nothing(mortal_client, monkeypatch, way, n_killed):
         plain_revive(answers)
 
     processes = list(mortal_client.run(os.getpid).values())
-    monkeypatch.setattr(on_cluster._Answers, "_next", watched)
+    monkeypatch.setattr(on_cluster._Answers, "arrived", watched)
     monkeypatch.setattr(on_cluster._Answers, "revive", watched_revive)
     found = grf.distributed.local_pagerank(graph, sources, client=mortal_client, **LONG)
     require_same(found, expected)
     numbers = [number for batch in arrived for number in batch]
     assert sorted(numbers) == list(range(len(numbers)))  # none twice
-    # Rows come here in `_next` alone, so those of a killed worker had to be made again, or, where
+    # Rows come here in `arrived` alone, so those of a killed worker had to be made again, or, where
     # what they are made from was lost too, asked for again.
     assert len(arrived[0]) < len(numbers) / 2
     assert bool(revived) == (way == "sent")
@@ -185,7 +185,7 @@ def test_an_error_cancels_what_has_not_begun(cluster_client, monkeypatch):
         futures.extend(answers.futures)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(on_cluster._Answers, "_next", interrupted)
+    monkeypatch.setattr(on_cluster._Answers, "arrived", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         grf.distributed.local_pagerank(
             large_graph(50_000), np.arange(2000), client=cluster_client, **LONG

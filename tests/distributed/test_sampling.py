@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 import graphrf as grf
-from graphrf.distributed import shared_object
+from graphrf.distributed import sampling
+from graphrf.distributed.shared_object import SharedObject, SharingCosts
 from graphrf.sampling.block_sizes import file_rows
 from graphrf.sampling.walks.loops import walk_block
 from tests.distributed.helpers import require_same, require_same_matrix, weighted
@@ -121,7 +124,8 @@ def _n_signatures():
 
 
 def test_a_graph_of_many_small_arrays_is_not_mistaken_for_another(cluster_client, way, monkeypatch):
-    monkeypatch.setattr(shared_object, "_LARGE", 2**20)
+    costs = SharingCosts(large=2**20, light=0 if way == "sent" else SharingCosts().light)
+    monkeypatch.setattr(sampling, "SharedObject", partial(SharedObject, costs=costs))
     for n in (6000, 6001):
         line = grf.from_edges(np.arange(n - 1), np.arange(1, n))
         found = grf.distributed.sample_features(

@@ -268,11 +268,10 @@ class _Pages:
 
 
 @pytest.mark.parametrize(("allowed", "is_let_go"), [(2999, True), (3000, False)])
-def test_pages_of_all_open_parcels_are_counted_together(monkeypatch, allowed, is_let_go):
+def test_pages_of_all_open_parcels_are_counted_together(allowed, is_let_go):
     pages = [_Pages(1000), _Pages(2000)]
     opened = {str(array.nbytes): shared_object._Opened(None, [array]) for array in pages}
-    monkeypatch.setattr(shared_object, "_opened", opened)
-    SharedObject(0).release(allowed)
+    SharedObject(0).release(allowed, opened)
     assert [array.advice for array in pages] == [[mmap.MADV_DONTNEED] if is_let_go else []] * 2
 
 

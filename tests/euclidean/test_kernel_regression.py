@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from graphrf.euclidean import kernel_regression
 from graphrf.euclidean.kernel_regression import KernelRegressionClassifier
 from graphrf.euclidean.kernels import KERNELS, stationary_kernel
 
@@ -29,13 +28,13 @@ class Linear(TransformerMixin, BaseEstimator):
         return sparse.csr_array(X) if self.as_sparse else X
 
 
-def blobs(n=90, d=3, seed=0):
+def blobs(n=90, d=3, seed=0, n_queries=40):
     """Points around three centres, labelled with strings, and queries near them."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(3, d))
     codes = rng.integers(3, size=n)
     x = centres[codes] + 0.7 * rng.normal(size=(n, d))
-    return x, np.array(["red", "green", "blue"])[codes], rng.normal(size=(40, d))
+    return x, np.array(["red", "green", "blue"])[codes], rng.normal(size=(n_queries, d))
 
 
 def shares(gram, labels, classes):
@@ -76,16 +75,17 @@ def test_probabilities_with_features_are_shares_of_their_gram_matrix():
     assert np.abs(expected - wrong).max() > 0.2
 
 
-def test_blocks_leave_the_answer(monkeypatch):
-    x, labels, queries = blobs()
-    models = [KernelRegressionClassifier(), KernelRegressionClassifier(RBFSampler(random_state=0))]
-    whole = [model.fit(x, labels).predict_proba(queries) for model in models]
-    monkeypatch.setattr(kernel_regression, "_KERNEL_NUMBERS", 7 * len(x))
-    monkeypatch.setattr(kernel_regression, "_FEATURE_ROWS", 7)
-    for model, expected in zip(models, whole, strict=True):
-        np.testing.assert_allclose(
-            clone(model).fit(x, labels).predict_proba(queries), expected, rtol=1e-12
-        )
+@pytest.mark.parametrize("features", [None, RBFSampler(random_state=0)], ids=["exact", "features"])
+def test_blocks_leave_the_answer(features):
+    # 2,000 x 2,500 kernel values, and 2,500 rows of features, are two blocks each
+    x, labels, queries = blobs(2_500 if features else 2_000, n_queries=2_500)
+    model = KernelRegressionClassifier(features).fit(x, labels)
+    some = [model.predict_proba(queries[start : start + 500]) for start in range(0, 2_500, 500)]
+    np.testing.assert_allclose(model.predict_proba(queries), np.concatenate(some), rtol=1e-12)
+    if features is not None:
+        phi = model.features_.transform(x)
+        sums = [phi[labels == label].sum(axis=0) for label in model.classes_]
+        np.testing.assert_allclose(model.class_sums_, sums, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("features", [None, RBFSampler(random_state=0)], ids=["exact", "features"])

@@ -91,7 +91,7 @@ def data_set() -> Writer:
     entry = {"sha256": digest, "licence": "-", "stored": "identity", "url": f"{publisher.url}/"}
 
     def save(which: int, path: Path) -> None:
-        files._verified.clear()
+        files.forget_verified()
         _remove(path)
         os.environ["GRAPHRF_CACHE_DIR"] = str(path.parent)
         files.registry = lambda: {"files": {path.name: entry}}

@@ -35,7 +35,7 @@ def named(request) -> tuple[str, saving.Writer]:
             from graphrf.datasets import files
 
             patch.setattr(files, "registry", files.registry)
-            patch.setattr(files, "_verified", set())
+            files.forget_verified()
             patch.setenv("GRAPHRF_CACHE_DIR", "-")
             patch.delenv("GRAPHRF_DATA_DIR", raising=False)
             patch.setenv("NO_PROXY", "127.0.0.1")

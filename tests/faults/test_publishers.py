@@ -77,7 +77,7 @@ def files(monkeypatch, tmp_path, publisher) -> dict:
         entry["url"] = f"{publisher.url}/{key}"
         publisher.answers[f"/{key}"] = sends(GOOD[key])
     monkeypatch.setattr(data_files, "registry", lambda: {"files": entries})
-    monkeypatch.setattr(data_files, "_verified", set())
+    data_files.forget_verified()
     monkeypatch.setattr(data_files, "TIMEOUT", 60.0)
     monkeypatch.setattr(data_files, "LONGEST", 60.0)
     monkeypatch.setattr(data_files, "MOST", SMALL_MOST)
@@ -432,7 +432,7 @@ data_files.registry = lambda: {"files": {"folder/file": {
     "sha256": sys.argv[2], "stored": "identity", "licence": "-", "url": sys.argv[1]}}}
 for turn in range(int(sys.argv[3])):
     sys.stdin.readline()
-    data_files._verified.clear()
+    data_files.forget_verified()
     content = data_files.find("folder/file").read_bytes()
     print(len(content), flush=True)
 """

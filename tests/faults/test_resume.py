@@ -48,8 +48,7 @@ def _warm():
 
 @pytest.fixture(autouse=True)
 def _eight_blocks(monkeypatch):
-    monkeypatch.setattr("graphrf.sampling.block_sizes._FEWEST_ROWS", ROWS)
-    monkeypatch.setattr("graphrf.sampling.block_sizes._SMALL_BYTES", 1)
+    monkeypatch.setattr("graphrf.sampling.to_folder.file_rows", lambda *_: ROWS)
 
 
 @pytest.fixture(params=SAMPLERS.values(), ids=SAMPLERS)

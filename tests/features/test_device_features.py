@@ -14,9 +14,9 @@ import graphrf as grf
 torch = pytest.importorskip("torch", reason="records on devices need the extra `gp`")
 
 from graphrf.features import device_record, tensor  # noqa: E402
-from graphrf.features import rows as _feature_rows  # noqa: E402
 from graphrf.features.device_record import unsigned16  # noqa: E402
 from graphrf.features.matrix import step_squares  # noqa: E402
+from graphrf.features.rows import row_numbers  # noqa: E402
 from tests.support.same_features import ARRAYS, changed, with_tensors  # noqa: E402
 from tests.support.simulated_device import Simulated, SimulatedDevice  # noqa: E402
 
@@ -117,18 +117,15 @@ def test_rows_are_taken_on_the_device(features, wanted):
 
 
 @pytest.mark.parametrize("at", ["host", "device"])
-def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, features, monkeypatch):
+def test_rows_with_more_entries_than_int32_counts_are_taken_with_int64(at, features):
     assert features.record.indices.dtype == np.int32
     wanted = [7, 3, 3]
     expected = features.take(wanted)
     n_entries = expected.nnz
     whole = features if at == "host" else with_tensors(features)
     for most, kind in ((n_entries, np.int32), (n_entries - 1, np.int64)):
-        if at == "host":
-            monkeypatch.setattr(_feature_rows, "_MOST_SHORT", most)
-        else:
-            monkeypatch.setattr(device_record, "_MOST_SHORT", most)
-        taken = whole.take(wanted)
+        record = whole._record.take(row_numbers("nodes", wanted, whole.nodes), most)
+        taken = grf.features.Features(whole.info, np.array(wanted), record)
         assert taken.record.indptr.dtype == taken.record.indices.dtype == kind
         for name in ("indptr", "indices", "visit_ptr", "visits_per_entry", "steps", "counts"):
             np.testing.assert_array_equal(

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.features import pairs as module
-from graphrf.features.pairs import RowPairs
+from graphrf.features.pairs import PairCosts, RowPairs
 
 SAMPLERS = {
     "walks": grf.RandomWalks(8, lengths=grf.sampling.Truncated(10)),
@@ -16,26 +15,28 @@ SAMPLERS = {
 }
 
 
-def _pairs(factor, n_threads=None):
-    return RowPairs(factor._info, factor._nodes, factor._record, n_threads)
+def _pairs(factor, n_threads=None, **options):
+    return RowPairs(factor._info, factor._nodes, factor._record, n_threads, **options)
 
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("fixture", ["karate", "weighted_graph", "grid"])
-def test_products_are_those_of_the_feature_matrices(name, fixture, dense, request, monkeypatch):
+def test_products_are_those_of_the_feature_matrices(name, fixture, dense, request):
     graph = request.getfixturevalue(fixture)
-    monkeypatch.setattr(module, "_DENSE_SPEED", np.inf if dense else 0.0)
-    monkeypatch.setattr(module, "DENSE_NUMBERS", 100)  # several blocks of columns
-    monkeypatch.setattr(module, "_WORTH_PAIRS", 0)
-    monkeypatch.setattr(module, "_PAIRS_PER_ENTRY", 0)
-    monkeypatch.setattr(module, "_WORTH_ENTRIES", 0)
+    costs = PairCosts(
+        dense_speed=np.inf if dense else 0.0,
+        dense_numbers=100,  # several blocks of columns
+        worth_pairs=0,
+        pairs_per_entry=0,
+        worth_entries=0,
+    )
     nodes = np.random.default_rng(0).permutation(graph.n_nodes)[:15]
     factor = grf.sample_features(
         graph, SAMPLERS[name], nodes=nodes, seed=1, dtype="float64"
     ).factor()
     f, *slopes = np.random.default_rng(2).standard_normal((3, factor.max_length + 1))
-    one, three = (_pairs(factor, n_threads) for n_threads in (1, 3))
+    one, three = (_pairs(factor, n_threads, costs=costs) for n_threads in (1, 3))
     assert one._dense is dense
     found = one(f, slopes)
     root, *others = (factor.matrix(each).toarray() for each in (f, *slopes))

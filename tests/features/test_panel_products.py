@@ -1,13 +1,13 @@
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from graphrf.features import factor as _feature_factor
-from graphrf.features import rows as _feature_rows
-from graphrf.features.factor import FeatureFactor
+from graphrf.features.factor import FactorCosts, FeatureFactor
 from graphrf.features.record import Record
 from graphrf.features.sample_info import SampleInfo
 
@@ -74,24 +74,21 @@ def _plain_columns(matrix: sp.csr_array, y: np.ndarray, runs: list[tuple[int, in
     return result
 
 
-@pytest.fixture
-def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads, runs of rows and panels for matrices far too small for them."""
-    monkeypatch.setattr(_feature_factor, "_WORTH_THREAD", 1)
-    monkeypatch.setattr(_feature_factor, "_ENTRIES_PER_NUMBER", 4)
-    monkeypatch.setattr(_feature_factor, "_CACHE", 0)
-    monkeypatch.setattr(_feature_rows, "_BLOCK", 100)
+# Threads, runs of rows and panels for matrices far too small for them.
+MANY_TASKS = FactorCosts(worth_thread=1, entries_per_number=4, cache=0, block_entries=100)
 
 
 @pytest.mark.parametrize(("dtype", "dense"), TYPES, ids=["-".join(pair) for pair in TYPES])
 @pytest.mark.parametrize("index", [np.int32, np.int64], ids=["int32", "int64"])
-@pytest.mark.usefixtures("many_tasks")
 def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
-    index: type, dtype: str, dense: str, monkeypatch: pytest.MonkeyPatch
+    index: type, dtype: str, dense: str
 ) -> None:
     pattern = _pattern(N_ROWS, N_NODES, index)
     f = np.array([0.3])
-    factors = [_factor(*pattern, N_NODES, dtype, n_threads=n) for n in (1, 2, 3)]
+    factors = [
+        _factor(*pattern, N_NODES, dtype, n_threads=n, costs=replace(MANY_TASKS, cache=cache))
+        for cache, n in itertools.product((0, 10**9), (1, 2, 3))  # in panels, and whole
+    ]
     runs = [(run.first, run.last) for run in factors[0]._runs]
     assert 2 <= len(runs) < 16
     matrix = factors[0].matrix(f)
@@ -99,9 +96,7 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
         np.random.default_rng(4).standard_normal((n, 40)).astype(dense) for n in (N_NODES, N_ROWS)
     )
     rows, columns = _plain_rows(matrix, x), _plain_columns(matrix, y, runs)
-    # Products are made in panels, and whole.
-    for cache, width, factor in itertools.product((0, 10**9), range(1, 41), factors):
-        monkeypatch.setattr(_feature_factor, "_CACHE", cache)
+    for width, factor in itertools.product(range(1, 41), factors):
         np.testing.assert_array_equal(factor.apply(f, x[:, :width]), rows[:, :width])
         np.testing.assert_array_equal(factor.apply_t(f, y[:, :width]), columns[:, :width])
     bound = 1e-4 if dense == "float32" else 1e-13
@@ -119,9 +114,8 @@ def test_products_are_those_of_the_matrix_bit_for_bit_on_any_number_of_threads(
 def test_every_thread_gets_enough_to_do(
     cache: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    factor = _factor(*_pattern(N_ROWS, N_NODES), N_NODES, n_threads=16)
-    size = factor.matrix(np.ones(1)).nnz
-    monkeypatch.setattr(_feature_factor, "_CACHE", cache)
+    pattern = _pattern(N_ROWS, N_NODES)
+    size = pattern[1].size
     started = []
     plain = _feature_factor.ordered_map
     monkeypatch.setattr(
@@ -134,7 +128,8 @@ def test_every_thread_gets_enough_to_do(
         (size * width // 2 + 1, 1),
         (size * width // 3, 3),
     ):
-        monkeypatch.setattr(_feature_factor, "_WORTH_THREAD", share)
+        costs = FactorCosts(cache=cache, worth_thread=share)
+        factor = _factor(*pattern, N_NODES, n_threads=16, costs=costs)
         started.clear()
         factor.apply(np.ones(1), np.ones((N_NODES, 40)))
         assert started == [threads] * (40 // width)
@@ -157,7 +152,6 @@ def test_another_order_of_addition_gives_other_bits() -> None:
     ).any()
 
 
-@pytest.mark.usefixtures("many_tasks")
 def test_runs_span_what_their_rows_reach() -> None:
     # A band: sixteen runs, which overlap a little; and rows
     # with nothing in common: fewer, for each reaches all.
@@ -165,7 +159,7 @@ def test_runs_span_what_their_rows_reach() -> None:
     local = (np.arange(n)[:, None] + np.arange(9)) % n
     scattered = np.random.default_rng(0).permuted(np.tile(np.arange(n), (n, 1)), axis=1)[:, :9]
     factors = [
-        _factor(np.arange(n + 1) * 9, np.ravel(columns), n, n_threads=2)
+        _factor(np.arange(n + 1) * 9, np.ravel(columns), n, n_threads=2, costs=MANY_TASKS)
         for columns in (local, scattered)
     ]
     assert [len(factor._runs) for factor in factors] == [16, 2]
@@ -182,17 +176,20 @@ def test_runs_span_what_their_rows_reach() -> None:
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.usefixtures("many_tasks")
 def test_rows_and_columns_may_be_missing(n_threads: int) -> None:
     f = np.array([0.5])
-    none = _factor(np.zeros(1, np.int32), np.empty(0, np.int32), 5, n_threads=n_threads)
+    none = _factor(
+        np.zeros(1, np.int32), np.empty(0, np.int32), 5, n_threads=n_threads, costs=MANY_TASKS
+    )
     assert none.apply(f, np.ones((5, 3))).shape == (0, 3)
     np.testing.assert_array_equal(none.apply_t(f, np.ones((0, 3))), np.zeros((5, 3)))
     np.testing.assert_array_equal(none.grad_f(np.ones((5, 3)), np.ones((0, 3))), [0.0])
-    empty = _factor(np.zeros(4, np.int32), np.empty(0, np.int32), 5, n_threads=n_threads)
+    empty = _factor(
+        np.zeros(4, np.int32), np.empty(0, np.int32), 5, n_threads=n_threads, costs=MANY_TASKS
+    )
     np.testing.assert_array_equal(empty.apply(f, np.ones(5)), np.zeros(3))
     np.testing.assert_array_equal(empty.apply_t(f, np.ones(3)), np.zeros(5))
-    some = _factor(*_pattern(N_ROWS, N_NODES), N_NODES, n_threads=n_threads)
+    some = _factor(*_pattern(N_ROWS, N_NODES), N_NODES, n_threads=n_threads, costs=MANY_TASKS)
     assert some.apply(f, np.ones((N_NODES, 0))).shape == (N_ROWS, 0)
     assert some.apply_t(f, np.ones((N_ROWS, 0))).shape == (N_NODES, 0)
     np.testing.assert_array_equal(some.grad_f(np.ones((N_NODES, 0)), np.ones((N_ROWS, 0))), [0.0])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf._base.progress import Once
 from graphrf.gp.model.progress import node_bar, step_bar
 
 pandas = pytest.importorskip("pandas")
@@ -491,8 +492,7 @@ def test_progress_is_shown_on_request(name, capsys):
 def test_a_line_announces_what_takes_long(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr("graphrf.gp.model.progress.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("graphrf._base.progress._written", set())
-    monkeypatch.setattr("graphrf._base.progress._silent", False)
+    monkeypatch.setattr("graphrf._base.progress.once", Once())
     with step_bar("training", False, 8, "kernels") as bar:
         bar.update()  # at once: nothing can be estimated from it
         for now[0] in (5.0, 10.0):
@@ -517,8 +517,7 @@ def test_a_line_announces_what_takes_long(monkeypatch, capsys):
 
 
 def test_exact_deviations_of_many_nodes_are_announced_with_the_way_out(monkeypatch, capsys):
-    monkeypatch.setattr("graphrf._base.progress._written", set())
-    monkeypatch.setattr("graphrf._base.progress._silent", False)
+    monkeypatch.setattr("graphrf._base.progress.once", Once())
     with node_bar(
         1_000, 9, False, expected=90.0, way_out=", std_method='sampled' takes less"
     ) as bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
@@ -43,7 +44,8 @@ def _rows(factor):
 def test_columns_and_their_diagonal_come_from_narrow_panels(
     grid, monkeypatch, factor, right_is_remote
 ):
-    monkeypatch.setattr(factor_module, "_PANEL_NUMBERS", 3 * 144 + 5)
+    narrow = partial(factor_module.panels, numbers=3 * 144 + 5)
+    monkeypatch.setattr(factor_module, "panels", narrow)
     travels = Travels()
     features, others = _features(grid), _features(grid, np.arange(40), seed=6)
     left, right = features.factor(n_threads=1), others.factor(n_threads=1)

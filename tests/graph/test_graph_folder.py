@@ -477,11 +477,11 @@ def _forge(folder, arrays=None, record=None, names=None):
     (folder / "graph.json").write_text(json.dumps(facts | {"checksum": checksum}))
 
 
-def _require_refused(folder, file, match=""):
+def _require_refused(folder, file, match="", read=grf.open_graph):
     with pytest.raises(
         ValueError, match=rf"`folder` must hold a whole graph, but .*{re.escape(file)} .*{match}"
     ):
-        grf.open_graph(folder)
+        read(folder)
 
 
 def test_a_forged_folder_opens_where_all_is_right(tmp_path):
@@ -714,17 +714,21 @@ VALUES = {
 
 @pytest.mark.parametrize("case", VALUES)
 @pytest.mark.parametrize("chunk", [1, 2, 100])
-def test_values_that_no_writer_writes_are_refused(tmp_path, monkeypatch, case, chunk):
-    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
+def test_values_that_no_writer_writes_are_refused(tmp_path, case, chunk):
     arrays, record, file, match = VALUES[case]
     _forge(tmp_path / "graph", arrays, record)
-    _require_refused(tmp_path / "graph", f"{file}.npy", match)
+
+    def in_chunks(folder):
+        return graph_folder.read_folder(str(folder), True, chunk)
+
+    for read in (grf.open_graph, in_chunks):
+        _require_refused(tmp_path / "graph", f"{file}.npy", match, read)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 64, 1 << 18])
 @pytest.mark.parametrize("directed", [False, True])
 def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(
-    tmp_path, monkeypatch, chunk, directed
+    tmp_path, chunk, directed
 ):
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 40, (2, 500)) * 3 + 5
@@ -732,7 +736,7 @@ def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(
         *ends, rng.random(500) * 10.0 ** rng.integers(-9, 9, 500), directed=directed, n_nodes=300
     )
     graph.save(tmp_path)
-    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
+    graph_folder.read_folder(str(tmp_path), True, chunk)
     assert same(grf.open_graph(tmp_path), graph)
 
 
@@ -741,8 +745,7 @@ def test_what_was_written_is_verified_with_inexact_weights_and_empty_rows(
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
 @pytest.mark.parametrize("directed", [False, True])
-def test_the_largest_loop_found_in_pieces_is_that_of_the_diagonal(monkeypatch, chunk, directed):
-    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
+def test_the_largest_loop_found_in_pieces_is_that_of_the_diagonal(chunk, directed):
     rng = np.random.default_rng(0)
     for has_loops in (True, False):
         sources, targets = rng.integers(0, 12, (2, 40))
@@ -752,7 +755,7 @@ def test_the_largest_loop_found_in_pieces_is_that_of_the_diagonal(monkeypatch, c
         )
         expected = (graph.adjacency.diagonal() / np.maximum(graph.degrees, 1e-300)).max()
         assert (expected > 0) == has_loops
-        assert local._largest_loop(graph) == expected
+        assert local._largest_loop(graph, chunk) == expected
 
 
 def test_loops_are_not_looked_for_where_the_numbers_say_that_there_are_none(tmp_path):

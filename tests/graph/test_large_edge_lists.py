@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrf.graph.files import text_files
-from graphrf.graph.files.text_files import read_edge_list
+from graphrf.graph.files.text_files import TextSizes, read_edge_list
 from tests.fuzz.test_edge_lists import GOOD, harmed, hostile_text, options
 
 PLAIN = ["0", "1", "7", "-3", "12", "120", "123456789012345678", "-999999999999999999"]
@@ -80,13 +80,10 @@ TITLES = [
 
 def outcome(path, large, **given):
     """What is read with this bound of large files, or the words with which it is refused."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "_LARGE", large)
-        patch.setattr(text_files, "_SAMPLE", 24)
-        try:
-            edges = read_edge_list(path, **given)
-        except (ValueError, MemoryError) as error:
-            return type(error), str(error)
+    try:
+        edges = read_edge_list(path, **given, sizes=TextSizes(large, sample=24))
+    except (ValueError, MemoryError) as error:
+        return type(error), str(error)
     weight = None if edges.weight is None else edges.weight.tolist()
     arrays = edges.src.tolist(), edges.dst.tolist(), edges.lines.tolist(), repr(weight)
     dtypes = edges.src.dtype, edges.dst.dtype, edges.lines.dtype
@@ -199,7 +196,7 @@ def test_a_file_above_the_bound_is_read_by_the_loop(tmp_path, by_loop):
     ends = rng.integers(10**6, 10**6 + 500, (140_000, 2))
     path = tmp_path / "edges.csv"
     np.savetxt(path, ends, fmt="%d", delimiter=",")
-    assert path.stat().st_size > text_files._LARGE
+    assert path.stat().st_size > TextSizes().large
     edges = read_edge_list(path)
     assert by_loop == [True]
     nodes = np.asarray(edges.nodes)

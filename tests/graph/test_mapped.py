@@ -271,44 +271,44 @@ def _peak(function):
         tracemalloc.stop()
 
 
-def test_a_graph_is_opened_saved_and_walked_in_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(graph_csr, "_CHUNK", 1 << 14)
-    monkeypatch.setattr(walk_arrays, "_CHUNK", 1 << 14)
+def test_a_graph_is_opened_saved_and_walked_in_chunks(tmp_path):
     rng = np.random.default_rng(0)
     grf.from_edges(*rng.integers(0, 10_000, (2, 400_000)), rng.random(400_000)).save(tmp_path)
     graph = grf.open_graph(tmp_path)
     assert graph.adjacency.nnz > 790_000
-    assert _peak(lambda: grf.open_graph(tmp_path)) < 1_200_000
+    size = 1 << 14
+    read = graph_folder.read_folder
+    assert _peak(lambda: read(str(tmp_path), True, size)) < 1_200_000
     adjacency = graph.adjacency
     again = grf.Graph(adjacency)
     for name in ("n_edges", "is_weighted", "digest"):
-        assert _peak(lambda name=name: getattr(again, name)) < 1_000_000
+        # a chunk of the widest type has 2 MiB, and all indices, in that type, 6 MB
+        assert _peak(lambda name=name: getattr(again, name)) < 3_000_000
         assert getattr(again, name) == getattr(graph, name)
-    assert _peak(lambda: graph.save(tmp_path / "again")) < 1_000_000
-    # The shares of unequal weights are one array of the
-    # size of the weights, and equal ones need none.
+    assert _peak(lambda: graph_csr.graph_digest(adjacency, size)) < 1_000_000
+    assert _peak(lambda: graph.save(tmp_path / "again")) < 3_000_000
+    # The shares of unequal weights are one array of the size of the weights, and equal ones need
+    # none.
     row_cumsum(np.ones(1), np.array([0, 1], np.int32))
     walk_arrays.transitions(NAMED.adjacency)
-    assert _peak(lambda: walk_arrays.transitions(adjacency)) < adjacency.data.nbytes + 1_000_000
+    taken = _peak(lambda: walk_arrays.transitions(adjacency, chunk_size=size))
+    assert taken < adjacency.data.nbytes + 1_000_000
     level = np.ones(adjacency.nnz)
-    assert _peak(lambda: walk_arrays._running_shares(adjacency.indptr, level)) < 1_000_000
+    assert _peak(lambda: walk_arrays._running_shares(adjacency.indptr, level, size)) < 1_000_000
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 18])
-def test_the_digest_of_a_graph_is_that_of_files_written_before(
-    weighted_graph, plain_graph, monkeypatch, chunk
-):
-    monkeypatch.setattr(graph_csr, "_CHUNK", chunk)
+def test_the_digest_of_a_graph_is_that_of_files_written_before(weighted_graph, plain_graph, chunk):
     known = {
         weighted_graph: "0ff5736fcb286308431119bd71dedf7f1dff342db644a6efa02857a4555a7945",
         plain_graph: "782197907f79c688c59315b57202f097f3a2ac9728bbd8e4278291d0ee0a9c0f",
     }
     for graph, digest in known.items():
         adjacency = graph.adjacency
-        assert graph_csr.graph_digest(adjacency) == digest
+        assert graph_csr.graph_digest(adjacency, chunk) == digest
         wide = adjacency.copy()
         wide.indptr, wide.indices = wide.indptr.astype(np.int64), wide.indices.astype(np.int64)
-        assert graph_csr.graph_digest(wide) == digest
+        assert graph_csr.graph_digest(wide, chunk) == digest
 
 
 def _shares_in_one_piece(indptr, weights):
@@ -325,8 +325,7 @@ def _shares_in_one_piece(indptr, weights):
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 1 << 20])
-def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(monkeypatch, chunk):
-    monkeypatch.setattr(walk_arrays, "_CHUNK", chunk)
+def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(chunk):
     rng = np.random.default_rng(0)
     n_level = 0
     for trial in range(200):
@@ -336,7 +335,7 @@ def test_running_shares_in_chunks_have_the_bits_of_the_formula_in_one_piece(monk
         weights = np.repeat(rng.choice([0.3, 1.0, 1.7], 8), degree)
         if trial % 3 and weights.size:
             weights[rng.integers(weights.size)] = 0.7
-        found = walk_arrays._running_shares(indptr, weights)
+        found = walk_arrays._running_shares(indptr, weights, chunk)
         np.testing.assert_array_equal(found, _shares_in_one_piece(indptr, weights))
         n_level += found.size == 0
     assert 70 < n_level < 190

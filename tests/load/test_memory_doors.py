@@ -1,6 +1,7 @@
 """What cannot fit is refused before it is taken: multiples of the graph, or N^2."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,12 +101,13 @@ def test_the_walk_matrix_of_powers_that_does_not_fit_is_refused(monkeypatch):
         grf.sample_features(graph, grf.CompressedPowers(2))
 
 
-def test_a_feature_matrix_that_does_not_fit_is_refused(path, monkeypatch):
-    features = grf.sample_features(_path(20_000), grf.RandomWalks(256), seed=0)
-    monkeypatch.setattr(memory, "_SMALL", 1)
-    monkeypatch.setattr(memory, "available_memory", lambda: 2 * features.nnz)
+def test_a_feature_matrix_that_does_not_fit_is_refused(features, monkeypatch):
+    # a record of a million times a million entries, which are one in memory
+    record = replace(features.record, indices=np.broadcast_to(np.int32(0), MILLION**2))
+    large = grf.features.Features(features.info, features.nodes, record)
+    monkeypatch.setattr(memory, "available_memory", lambda: 2 * MILLION**2)
     with pytest.raises(MemoryError, match=r"Features\.take"):
-        features.matrix(KERNEL)
+        large.matrix(KERNEL)
 
 
 def test_a_torch_matrix_that_does_not_fit_is_refused(features, monkeypatch):
@@ -181,11 +183,10 @@ def test_dense_matrices_of_a_million_nodes_are_refused_at_once():
             grf.Graph(sp.coo_array((2**32 - 1, 2**32 - 1)))
 
 
-def test_a_dense_gram_is_the_same_in_blocks_of_rows(features, monkeypatch):
+def test_a_dense_gram_is_the_same_in_blocks_of_rows(features):
     whole = features.matrix(KERNEL)
     expected = (whole @ whole.T).toarray()
-    monkeypatch.setattr("graphrf.features.rows._PRODUCT_BLOCK", 70_000)  # 24 rows
-    gram = features.gram(KERNEL)
+    gram = features.gram(KERNEL)  # of 3,000 rows, in blocks of 1,333
     assert (gram == expected).all()
     assert (gram == gram.T).all()
     assert (features.gram(KERNEL, cols=[5, 0]) == expected[:, [5, 0]]).all()

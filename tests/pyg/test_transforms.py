@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from graphrf.pyg import (  # noqa: E402
     AddReturnProbabilities,
     GRFDiffusion,
     PersonalizedPageRank,
+    diffusion,
+    encodings,
 )
 
 HEAT = grf.Diffusion(2.0)
@@ -190,8 +193,12 @@ def test_the_same_seed_gives_the_same_bits_after_pickling_and_in_compose(transfo
 def test_blocks_of_nodes_do_not_change_the_bits(transform, weighted_graph, monkeypatch):
     data = as_data(weighted_graph)
     expected = transform(data).to_dict()
-    for module in (operators, returns):
-        monkeypatch.setattr(module, "_BLOCK", 3)
+    for module, name in (
+        (diffusion, "kernel_diffusion"),
+        (diffusion, "pagerank_diffusion"),
+        (encodings, "return_probabilities"),
+    ):
+        monkeypatch.setattr(module, name, partial(getattr(module, name), block=3))
     found = transform(data)
     assert all(
         not torch.is_tensor(value) or torch.equal(found[key], value)
@@ -561,10 +568,9 @@ def test_return_probabilities_follow_weights(weighted_graph):
 
 
 def test_return_probabilities_that_do_not_fit_are_refused(karate, monkeypatch):
-    sampler = grf.CompressedPowers(4, max_length=4)
+    sampler = grf.CompressedPowers(4, max_length=100)  # a block of whose nodes has 26 MB
     returns.return_probabilities(karate, 8, sampler, (0, 1))  # the walk matrix is there
     monkeypatch.setattr("graphrf._base.memory.available_memory", lambda: 1_000)
-    monkeypatch.setattr("graphrf._base.memory._SMALL", 0)
     with pytest.raises(
         MemoryError, match=r"return probabilities of 34 nodes .*lower walk_length or budget"
     ):

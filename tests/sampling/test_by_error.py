@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling.by_error import ErrorChoice, _Pilot
+from graphrf.sampling.by_error import ChoiceCosts, ErrorChoice, _Pilot, features_with_error
 from tests.features.test_error import _error
 
 
@@ -58,11 +58,11 @@ def test_the_error_is_that_of_the_nodes_asked_for():
     ],
 )
 @pytest.mark.parametrize("rows", [100, 200])
-def test_few_rows_predict_the_error(monkeypatch, sampler, rows):
+def test_few_rows_predict_the_error(sampler, rows):
     """Of what is drawn the mean of 20 errors, which spread by some per cent, is compared."""
-    monkeypatch.setattr("graphrf.sampling.by_error._ROWS", rows)
     graph, kernel = _graph("social"), grf.Diffusion(3.0)
-    predicted = _Pilot(graph, kernel, np.arange(graph.n_nodes), 1e-6).judged(sampler)
+    pilot = _Pilot(graph, kernel, np.arange(graph.n_nodes), 1e-6, ChoiceCosts(rows=rows))
+    predicted = pilot.judged(sampler)
     drawn = [grf.sample_features(graph, sampler, seed=seed) for seed in range(20)]
     true = float(np.mean([_error(features, kernel, graph) for features in drawn]))
     assert predicted.error == pytest.approx(true, rel=0.15 if rows == 200 else 0.4)
@@ -71,12 +71,17 @@ def test_few_rows_predict_the_error(monkeypatch, sampler, rows):
     )
 
 
-def test_what_no_rows_reach_is_refused(monkeypatch):
-    monkeypatch.setattr("graphrf.sampling.by_error._MOST_NONZEROS", 20)
+def test_what_no_rows_reach_is_refused():
+    graph, kernel = _graph("social"), grf.Diffusion(8.0)
+    few = ChoiceCosts(most_nonzeros=20)
+
+    def draw(sampler):
+        return grf.sample_features(graph, sampler, seed=0)
+
     with pytest.raises(
         ValueError, match=r"`error` must be larger for Diffusion.*got 0.01.*graphrf.apply_kernel"
     ):
-        grf.sample_features(_graph("social"), kernel=grf.Diffusion(8.0), error=0.01, seed=0)
+        features_with_error(draw, graph, kernel, np.arange(graph.n_nodes), 0.01, few)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Sampling by torch, as a user calls it: the compiled loops' features, on any device."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from graphrf.sampling.sample import sample_features
 
 torch = pytest.importorskip("torch")
 
+from graphrf.sampling.device import DeviceCosts, OnDevice  # noqa: E402
 from tests.distributed.helpers import require_same  # noqa: E402
 from tests.sampling.test_protocol import PLAIN_WALKS  # noqa: E402
 from tests.support.simulated_device import SimulatedDevice  # noqa: E402
@@ -40,8 +43,8 @@ def test_torch_on_the_cpu_gives_the_features_of_the_compiled_loops(name, weighte
 def test_on_another_device_features_stay_there_and_are_the_same(
     name, visits, weighted_graph, monkeypatch
 ):
-    # A block has all rows, one, or some.
-    monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", visits)
+    costs = DeviceCosts(device_visits=visits)  # all rows a block, one, some
+    monkeypatch.setattr("graphrf.sampling.device.OnDevice", partial(OnDevice, costs=costs))
     expected = sample_features(weighted_graph, SAMPLERS[name], seed=5)
     with SimulatedDevice():
         features = sample_features(weighted_graph, SAMPLERS[name], seed=5, device="meta")
@@ -90,7 +93,8 @@ def test_records_that_grow_beyond_what_a_pilot_foretold_are_whole(monkeypatch):
     monkeypatch.setattr("graphrf.sampling.device.SLACK", 0)
     expected = sample_features(graph, sampler, seed=1)
     with SimulatedDevice():
-        monkeypatch.setattr("graphrf.sampling.device._DEVICE_VISITS", 1_000)
+        costs = DeviceCosts(device_visits=1_000)
+        monkeypatch.setattr("graphrf.sampling.device.OnDevice", partial(OnDevice, costs=costs))
         features = sample_features(graph, sampler, seed=1, device="meta", memory_limit=10**9)
         require_same(features.to("cpu"), expected)
 

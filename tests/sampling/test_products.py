@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.sampling import products
 from tests.sampling.test_sample import _projections, _same
 from tests.statistics.grid import blocks, copies
 from tests.support.sequential import assert_unbiased
@@ -80,10 +79,19 @@ def test_all_methods_follow_from_the_factors(karate, product):
     )
 
 
-@pytest.mark.parametrize("filled", [0.0, 1.0])
-def test_gram_matrices_of_sparse_and_of_filled_rows_agree(karate, product, monkeypatch, filled):
-    expected = (product.matrix(KERNEL) @ product.matrix(KERNEL).T).toarray()
-    monkeypatch.setattr(products, "_FILLED", filled)
+@pytest.mark.parametrize("filled", [False, True])
+def test_gram_matrices_are_those_of_sparse_and_of_filled_rows(karate, grid, filled):
+    product = grf.sampling.sample_product(
+        karate if filled else grid,
+        SAMPLER,
+        n_factors=3,
+        nodes=[5, 0, 33, 2],
+        seed=3,
+        dtype="float64",
+    )
+    matrix = product.matrix(KERNEL)
+    assert (matrix.nnz > 0.25 * np.prod(matrix.shape)) == filled
+    expected = (matrix @ matrix.T).toarray()
     gram = product.gram(KERNEL)
     np.testing.assert_allclose(gram, expected, atol=1e-14)
     np.testing.assert_array_equal(gram, gram.T)

@@ -62,16 +62,13 @@ def sampler(request):
     return request.param
 
 
-def test_its_rows_depend_on_no_other_rows_blocks_threads_or_folders(
-    karate, sampler, tmp_path, monkeypatch
-):
-    features = grf.sample_features(karate, sampler, seed=3)
-    require_same(
-        grf.sample_features(karate, sampler, seed=3, nodes=[5, 0, 5]), features.take([5, 0, 5])
-    )
-    monkeypatch.setattr("graphrf.sampling.block_sizes._BLOCK_VISITS", 1)
-    require_same(grf.sample_features(karate, sampler, seed=3, n_threads=2), features)
-    require_same(grf.sample_features(karate, sampler, seed=3, path=tmp_path / "folder"), features)
+def test_its_rows_depend_on_no_other_rows_blocks_threads_or_folders(grid, sampler, tmp_path):
+    features = grf.sample_features(grid, sampler, seed=3)
+    for nodes in ([5, 0, 5], np.arange(144)[::-1]):  # one block, and three of at most 64 rows
+        some = grf.sample_features(grid, sampler, seed=3, nodes=nodes)
+        require_same(some, features.take(nodes))
+    require_same(grf.sample_features(grid, sampler, seed=3, n_threads=2), features)
+    require_same(grf.sample_features(grid, sampler, seed=3, path=tmp_path / "folder"), features)
     require_same(grf.features.load_features(tmp_path / "folder"), features)
     features.save(tmp_path / "features.npz")
     require_same(grf.features.load_features(tmp_path / "features.npz"), features)

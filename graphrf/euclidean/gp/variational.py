@@ -156,6 +156,7 @@ class VariationalSparseSpectrumGPRegressor(WeightSpaceRegressor):
                 given.scale,
                 given.noise,
                 self.mean == "constant",
+                data.block_numbers,
             )
             divergence = basis.divergence()
             if divergence.requires_grad:

@@ -18,6 +18,7 @@ from graphrf._base.warn import warn
 from graphrf.euclidean.frequencies.draw import draw_frequencies
 from graphrf.euclidean.gp.ascent import Ascent, Objective, Point, ascend, value_at
 from graphrf.euclidean.gp.weight_space import (
+    BLOCK_NUMBERS,
     CosineBasis,
     backward_evidence,
     evidence_by_gram,
@@ -52,6 +53,7 @@ class Observed(NamedTuple):
     spread: np.ndarray  # their standard deviations; 1 for a constant one
     offset: np.ndarray  # (p,)
     unit: float
+    block_numbers: int = BLOCK_NUMBERS  # of features, in a block of rows
 
 
 class WeightHyperparameters(NamedTuple):
@@ -369,7 +371,14 @@ class WeightSpaceRegressor(RegressorMixin, BaseEstimator):
                     value.backward()
                 return float(value.detach())
             return backward_evidence(
-                basis.sums, data.x, data.sides, 2 * self._m, given.scale, given.noise, constant
+                basis.sums,
+                data.x,
+                data.sides,
+                2 * self._m,
+                given.scale,
+                given.noise,
+                constant,
+                data.block_numbers,
             )
 
         return objective

@@ -18,7 +18,7 @@ from torch import Tensor
 from graphrf.euclidean.tensors import paired
 
 # Numbers of one block of rows of features.
-_BLOCK = 4_000_000
+BLOCK_NUMBERS = 4_000_000
 
 
 class FeatureSums(NamedTuple):
@@ -49,11 +49,13 @@ class CosineBasis(NamedTuple):
         return phi.T @ phi, phi.T @ sides
 
 
-def total_sums(sums: BlockSums, x: Tensor, sides: Tensor, n_features: int) -> FeatureSums:
+def total_sums(
+    sums: BlockSums, x: Tensor, sides: Tensor, n_features: int, block_numbers: int = BLOCK_NUMBERS
+) -> FeatureSums:
     """The sums over all rows, in blocks: O(n k^2) time, k^2 numbers beside one block."""
     gram, cross = x.new_zeros(n_features, n_features), x.new_zeros(n_features, sides.shape[1])
     with torch.no_grad():
-        for rows in row_blocks(x.shape[0], n_features):
+        for rows in row_blocks(x.shape[0], n_features, block_numbers):
             part, side = sums(x[rows], sides[rows])
             gram += part
             cross += side
@@ -68,17 +70,18 @@ def backward_evidence(
     scale: Tensor,
     noise: Tensor,
     constant: bool,
+    block_numbers: int = BLOCK_NUMBERS,
 ) -> float:
     """The log evidence; adds its gradient to `.grad` of what `sums`, `scale` and `noise` use.
 
     A first pass adds up the sums, a second one brings the gradient in them back to the features of
     each block, so that memory is O(k^2) and not O(n k).
     """
-    total = total_sums(sums, x, sides, n_features)
+    total = total_sums(sums, x, sides, n_features, block_numbers)
     total = total._replace(gram=total.gram.requires_grad_(), cross=total.cross.requires_grad_())
     value = evidence_by_sums(total, scale, noise, constant)
     value.backward()
-    for rows in row_blocks(x.shape[0], n_features):
+    for rows in row_blocks(x.shape[0], n_features, block_numbers):
         parts = sums(x[rows], sides[rows])
         if parts[0].requires_grad:
             # what all blocks share (the lengthscale from its logarithm) is needed again
@@ -206,7 +209,7 @@ def _gaussian(products: Tensor, log_determinant: Tensor, n: int, constant: bool)
     return -0.5 * (squares.sum() + c.numel() * (log_determinant + n * log_two_pi))
 
 
-def row_blocks(n: int, n_features: int) -> list[slice]:
-    """Slices of n rows whose features fill about 32 MB each."""
-    rows = max(1, _BLOCK // n_features)
+def row_blocks(n: int, n_features: int, block_numbers: int = BLOCK_NUMBERS) -> list[slice]:
+    """Slices of n rows with about that many numbers of features each, 32 MB by default."""
+    rows = max(1, block_numbers // n_features)
     return [slice(start, start + rows) for start in range(0, n, rows)]

@@ -12,10 +12,10 @@ from graphrf.gp.time.covariance import GridCovariance, Separable, Series, turned
 from graphrf.gp.time.kernels import MaternTime
 from graphrf.operators.solvers import ConjugateGradients, Solution
 
-# Gaps that are longer than so many times on average are worth a
-# preconditioner. They are long, not scattered, if they are so many times
-# as long as values that are missing independently would make them.
-_LONG_GAP, _SCATTERED = 2.0, 1.5
+# Gaps that are longer than so many times on average are worth a preconditioner. They are long, not
+# scattered, if they are so many times as long as values that are missing independently would make
+# them.
+LONG_GAP, _SCATTERED = 2.0, 1.5
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class ObservedCells:
     covariance: GridCovariance
     mask: np.ndarray  # what was observed, (T, n)
     tol: float = 1e-4  # of the residual of the equations for z, relative to their right-hand side
+    long_gap: float = LONG_GAP
 
     @property
     def whole(self) -> bool:
@@ -131,7 +132,7 @@ class ObservedCells:
 
     def _precondition(self, x: np.ndarray) -> np.ndarray:
         noise = self.covariance.model.noise
-        if self._gap_length <= _LONG_GAP:
+        if self._gap_length <= self.long_gap:
             return x.copy()
         if self.scattered:
             series, wide = self._thinned

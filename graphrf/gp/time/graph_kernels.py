@@ -32,13 +32,15 @@ _TOL = 1e-8
 _RIDGE = 0.05
 
 
-def candidate_kernels(graph: Graph, kernel: Any) -> list[Kernel]:
+def candidate_kernels(
+    graph: Graph, kernel: Any, largest_dense: int = _LARGEST_DENSE
+) -> list[Kernel]:
     """The kernels of the setting `kernel`: a Kernel itself, or several lengthscales of a name."""
     if isinstance(kernel, Kernel):
         return [kernel]
     name = checks.choice("kernel", kernel, (AUTO, *KERNELS))
     laplacians = (
-        ("normalized", "combinatorial") if graph.n_nodes <= _LARGEST_DENSE else ("normalized",)
+        ("normalized", "combinatorial") if graph.n_nodes <= largest_dense else ("normalized",)
     )
 
     result: list[Kernel] = []
@@ -71,8 +73,9 @@ class GraphCovariance:
 
     own_correlation = 0.0  # individual variation is independent
 
-    def __init__(self, graph: Graph, seed: int) -> None:
+    def __init__(self, graph: Graph, seed: int, largest_dense: int = _LARGEST_DENSE) -> None:
         self._graph = graph
+        self._is_small = graph.n_nodes <= largest_dense
         self._seed = seed
         self._spectra: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._means: dict[Kernel, float] = {}
@@ -80,9 +83,10 @@ class GraphCovariance:
 
     def block(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """C between nodes, shape (rows, columns)."""
-        if self._graph.n_nodes > _LARGEST_DENSE:
-            # Names may be integers too.
-            known = [self._graph.positions(nodes) for nodes in (rows, columns)]
+        if not self._is_small:
+            known = [
+                self._graph.positions(nodes) for nodes in (rows, columns)
+            ]  # names may be integers too
             return self._once(
                 (kernel, rows.tobytes(), columns.tobytes()),
                 lambda: kernel_block(self._graph, kernel, *known, tol=_TOL) / self._mean(kernel),
@@ -97,7 +101,7 @@ class GraphCovariance:
             f"{len(kernels)} covariances of {nodes.size} sensors",
             "pass a Kernel, or the name of one",
         )
-        if self._graph.n_nodes <= _LARGEST_DENSE:
+        if self._is_small:
             return {kernel: self.block(kernel, nodes, nodes) for kernel in kernels}
         result: dict[Kernel, np.ndarray] = {}
         for laplacian in {kernel.laplacian: None for kernel in kernels}:
@@ -111,7 +115,7 @@ class GraphCovariance:
 
     def diagonal(self, kernel: Kernel, nodes: np.ndarray) -> np.ndarray:
         """C(u, u)."""
-        if self._graph.n_nodes > _LARGEST_DENSE:
+        if not self._is_small:
             return self._once(
                 (kernel, nodes.tobytes()),
                 lambda: kernel_diagonal(self._graph, kernel, nodes, tol=_TOL) / self._mean(kernel),
@@ -182,7 +186,9 @@ class LearnedCovariance(GraphCovariance):
         weight: float,
         own_correlation: float,
         matrix: np.ndarray,
+        ridge: float = _RIDGE,
     ) -> None:
+        self._ridge = ridge
         self.graph, self.kernel, self.sensors = graph, kernel, sensors
         self.weight, self.own_correlation, self.matrix = weight, own_correlation, matrix
 
@@ -229,7 +235,7 @@ class LearnedCovariance(GraphCovariance):
     @cached_property
     def _inverse(self) -> np.ndarray:
         n = self.sensors.size
-        return np.linalg.inv(self._near + _RIDGE * np.trace(self._near) / n * np.eye(n))
+        return np.linalg.inv(self._near + self._ridge * np.trace(self._near) / n * np.eye(n))
 
     @cached_property
     def _places(self) -> dict[int, int]:

@@ -144,7 +144,14 @@ class TorchSeriesFactor(TorchFactor):
     up to 2^26 in all. Memory besides: the walk matrix, four blocks of N x p numbers.
     """
 
-    def __init__(self, series: SeriesFactor, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        series: SeriesFactor,
+        device: torch.device,
+        dtype: torch.dtype,
+        kept_numbers: int = _KEPT_NUMBERS,
+    ) -> None:
+        self._kept_numbers = kept_numbers
         self.shape: tuple[int, int] = series.shape
         self._device = device
         self._dtype = dtype
@@ -184,10 +191,14 @@ class TorchSeriesFactor(TorchFactor):
         return torch.cat(parts)
 
     def gram(self, f: Tensor) -> Tensor | None:
-        """F F^T as a sum of kept terms; None without any if no gradient is wanted, or too many."""
-        # The length of the square: where its last terms are small, its derivative's are not.
-        n, size = self.shape[0], 2 * f.numel() - 1
-        most = _KEPT_NUMBERS // max(1, n * (n + 1) // 2)
+        """F F^T as a sum of kept terms; None where there are none and no gradient is wanted, or too
+        many.
+        """
+        n, size = (
+            self.shape[0],
+            2 * f.numel() - 1,
+        )  # of the square: where its end is small, its derivative is not
+        most = self._kept_numbers // max(1, n * (n + 1) // 2)
         if size > most:
             return None
         terms = next(
@@ -197,7 +208,7 @@ class TorchSeriesFactor(TorchFactor):
             if not (f.requires_grad and torch.is_grad_enabled()):
                 return None
             # some more, for longer lengthscales to come
-            terms = self._gram_terms(min(most, size + size // 2))
+            terms = self.gram_terms(min(most, size + size // 2))
             self._kept[:] = [(self._nodes, terms)]
         sums = _squared(f.to(terms.dtype)) @ terms[:size]
         return sums[_triangle(n, self._device)].to(f.dtype)
@@ -209,8 +220,10 @@ class TorchSeriesFactor(TorchFactor):
         other.shape = (other._nodes.numel(), self.shape[1])
         return other
 
-    def _gram_terms(self, size: int) -> Tensor:
-        """Entries of T_k(M) among the rows, on and above the diagonal by columns, k < size."""
+    def gram_terms(self, size: int) -> Tensor:
+        """Entries of T_k(M) among the rows, on and above the diagonal column by column,
+        k < size.
+        """
         n = self.shape[0]
         terms = torch.empty(size, n * (n + 1) // 2, dtype=self._dtype, device=self._device)
         for columns, panel in self._term_panels(size):
@@ -267,7 +280,9 @@ class TorchSeriesFactor(TorchFactor):
 
 
 def _triangle(n: int, device: torch.device) -> Tensor:
-    """The places of a symmetric matrix's entries in what `_gram_terms` holds, (n, n)."""
+    """The places of a symmetric matrix's entries among those that `gram_terms` holds, shape (n,
+    n).
+    """
     every = torch.arange(n, device=device)
     row, column = torch.minimum(every[:, None], every), torch.maximum(every[:, None], every)
     return column * (column + 1) // 2 + row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,16 +12,23 @@ from torch import Tensor
 
 from graphrf.operators.factor import Factor
 
-# Numbers (nodes of the graph x columns) in a block of
-# right-hand sides on the CPU, and its fewest columns.
-_BLOCK_NUMBERS = 4_000_000
-_NARROWEST = 8
+
+@dataclass(frozen=True)
+class BlockCosts:
+    """Sizes of blocks of right-hand sides."""
+
+    # Numbers (nodes of the graph x columns) in a block on the CPU, and on other devices, where a
+    # pass over the matrix is worth more room; and its fewest columns.
+    numbers: int = 4_000_000
+    device_numbers: int = 2**28
+    narrowest: int = 8
 
 
 class TorchFactor(Protocol):
     """A `Factor` of torch tensors of two axes; results have the arguments' dtype and device."""
 
     shape: tuple[int, int]
+    costs: BlockCosts = BlockCosts()
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
         """F x for x of shape (N, p)."""
@@ -49,8 +57,8 @@ class TorchFactor(Protocol):
 class HostFactor(TorchFactor):
     """A numpy `Factor` for torch tensors: shared memory on the CPU, copies for other devices."""
 
-    def __init__(self, factor: Factor) -> None:
-        self._factor = factor
+    def __init__(self, factor: Factor, costs: BlockCosts = BlockCosts()) -> None:
+        self._factor, self.costs = factor, costs
         self.shape: tuple[int, int] = factor.shape
 
     def apply(self, f: Tensor, x: Tensor) -> Tensor:
@@ -69,7 +77,8 @@ class HostFactor(TorchFactor):
         return _tensor(self._factor.diagonal(_modulation(f)), f)
 
     def take(self, rows: Tensor | np.ndarray) -> HostFactor:
-        return type(self)(self._factor.take(_array(rows) if isinstance(rows, Tensor) else rows))
+        chosen = _array(rows) if isinstance(rows, Tensor) else rows
+        return type(self)(self._factor.take(chosen), self.costs)
 
 
 class RemoteFactor(HostFactor):
@@ -126,9 +135,8 @@ def modulation_gradient(
 ) -> Tensor:
     """The gradient of <left, F_r F_c^T right> in f, of f's shape and dtype."""
     gradient = torch.zeros(f.numel(), dtype=torch.float64, device=f.device)
-    for block in _column_blocks(
-        cols.shape[1] * (2 if rows is cols else 1), right.shape[1], f.device
-    ):
+    height = cols.shape[1] * (2 if rows is cols else 1)
+    for block in _column_blocks(height, right.shape[1], f.device, cols.costs):
         y, x = left[:, block], right[:, block]
         if rows is cols:  # both halves in one pass
             dense_rows = rows.apply_t(f, torch.cat([x, y], 1))
@@ -222,7 +230,7 @@ def _product(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tens
 
 
 def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Tensor:
-    blocks = list(_column_blocks(cols.shape[1], x.shape[1], x.device))
+    blocks = list(_column_blocks(cols.shape[1], x.shape[1], x.device, cols.costs))
     if len(blocks) == 1:
         return rows.apply(f, cols.apply_t(f, x))
     result = x.new_empty(rows.shape[0], x.shape[1])
@@ -231,10 +239,12 @@ def _in_blocks(rows: TorchFactor, cols: TorchFactor, f: Tensor, x: Tensor) -> Te
     return result
 
 
-def _column_blocks(height: int, n_columns: int, device: torch.device) -> Iterator[slice]:
+def _column_blocks(
+    height: int, n_columns: int, device: torch.device, costs: BlockCosts
+) -> Iterator[slice]:
     """Blocks of columns, each of which takes `height` numbers."""
-    # Elsewhere a pass over the matrix is worth more room.
-    width = max(_NARROWEST, (_BLOCK_NUMBERS if device.type == "cpu" else 2**28) // height)
+    numbers = costs.numbers if device.type == "cpu" else costs.device_numbers
+    width = max(costs.narrowest, numbers // height)
     for start in range(0, n_columns, width):
         yield slice(start, min(start + width, n_columns))
 
@@ -244,7 +254,7 @@ def _dense_rows(
 ) -> Iterator[tuple[slice, TorchFactor, Tensor, Tensor]]:
     """Blocks of rows with their factor, unit vectors e_i and F^T e_i, shape (N, block rows)."""
     n = factor.shape[0]
-    blocks = _column_blocks(factor.shape[1], n, f.device)
+    blocks = _column_blocks(factor.shape[1], n, f.device, factor.costs)
     if width:
         blocks = (slice(start, min(start + width, n)) for start in range(0, n, width))
     for block in blocks:

@@ -15,6 +15,7 @@ import secrets
 import stat
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from graphrf._base import checks
 from graphrf._base.files.atomic import version
 from graphrf._base.files.json_text import parsed
 from graphrf._base.files.npz import read_header
-from graphrf.graph.csr import canonical, chunks, index_dtype, row_pieces
+from graphrf.graph.csr import CHUNK, RowPieces, canonical, chunks, index_dtype, row_pieces
 
 FORMAT = "graphrf graph 1"
 # In the order in which they are written and enter the digest.
@@ -144,8 +145,9 @@ def identity(record: Mapping[str, Any]) -> str:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read_folder(folder: str, verify: bool) -> StoredGraph:
-    """A folder's graph, arrays mapped; `verify` reads them all, to check values and digest.
+def read_folder(folder: str, verify: bool, chunk_size: int = CHUNK) -> StoredGraph:
+    """A folder's graph, its arrays mapped; `verify` reads them all, to check each value and the
+    digest, in chunks.
 
     Names are decoded, but not yet known to fit the nodes.
     """
@@ -166,7 +168,7 @@ def read_folder(folder: str, verify: bool) -> StoredGraph:
                 raise
             continue
         if verify:
-            _verify(stored)
+            _verify(stored, chunk_size)
         return stored
 
     raise checks.value_error(
@@ -322,17 +324,18 @@ def _read_names(file: Path, digest: str, n_nodes: int) -> tuple[Hashable, ...]:
 # -- verifying -------------------------------------------------------------------------------------
 
 
-def _verify(stored: StoredGraph) -> None:
+def _verify(stored: StoredGraph, chunk_size: int) -> None:
     """Compare digests, and check every value, with a few chunks of the arrays in memory."""
     record, place, arrays, _ = stored
     digest = hashlib.sha256()
+    pieces = partial(row_pieces, arrays["indptr"], chunk_size)
     passes = {
-        "indptr": _verified_indptr(arrays["indptr"]),
-        "indices": _verified_indices(arrays["indptr"], arrays["indices"], record),
+        "indptr": _verified_indptr(chunks(arrays["indptr"], chunk_size)),
+        "indices": _verified_indices(pieces(), arrays["indices"], record),
         "weights": _verified_weights(
-            arrays["indptr"], arrays["weights"], arrays["degrees"], record["weighted"]
+            pieces(), arrays["weights"], arrays["degrees"], record["weighted"]
         ),
-        "degrees": chunks(arrays["degrees"]),
+        "degrees": chunks(arrays["degrees"], chunk_size),
     }
 
     for name in ARRAYS:
@@ -343,22 +346,20 @@ def _verify(stored: StoredGraph) -> None:
             raise fault(array_file(place, name), str(error)) from None
         if digest.hexdigest() != record["digests"][name]:
             raise fault(array_file(place, name), "holds other values than were written")
-
-    if not record["directed"] and not _is_symmetric(
-        arrays["indptr"], arrays["indices"], arrays["weights"]
-    ):
+    if not record["directed"] and not _is_symmetric(pieces(), arrays["indices"], arrays["weights"]):
         raise fault(
             array_file(place, "indices"), "holds entries that differ from their mirror images"
         )
 
 
-def _is_symmetric(indptr: np.ndarray, indices: np.ndarray, weights: np.ndarray) -> bool:
-    """True if all entries have mirror images: one pass, wrong with probability about 2^-64.
+def _is_symmetric(pieces: RowPieces, indices: np.ndarray, weights: np.ndarray) -> bool:
+    """True if every entry has its mirror image: one pass, and wrong with probability 2^-64 at most
+    about.
 
     Sums of entries above and below the diagonal, scrambled by a secret of each call, are equal.
     """
     secret, balance = np.uint64(secrets.randbits(64)), 0
-    for first, counts, piece in row_pieces(indptr):
+    for first, counts, piece in pieces:
         rows = np.repeat(np.arange(first, first + counts.size, dtype=np.uint64), counts)
         balance += _overweight(rows, indices[piece].astype(np.uint64), weights[piece], secret)
     return balance % 2**64 == 0
@@ -391,9 +392,9 @@ class _WrongValueError(Exception):
     """A value in an array on which loops would stray, or results be wrong."""
 
 
-def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
+def _verified_indptr(pointers: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
     last = 0
-    for chunk in chunks(indptr):
+    for chunk in pointers:
         if int(chunk[0]) < last or bool((np.diff(chunk) < 0).any()):
             raise _WrongValueError("decreases somewhere")
         last = int(chunk[-1])
@@ -401,11 +402,11 @@ def _verified_indptr(indptr: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _verified_indices(
-    indptr: np.ndarray, indices: np.ndarray, record: Mapping[str, Any]
+    pieces: RowPieces, indices: np.ndarray, record: Mapping[str, Any]
 ) -> Iterator[np.ndarray]:
     """Chunks of indices, each checked: in range, increasing within rows; loops are counted."""
     n_nodes, n_loops, last_row, last_column = record["n_nodes"], 0, -1, -1
-    for first, counts, piece in row_pieces(indptr):
+    for first, counts, piece in pieces:
         chunk = indices[piece]
         if not chunk.size:
             continue
@@ -425,13 +426,12 @@ def _verified_indices(
 
 
 def _verified_weights(
-    indptr: np.ndarray, weights: np.ndarray, degrees: np.ndarray, weighted: bool
+    pieces: RowPieces, weights: np.ndarray, degrees: np.ndarray, weighted: bool
 ) -> Iterator[np.ndarray]:
     """The chunks of weights, each checked: finite and above 0, with the degrees as sums of rows."""
     least, most, first_row = math.inf, 0.0, 0
     sums, n_entries = np.zeros(0), np.zeros(0, dtype=np.int64)
-
-    for first, counts, piece in row_pieces(indptr):
+    for first, counts, piece in pieces:
         if first != first_row or not sums.size:
             _require_sums(degrees, first_row, sums, n_entries)
             first_row, sums, n_entries = (

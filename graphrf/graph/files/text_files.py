@@ -44,9 +44,16 @@ _LINE = 600.0
 _CELL = 75.0
 # The text of a line of its own, and its place in the list of lines.
 _SKIPPED = 70.0
-# Characters from which a text is read by a compiled loop, and of its first rows, which show what
-# the columns are.
-_LARGE, _SAMPLE = 2**21, 2**14
+
+
+@dataclass(frozen=True)
+class TextSizes:
+    """Sizes of texts that are read in another way."""
+
+    # Characters from which a text is read by a compiled loop, and of its first rows, which show
+    # what the columns are.
+    large: int = 2**21
+    sample: int = 2**14
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,7 @@ def read_edge_list(
     weight: str | int | None = None,
     header: bool | None = None,
     memory_limit: int | None = None,
+    sizes: TextSizes = TextSizes(),
 ) -> EdgeList:
     """The edges of a text file with one edge a line; see `graphrf.load_graph` for the rules.
 
@@ -113,7 +121,7 @@ def read_edge_list(
     asked = _Asked(columns, weight, header, suffix(path) == ".csv")
     with named(path):
         text_formats.check_format(text, columns_given=columns is not None)
-        table, integers = _large_table(text, asked) or (_table(text, asked), None)
+        table, integers = _large_table(text, asked, sizes) or (_table(text, asked), None)
         del text
         return _edges(table, integers, columns, weight)
 
@@ -194,17 +202,18 @@ def _table(text: str, asked: _Asked) -> _Table:
     return _Table(cells, numbers, width, separator, titles, (first, second), tuples)
 
 
-def _large_table(text: str, asked: _Asked) -> tuple[_Table, np.ndarray] | None:
-    """The table of a large text and the integers at its edges' ends; None unless rows are plain.
+def _large_table(text: str, asked: _Asked, sizes: TextSizes) -> tuple[_Table, np.ndarray] | None:
+    """The table of a large text and the integers at the ends of its edges; None for all but the
+    plainest rows.
 
     The first rows show whether there are titles and which columns are the ends, as all rows
     together would.
     """
-    if len(text) < _LARGE or '"' in text:
+    if len(text) < sizes.large or '"' in text:
         return None
     from graphrf.graph.files.plain_rows import integer_ends
 
-    some = text[: text.find("\n", _SAMPLE) + 1] or text
+    some = text[: text.find("\n", sizes.sample) + 1] or text
     try:
         table = _table(some, asked)
     except ValueError:

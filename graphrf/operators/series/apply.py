@@ -11,6 +11,7 @@ with an error in operator norm of at most sum_{k>d} |c_k|, which d brings below 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +27,21 @@ from graphrf.kernels.kernel import Kernel, cleaned_eigenvalues, require_kernel
 from graphrf.operators.factor import units
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.series.chebyshev_sums import ChebyshevSum, shared_blocks, shared_diagonals
+from graphrf.operators.series.costs import SERIES_COSTS, SeriesCosts
 from graphrf.operators.series.walk_operator import doubled_matrix
 
 _PROBES_AT_ONCE = 32
 _MAX_DEGREE = 20_000
-_LARGEST_EXACT_TRACE = 1_000
-# Multiply-adds that an exact trace of the series may take: a few seconds.
-_EXACT_TRACE_PRODUCTS = 3e9
+
+
+@dataclass(frozen=True)
+class TraceCosts:
+    """Sizes up to which a trace is exact."""
+
+    # Nodes of a dense Laplacian whose eigenvalues are computed.
+    dense_nodes: int = 1_000
+    # Multiply-adds that an exact trace of the series may take: a few seconds.
+    products: float = 3e9
 
 
 def apply_kernel(
@@ -225,10 +234,21 @@ def mean_variance(
         `value` and `stderr`.
     """
     n_probes = checks.integer("n_probes", n_probes, low=2)
+    return _mean_variance(graph, kernel, n_probes, seed, tol)
+
+
+def _mean_variance(
+    graph: Graph,
+    kernel: Kernel,
+    n_probes: int,
+    seed: int | None,
+    tol: float,
+    costs: TraceCosts = TraceCosts(),
+) -> MeanVariance:
     scale = require_kernel(kernel).check_graph(graph)
     if not kernel.is_series:
         return MeanVariance(precision_of(graph, kernel).mean_variance(), 0.0)
-    if graph.n_nodes <= _LARGEST_EXACT_TRACE:
+    if graph.n_nodes <= costs.dense_nodes:
         laplacian = graph.laplacian(kernel.laplacian == "normalized").toarray()
         with blas_threads(1):  # the bits depend on their number
             eigenvalues = np.linalg.eigvalsh(laplacian)
@@ -237,7 +257,7 @@ def mean_variance(
         kernel.warn_of_rounding(graph, eigenvalues, values)
         return MeanVariance(float(values.mean()), 0.0)
     expansion = _expansion(graph, kernel, tol, _MAX_DEGREE, None, root=False)
-    if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= _EXACT_TRACE_PRODUCTS:
+    if graph.adjacency.nnz * graph.n_nodes * expansion.degree <= costs.products:
         return MeanVariance(
             float(shared_diagonals([expansion], np.arange(graph.n_nodes)).mean()), 0.0
         )
@@ -295,7 +315,13 @@ def _solved(graph: Graph, kernel: Kernel, v: np.ndarray) -> np.ndarray:
 
 
 def _expansion(
-    graph: Graph, kernel: Kernel, tol: float, max_degree: int, n_threads: int | None, root: bool
+    graph: Graph,
+    kernel: Kernel,
+    tol: float,
+    max_degree: int,
+    n_threads: int | None,
+    root: bool,
+    costs: SeriesCosts = SERIES_COSTS,
 ) -> ChebyshevSum:
     """The Chebyshev series of K, or of F, on a graph."""
     tol = checks.number("tol", tol, low=1e-14, high=1, include_high=False)
@@ -314,4 +340,4 @@ def _expansion(
             f"which reach {reached:.1g}: raise `tol` or `max_degree`"
             + (" (apply_kernel may need far fewer)" if root else ""),
         )
-    return ChebyshevSum(doubled, coefficients, n_threads)
+    return ChebyshevSum(doubled, coefficients, n_threads, costs)

@@ -12,22 +12,9 @@ import scipy.sparse as sp
 from graphrf._base.cached import cached_property
 from graphrf._base.rows import LINE, aligned_zeros, row_shares
 from graphrf._base.threads import ordered_map, startable, thread_count
+from graphrf.operators.series.costs import SERIES_COSTS, SeriesCosts
 from graphrf.operators.series.loops import column_products, half_moments, step_rows, sum_polynomials
 from graphrf.operators.series.walk_operator import renumbered_matrix
-
-# Columns summed together: two lines of the cache on
-# graphs whose panels stay in it, one on larger graphs.
-_WIDE = 16
-_WIDE_NODES = 250_000
-# Multiply-adds of one product below which several
-# threads are not worth their waiting for each other.
-_WORTH_THREADS = 1_000_000
-# Multiply-adds of a whole sum below which a pool of threads is not worth its start.
-_WORTH_POOL = 20_000_000
-# Products of single columns from which on nodes are renumbered.
-_WORTH_ORDER = 2_000
-# Polynomials whose rows are kept until they are summed.
-_KEPT = 32
 
 _NO_UNITS = np.empty(0, dtype=np.int64)
 _EVERY_ROW = np.empty(0, dtype=np.int64)
@@ -42,10 +29,12 @@ class RecurrenceSteps:
     of a step is small; the bits do not depend on their number.
     """
 
-    def __init__(self, matrix: sp.csr_array, width: int, n_threads: int) -> None:
+    def __init__(
+        self, matrix: sp.csr_array, width: int, n_threads: int, costs: SeriesCosts = SERIES_COSTS
+    ) -> None:
         self._arrays = matrix.indptr, matrix.indices, matrix.data
         self._none = np.empty((0, width), dtype=matrix.dtype)
-        self._n = startable(n_threads) if _worth_threads(matrix, width) else 1
+        self._n = startable(n_threads) if costs.share_rows(matrix, width) else 1
         self._pool = (
             ThreadPoolExecutor(self._n, thread_name_prefix="graphrf") if self._n > 1 else None
         )
@@ -92,13 +81,18 @@ class ChebyshevSum:
     """
 
     def __init__(
-        self, doubled: sp.csr_array, coefficients: np.ndarray, n_threads: int | None = None
+        self,
+        doubled: sp.csr_array,
+        coefficients: np.ndarray,
+        n_threads: int | None = None,
+        costs: SeriesCosts = SERIES_COSTS,
     ) -> None:
-        self._doubled = doubled
+        self._doubled, self._costs = doubled, costs
         self._c = np.ascontiguousarray(coefficients, dtype=doubled.dtype)
         self._threads = thread_count(n_threads)
         self._n_nodes = int(doubled.shape[0])
-        self._width = _WIDE if self._n_nodes <= _WIDE_NODES else LINE // doubled.dtype.itemsize
+        narrow = LINE // doubled.dtype.itemsize
+        self._width = costs.wide if self._n_nodes <= costs.wide_nodes else narrow
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -112,12 +106,12 @@ class ChebyshevSum:
         """
         tail = np.cumsum(np.abs(self._c[::-1]))[::-1]  # bounds what is left out, as |T_k| <= 1
         kept = self._c[: max(1, int(np.count_nonzero(tail > 0.5 * tol)))]
-        shorter = ChebyshevSum(self._doubled, kept, self._threads)
+        shorter = ChebyshevSum(self._doubled, kept, self._threads, self._costs)
         return shorter.single() if single_rounding(shorter.coefficients) <= 0.5 * tol else shorter
 
     def single(self) -> ChebyshevSum:
         """The same sum in single precision."""
-        return ChebyshevSum(self._doubled.astype(np.float32), self._c, self._threads)
+        return ChebyshevSum(self._doubled.astype(np.float32), self._c, self._threads, self._costs)
 
     @property
     def degree(self) -> int:
@@ -180,11 +174,13 @@ class ChebyshevSum:
         The order is the reverse one of Cuthill and McKee, found in O(nnz). Results change by
         rounding only.
         """
-        if n_columns * self.degree < _WORTH_ORDER:
+        if n_columns * self.degree < self._costs.worth_order:
             return self, np.arange(self._n_nodes)
         moved, place = renumbered_matrix(self._doubled)
         return (
-            self if moved is self._doubled else ChebyshevSum(moved, self._c, self._threads)
+            self
+            if moved is self._doubled
+            else ChebyshevSum(moved, self._c, self._threads, self._costs)
         ), place
 
     def quadratic_forms(self, z: np.ndarray) -> np.ndarray:
@@ -223,7 +219,7 @@ class ChebyshevSum:
             some: list[np.ndarray] = []
             for k, term in enumerate(terms, 1):
                 some.append(term)
-                if len(some) == _KEPT or k == self.degree:
+                if len(some) == self._costs.kept or k == self.degree:
                     total += np.tensordot(coefficients[:, k + 1 - len(some) : k + 1], some, 1)
                     some.clear()
             return part, total
@@ -253,7 +249,7 @@ class ChebyshevSum:
         low, high = self._reach
         first, last = int(units.min()), int(units.max()) + 1
         yield now[rows]
-        with RecurrenceSteps(self._doubled, units.size, n_threads) as steps:
+        with RecurrenceSteps(self._doubled, units.size, n_threads, self._costs) as steps:
             for k in range(1, self.degree + 1):
                 first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
                 steps.step(1.0 if k > 1 else 0.5, now, -1.0, before, rows=(first, last))
@@ -268,13 +264,13 @@ class ChebyshevSum:
             slice(start, min(start + self._width, n_columns))
             for start in range(0, n_columns, self._width)
         ]
-        shared = _worth_threads(self._doubled, self._width) and (
-            len(parts) < 2 * self._threads or self._n_nodes > _WIDE_NODES
+        shared = self._costs.share_rows(self._doubled, self._width) and (
+            len(parts) < 2 * self._threads or self._n_nodes > self._costs.wide_nodes
         )
         if shared:
             yield from (task(part, self._threads) for part in parts)
         else:
-            small = self._doubled.nnz * n_columns * self.degree < _WORTH_POOL
+            small = self._doubled.nnz * n_columns * self.degree < self._costs.worth_pool
             yield from ordered_map(lambda part: task(part, 1), parts, 1 if small else self._threads)
 
     def _of_panel(self, v: np.ndarray, n_threads: int) -> np.ndarray:
@@ -308,7 +304,7 @@ class ChebyshevSum:
         """Clenshaw's recurrence: `sum_polynomials` on one thread, its loop here on several."""
         first, last = rows
         matrix = self._doubled
-        if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
+        if n_threads == 1 or not self._costs.share_rows(matrix, now.shape[1]):
             sum_polynomials(
                 first,
                 last,
@@ -324,7 +320,7 @@ class ChebyshevSum:
                 units,
             )
             return now if self.degree % 2 == 0 else before
-        with RecurrenceSteps(matrix, now.shape[1], n_threads) as steps:
+        with RecurrenceSteps(matrix, now.shape[1], n_threads, self._costs) as steps:
             for k in range(self.degree - 1, -1, -1):
                 if low.size:
                     first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
@@ -349,7 +345,7 @@ class ChebyshevSum:
         matrix = self._doubled
         before = aligned_zeros(*now.shape)
         moments = np.zeros((3 + 2 * (max(self.degree - 1, 0) // 2), now.shape[1]))
-        if n_threads == 1 or not _worth_threads(matrix, now.shape[1]):
+        if n_threads == 1 or not self._costs.share_rows(matrix, now.shape[1]):
             half_moments(
                 first,
                 last,
@@ -364,7 +360,7 @@ class ChebyshevSum:
             )
         else:
             column_products(first, last, now, now, np.empty_like(moments[:1]), moments[:1])
-            with RecurrenceSteps(matrix, now.shape[1], n_threads) as steps:
+            with RecurrenceSteps(matrix, now.shape[1], n_threads, self._costs) as steps:
                 for k in range(1, (moments.shape[0] + 1) // 2):
                     if low.size:
                         first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
@@ -452,10 +448,6 @@ def _side_by_side(sums: Sequence[ChebyshevSum]) -> tuple[ChebyshevSum, np.ndarra
     for row, each in zip(coefficients, sums, strict=True):
         row[: each.degree + 1] = each.coefficients
     return longest, coefficients
-
-
-def _worth_threads(matrix: sp.csr_array, width: int) -> bool:
-    return bool(matrix.nnz * width >= _WORTH_THREADS)
 
 
 def _own(block: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

@@ -13,6 +13,7 @@ from graphrf.graph.graph import LAPLACIANS, Graph, given_nodes
 from graphrf.kernels.chebyshev import polynomial_coefficients
 from graphrf.operators.factor import Factor, FactorBase
 from graphrf.operators.series.chebyshev_sums import ChebyshevSum, RecurrenceSteps
+from graphrf.operators.series.costs import SERIES_COSTS, SeriesCosts
 from graphrf.operators.series.walk_operator import doubled_matrix
 
 
@@ -51,10 +52,12 @@ class SeriesFactor(FactorBase):
         max_length: int,
         nodes: Any = None,
         n_threads: int | None = None,
+        costs: SeriesCosts = SERIES_COSTS,
     ) -> None:
         self._laplacian = checks.choice("laplacian", laplacian, LAPLACIANS)
         self._max_length = checks.integer("max_length", max_length, low=0)
         self._threads = thread_count(n_threads)
+        self._costs = costs
         self._doubled, self._width = doubled_matrix(graph, laplacian)
         self._nodes = given_nodes(graph, nodes)
         self._all = self._nodes.size == graph.n_nodes and bool((np.diff(self._nodes) == 1).all())
@@ -104,7 +107,7 @@ class SeriesFactor(FactorBase):
         """
         self._known = (
             self._modulation(f).tobytes(),
-            ChebyshevSum(self._doubled, coefficients, self._threads),
+            ChebyshevSum(self._doubled, coefficients, self._threads, self._costs),
         )
 
     def rough(self, f: np.ndarray, tol: float) -> ChebyshevSum:
@@ -137,7 +140,7 @@ class SeriesFactor(FactorBase):
         after = np.zeros_like(power)
         y = y.reshape(self.shape[0], power.shape[1])
         gradient = np.empty(self._max_length + 1)
-        with RecurrenceSteps(self._doubled, power.shape[1], self._threads) as steps:
+        with RecurrenceSteps(self._doubled, power.shape[1], self._threads, self._costs) as steps:
             for k in range(self._max_length + 1):
                 if k:  # W = M half-length + middle
                     steps.step(0.5 * half, power, 0.0, after, middle, power)
@@ -180,9 +183,8 @@ class SeriesFactor(FactorBase):
         c = self._expansion(f).coefficients
         square = np.polynomial.chebyshev.chebmul(c, c)
         kept = np.flatnonzero(np.abs(square) > np.finfo(np.float64).eps * np.abs(square).max())
-        return ChebyshevSum(
-            self._doubled, square[: int(kept[-1]) + 1 if kept.size else 1], self._threads
-        )
+        shorter = square[: int(kept[-1]) + 1 if kept.size else 1]
+        return ChebyshevSum(self._doubled, shorter, self._threads, self._costs)
 
     def gram_columns(self, f: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """The columns of F F^T, dense, that belong to distinct positions among the rows."""
@@ -232,5 +234,8 @@ class SeriesFactor(FactorBase):
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or last[0] != key:  # solvers apply one modulation many times
             coefficients = polynomial_coefficients(f, self._width)
-            last = self._last = (key, ChebyshevSum(self._doubled, coefficients, self._threads))
+            last = self._last = (
+                key,
+                ChebyshevSum(self._doubled, coefficients, self._threads, self._costs),
+            )
         return last[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from graphrf.features.device_record import starts_of
 from graphrf.sampling.device_blocks import (
+    MOST_KEYS,
     DeviceBlock,
     Packing,
     in_parts,
@@ -30,12 +32,20 @@ from graphrf.sampling.powers.prepared import PreparedPowers
 from graphrf.sampling.walks.philox import Use
 from graphrf.sampling.walks.philox_torch import philox, unit
 
-# Edges held at once, enough for a GPU; rows are processed in turn if there are more.
-_EDGES = 1 << 21
 # Peak memory in bytes: of an edge held, of a value, more of one that may be cut, of a row.
 _EDGE_BYTES, _VALUE_BYTES, _CUT_BYTES, _ROW_BYTES = 130, 80, 40, 200
 # Norms of dropped parts are rounded up to float32.
 _UP = 1.0 + 2.0**-23
+
+
+@dataclass(frozen=True)
+class PowerCosts:
+    """Sizes of the parts in which powers are computed on a device."""
+
+    # Edges held at once, enough for a GPU; rows are processed in turn if there are more.
+    edges: int = 1 << 21
+    # Keys of values that are sorted at once.
+    most_keys: int = MOST_KEYS
 
 
 class _Values(NamedTuple):
@@ -53,8 +63,10 @@ class _Values(NamedTuple):
 class DevicePowers:
     """`PreparedPowers` on a device: a function from source nodes to powers, as tensors."""
 
-    def __init__(self, prepared: PreparedPowers, device: torch.device) -> None:
-        self._prepared = prepared
+    def __init__(
+        self, prepared: PreparedPowers, device: torch.device, costs: PowerCosts = PowerCosts()
+    ) -> None:
+        self._prepared, self._costs = prepared, costs
         self._matrix = matrix_on_device(prepared._matrix, device)
         self._budgets: list[int] = prepared._budgets.tolist()
         self._picks = prepared._picks
@@ -73,14 +85,17 @@ class DevicePowers:
             most_edges = min(2 * self._picks * budget + 1, most_edges) + min(budget, self._n_nodes)
         else:
             values = min(2.0 * values, float(self._n_nodes * len(self._budgets)))
-        edges = min(max(_EDGES, most_edges), n_rows * most_edges)
+        edges = min(max(self._costs.edges, most_edges), n_rows * most_edges)
         value_bytes = _VALUE_BYTES + (_CUT_BYTES if self._cuts else 0)
         row_bytes = _ROW_BYTES + (32 * len(self._budgets) if self._cuts else 0)
         return int(_EDGE_BYTES * edges + (value_bytes * values + row_bytes) * n_rows)
 
     def sample(self, sources: Tensor) -> DeviceBlock:
-        """The powers of `sources`, int64 on the device, in the record of `powers.loops`."""
-        return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
+        """The powers of `sources`, int64 on the device, in the record of
+        `graphrf.sampling.powers.loops`.
+        """
+        values = self._prepared.visits_per_row
+        return in_parts(self._block, sources, values, self._packing, self._costs.most_keys)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
         """The record of at most `most_rows` rows."""
@@ -108,19 +123,20 @@ class DevicePowers:
         return _Values(*(torch.cat(arrays) for arrays in zip(*powers, strict=True))), work
 
     def _parts(self, x: Vectors, k: int, sources: Tensor) -> Iterator[tuple[Vectors, Tensor]]:
-        """Groups of rows with at most `_EDGES` edges together, or single rows."""
+        """Groups of rows with at most `edges` of the costs together, or single rows."""
+        most_edges = self._costs.edges
         sizes = edges_of(x, self._matrix)[1]
         if self._picks:
             # The entries too, since some steps hold all rows at the width of the widest.
             sizes = sizes.clamp_max(2 * self._picks * self._budgets[k] + 1) + x.sizes.max()
         ends = sizes.cumsum(0)
-        if int(ends[-1]) <= _EDGES:
+        if int(ends[-1]) <= most_edges:
             yield x, sources
             return
         starts = starts_of(x.sizes)
         n_rows, first, before = sources.numel(), 0, 0
         while first < n_rows:
-            last = max(int(torch.searchsorted(ends, before + _EDGES, right=True)), first + 1)
+            last = max(int(torch.searchsorted(ends, before + most_edges, right=True)), first + 1)
             before, low, high = torch.stack([ends[last - 1], starts[first], starts[last]]).tolist()
             yield (
                 Vectors(x.nodes[low:high], x.values[low:high], x.sizes[first:last]),

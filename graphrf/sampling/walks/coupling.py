@@ -168,15 +168,10 @@ class Coupling:
             raise checks.value_error("text", f"must be a coupling as JSON: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Write the record as a JSON file atomically; ValueError above 64 MiB, as in `load`."""
-        text = self.to_json().encode()
-        if len(text) > _MOST_BYTES:
-            raise ValueError(
-                f"a coupling that is saved must have at most {_MOST_BYTES:,} bytes as JSON, got "
-                f"{len(text):,}; lower its order or number of walkers"
-            )
-        with atomic_write(path) as file:
-            file.write(text)
+        """Write the record as a JSON file atomically; ValueError above 64 MiB, the
+        limit of `load`.
+        """
+        _write(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Coupling:
@@ -304,3 +299,15 @@ def shipped_coupling(p_halt: float, objective: str = "gram") -> Coupling:
             f"objective={objective!r})",
         )
     return shipped[nearest]
+
+
+def _write(coupling: Coupling, path: str | Path, most_bytes: int = _MOST_BYTES) -> None:
+    """Write the file, of at most so many bytes, else ValueError."""
+    text = coupling.to_json().encode()
+    if len(text) > most_bytes:
+        raise ValueError(
+            f"a coupling that is saved must have at most {most_bytes:,} bytes as JSON, got "
+            f"{len(text):,}; lower its order or number of walkers"
+        )
+    with atomic_write(path) as file:
+        file.write(text)

@@ -30,15 +30,20 @@ class Transitions(NamedTuple):
     cumulative: np.ndarray
 
 
-def transitions(adjacency: sp.csr_array, weighted: bool = True) -> Transitions:
-    """The walk arrays of a canonical CSR adjacency; O(nnz), or O(1) if not `weighted`.
+def transitions(
+    adjacency: sp.csr_array, weighted: bool = True, chunk_size: int = _CHUNK
+) -> Transitions:
+    """The walk arrays of a canonical CSR adjacency with positive weights; O(nnz), or O(1) if not
+    `weighted`.
 
     They are read-only and of one index type, so that the loops are compiled once for all graphs.
     """
     index_type = index_dtype(adjacency.shape[0], adjacency.nnz)
     indptr = adjacency.indptr.astype(index_type, copy=False)
     indices = adjacency.indices.astype(index_type, copy=False)
-    cumulative = _running_shares(indptr, adjacency.data) if weighted else np.zeros(0)
+    cumulative = np.zeros(0)
+    if weighted:
+        cumulative = _running_shares(indptr, adjacency.data, chunk_size)
     for array in (indptr, indices, cumulative):
         array.setflags(write=False)
     return Transitions(indptr, indices, cumulative)
@@ -56,9 +61,11 @@ def graph_transitions(graph: Graph) -> Transitions:
     return _known[graph]
 
 
-def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _running_shares(
+    indptr: np.ndarray, weights: np.ndarray, chunk_size: int = _CHUNK
+) -> np.ndarray:
     """Running shares of each row's weights; empty when the weights of every row are equal."""
-    if _rows_are_level(indptr, weights):
+    if _rows_are_level(indptr, weights, chunk_size):
         return np.zeros(0)
     # Sums run within each row, so that a heavy row does not blur the shares of a light one.
     cumulative = row_cumsum(weights, indptr)
@@ -66,10 +73,10 @@ def _running_shares(indptr: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return cumulative
 
 
-def _rows_are_level(indptr: np.ndarray, weights: np.ndarray) -> bool:
+def _rows_are_level(indptr: np.ndarray, weights: np.ndarray, chunk_size: int) -> bool:
     """True if the weights of every row are equal: they then change only where a row begins."""
-    for start in range(1, weights.size, _CHUNK):
-        end = min(start + _CHUNK, weights.size)
+    for start in range(1, weights.size, chunk_size):
+        end = min(start + chunk_size, weights.size)
         changes = start + np.flatnonzero(weights[start:end] != weights[start - 1 : end - 1])
         changes = changes.astype(indptr.dtype)  # avoids a conversion of indptr in the search
         if (indptr[np.searchsorted(indptr, changes)] != changes).any():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from graphrf.sampling.device_blocks import (
+    MOST_KEYS,
     DeviceBlock,
     Packing,
     in_parts,
@@ -22,15 +24,25 @@ from graphrf.sampling.walks.philox_torch import bits64, philox, signed64
 from graphrf.sampling.walks.random_walks import PreparedWalks
 from graphrf.sampling.walks.transitions_torch import neighbours, on_device
 
-# With few walks left, one call of the generator draws about this many words of their further steps.
-_STAGE = 65_536
+
+@dataclass(frozen=True)
+class WalkCosts:
+    """Sizes of the parts in which walks are drawn on a device."""
+
+    # With few walks left, one call of the generator draws about this many words of their further
+    # steps.
+    stage: int = 65_536
+    # Keys of visits that are sorted at once.
+    most_keys: int = MOST_KEYS
 
 
 class DeviceWalks:
     """`PreparedWalks` on a device: a pure function from source nodes to their visits."""
 
-    def __init__(self, prepared: PreparedWalks, device: torch.device) -> None:
-        self._prepared = prepared
+    def __init__(
+        self, prepared: PreparedWalks, device: torch.device, costs: WalkCosts = WalkCosts()
+    ) -> None:
+        self._prepared, self._costs = prepared, costs
         self._n_walks = prepared.n_walks
         self._key = int(prepared._key)
         self._walk = on_device(prepared.transitions, device)
@@ -44,7 +56,8 @@ class DeviceWalks:
 
     def sample(self, sources: Tensor) -> DeviceBlock:
         """The visits of the walks from `sources`, int64 on the device; sources may repeat."""
-        return in_parts(self._block, sources, self._prepared.visits_per_row, self._packing)
+        visits = self._prepared.visits_per_row
+        return in_parts(self._block, sources, visits, self._packing, self._costs.most_keys)
 
     def _block(self, sources: Tensor) -> DeviceBlock:
         """The visits of at most `most_rows` rows."""
@@ -85,7 +98,7 @@ class DeviceWalks:
         Counters: (source, walk, block of steps, DIRECTION), as in `walk_independent`.
         """
         per_call = 2 if self._walk.cumulative.numel() else 4
-        for first, last in _stages(alive[::per_call]):
+        for first, last in _stages(alive[::per_call], self._costs.stage):
             n = alive[first * per_call]
             calls = torch.arange(first, last, device=sources.device)[:, None]
             words = philox(sources[:n], walks[:n], calls, Use.DIRECTION, self._key)
@@ -157,7 +170,7 @@ class DeviceWalks:
             steps, merge = 12 * walks + 100 * moving, 50 * n_rows * prepared.merged_per_row[1]
         else:
             visits = n_rows * prepared.visits_per_row
-            words = max(moving, min(_STAGE, moving * prepared.survival.max_length))
+            words = max(moving, min(self._costs.stage, moving * prepared.survival.max_length))
             steps, merge = 32 * moving + 72 * words + 8 * visits, 48 * visits
         return int(max(lengths, steps, merge)) + 4096
 
@@ -178,10 +191,12 @@ def _reaching(lengths: Tensor) -> list[int]:
     return reaching
 
 
-def _stages(sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of the generator's calls made together; `sizes` do not increase."""
+def _stages(sizes: list[int], stage: int) -> Iterator[tuple[int, int]]:
+    """Runs [first, last) of calls of the generator to make together, of about `stage` words;
+    `sizes` of them do not increase.
+    """
     first = 0
     while first < len(sizes):
-        last = min(len(sizes), first + max(1, _STAGE // sizes[first]))
+        last = min(len(sizes), first + max(1, stage // sizes[first]))
         yield first, last
         first = last

@@ -102,14 +102,14 @@ def test_a_draw_is_one_function_whatever_the_points_and_the_number_of_draws():
 
 @pytest.mark.parametrize("frequencies", ["fixed", "trained"])
 @pytest.mark.parametrize("n", [7, 40])
-def test_the_gradient_of_the_likelihood_is_that_of_finite_differences(n, frequencies, monkeypatch):
-    # blocks of a few rows, so that the sum over blocks is tested too
-    monkeypatch.setattr("graphrf.euclidean.gp.weight_space._BLOCK", 100)
+def test_the_gradient_of_the_likelihood_is_that_of_finite_differences(n, frequencies):
     x, y = data(n)
     gp = SparseSpectrumGPRegressor(4, frequencies=frequencies, seed=0)
     gp._m = 4
     observed, _ = gp._observed(x, y[:, None])
     matrix = draw_frequencies(4, 2, seed=0).matrix
+    # blocks of a few rows, so that the sum over blocks is tested too
+    observed = observed._replace(block_numbers=100)
     objective = gp.evidence(observed, torch.tensor(matrix) if frequencies == "fixed" else None)
     point = {"lengthscale": np.log([0.9, 1.4]), "output_scale": np.log(1.2), "noise": np.log(0.2)}
     if frequencies == "trained":

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import graphrf as grf
 from graphrf.gp.posterior.by_rows import SolverWarning
-from graphrf.gp.time import ConstantTime, MaternTime, Part, gaps
+from graphrf.gp.time import ConstantTime, MaternTime, Part, gaps, regression
 from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import GraphCovariance
-from graphrf.gp.time.training import search
+from graphrf.gp.time.training.costs import TrainingCosts
 from graphrf.gp.time.training.likelihood import log_likelihood
+from graphrf.gp.time.training.search import TrainingGrid
+from graphrf.operators.solvers import ConjugateGradients
 
 KERNEL = grf.Diffusion(2.0)
 PARTS = (
@@ -32,10 +36,13 @@ def mask_of(kind: str, n_times: int, n: int = 24, seed: int = 0) -> np.ndarray:
     return rng.random((n_times, n)) < float(kind)
 
 
-def cells_of(mask: np.ndarray, tol: float, model: Separable = MODEL) -> ObservedCells:
+def cells_of(
+    mask: np.ndarray, tol: float, model: Separable = MODEL, long_gap: float = gaps.LONG_GAP
+) -> ObservedCells:
     nodes = np.arange(mask.shape[1])
     sensors = Sensors.of(GraphCovariance(GRAPH, 0).block(KERNEL, nodes, nodes))
-    return ObservedCells(GridCovariance(model, sensors, np.arange(float(len(mask)))), mask, tol)
+    grid = GridCovariance(model, sensors, np.arange(float(len(mask))))
+    return ObservedCells(grid, mask, tol, long_gap)
 
 
 def dense(cells: ObservedCells) -> np.ndarray:
@@ -56,7 +63,7 @@ def test_solves_are_those_of_dense_algebra(kind):
     mask = mask_of(kind, 30)
     mask[[3, 17]] = False  # and two times without any value
     cells = cells_of(mask, 1e-11)
-    assert (cells._gap_length > gaps._LONG_GAP) == (kind != "0.7")
+    assert (cells._gap_length > gaps.LONG_GAP) == (kind != "0.7")
     assert cells.scattered == (kind != "runs")
     y = np.random.default_rng(1).standard_normal((30, 2, 24))
     alpha, filled, solution = cells.solve(y)
@@ -87,13 +94,13 @@ def test_steps_are_few_and_do_not_grow_with_the_times(kind, most):
 @pytest.mark.parametrize(
     ("kind", "lengthscale", "ratio"), [("runs", 6.0, 0.5), ("0.3", 30.0, 0.75)]
 )
-def test_preconditioners_save_steps(kind, lengthscale, ratio, monkeypatch):
+def test_preconditioners_save_steps(kind, lengthscale, ratio):
     y = np.random.default_rng(1).standard_normal((240, 1, 24)).cumsum(axis=0) / 10
     mask, slow = mask_of(kind, 240), MaternTime(lengthscale, nu=1.5)
     model = Separable((Part(slow, 1.0, 0.1), Part(MaternTime(2.0), 0.02, 0.1)), 0.3)
     with_it = cells_of(mask, 1e-3, model).solve(y)[2].iterations
-    monkeypatch.setattr(gaps, "_LONG_GAP", np.inf)
-    assert with_it < ratio * cells_of(mask, 1e-3, model).solve(y)[2].iterations
+    without = cells_of(mask, 1e-3, model, long_gap=np.inf)
+    assert with_it < ratio * without.solve(y)[2].iterations
 
 
 def signal(n_times: int, seed: int = 2) -> np.ndarray:
@@ -111,7 +118,11 @@ def test_warnings_where_conjugate_gradients_stop_early(monkeypatch):
         GRAPH, KERNEL, PARTS, noise=0.3, optimize=False, n_draws=2, seed=0
     )
     gp.fit(y, times=np.arange(48.0))
-    monkeypatch.setattr(gaps.ConjugateGradients, "_iterate", lambda *_: 1000)
+    monkeypatch.setattr(
+        gaps,
+        "ConjugateGradients",
+        lambda *given, **options: ConjugateGradients(*given, **{**options, "max_iterations": 1}),
+    )
     with pytest.warns(SolverWarning, match="predictions and intervals are inaccurate"):
         gp.predict(return_std=True)
     with pytest.warns(SolverWarning, match="above 0.001"):
@@ -144,10 +155,9 @@ def test_hyperparameters_with_gaps_are_those_without():
 
 
 def test_training_with_gaps_that_does_not_settle_has_not_converged(monkeypatch):
-    monkeypatch.setattr(search, "_ROUNDS", 1)
-    monkeypatch.setattr(search, "_SETTLED", 0.0)
-    # The search of the round ends by itself.
-    monkeypatch.setattr(search, "_MORE_STEPS", 500)
+    # so many steps that the search of the round ends by itself
+    costs = TrainingCosts(rounds=1, settled=0.0, more_steps=500)
+    monkeypatch.setattr(regression, "TrainingGrid", partial(TrainingGrid, costs=costs))
     gapped = np.where(mask_of("0.7", 24), signal(24), np.nan)
     gp = grf.gp.GraphTimeGPRegressor(GRAPH, KERNEL, PARTS, noise=3.0, seed=0).fit(
         gapped, times=np.arange(24.0)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.time import MaternTime, Part
+from graphrf.gp.time import MaternTime, Part, regression
 from graphrf.gp.time.covariance import Sensors, Separable
 from graphrf.gp.time.graph_kernels import GraphCovariance, LearnedCovariance, empirical
 from graphrf.gp.time.training.ascent import CompleteGrid, evidence
+from graphrf.gp.time.training.costs import TrainingCosts
 from graphrf.gp.time.training.learned import learned as learned_covariance
 from graphrf.gp.time.training.likelihood import log_parameters
+from graphrf.gp.time.training.search import TrainingGrid
 
 GRAPH = grf.from_edges(range(11), range(1, 12))
 KERNEL = grf.Diffusion(2.0)
@@ -20,21 +25,26 @@ NODES = np.arange(12)
 MISFIT = "ignore:the graph explains Y no better than sensors that are all equally alike"
 
 
+# Kernels and variances are compared on less, in fewer rounds, which is quicker.
+QUICK = TrainingCosts(own_cells=200, block_cells=100, long_gap_rounds=4, scattered_rounds=4)
+
+
 @pytest.fixture
-def small_blocks(monkeypatch):
-    """Kernels and variances are compared on less, in fewer rounds, which is quicker."""
-    monkeypatch.setattr("graphrf.gp.time.training.own_variance._CELLS", 200)
-    monkeypatch.setattr("graphrf.gp.time.training.search._BLOCK_CELLS", 100)
-    monkeypatch.setattr("graphrf.gp.time.training.learned._ROUNDS", 4)
-    monkeypatch.setattr("graphrf.gp.time.training.learned._SCATTERED_ROUNDS", 4)
+def train_with(monkeypatch):
+    """Fits are trained with these costs from now on."""
+
+    def use(costs):
+        monkeypatch.setattr(regression, "TrainingGrid", partial(TrainingGrid, costs=costs))
+
+    return use
 
 
-def learned(share: float, matrix: np.ndarray | None = None) -> LearnedCovariance:
+def learned(share: float, matrix: np.ndarray | None = None, **options: float) -> LearnedCovariance:
     graph = GraphCovariance(GRAPH, 0)
     if matrix is None:
         x = np.random.default_rng(0).standard_normal((6, 4))
         matrix = x @ x.T
-    return LearnedCovariance(graph, KERNEL, SENSORS, share, 0.0, matrix)
+    return LearnedCovariance(graph, KERNEL, SENSORS, share, 0.0, matrix, **options)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -54,10 +64,9 @@ def test_it_is_a_covariance_on_all_nodes(share):
     )
 
 
-def test_it_is_that_of_the_graph_where_both_agree(monkeypatch):
-    monkeypatch.setattr("graphrf.gp.time.graph_kernels._RIDGE", 1e-12)
+def test_it_is_that_of_the_graph_where_both_agree():
     graph = GraphCovariance(GRAPH, 0)
-    same = learned(0.7, graph.block(KERNEL, SENSORS, SENSORS))
+    same = learned(0.7, graph.block(KERNEL, SENSORS, SENSORS), ridge=1e-12)
     np.testing.assert_allclose(
         same.block(KERNEL, NODES, NODES), graph.block(KERNEL, NODES, NODES), atol=1e-6
     )
@@ -88,7 +97,8 @@ def rings(n_times: int = 160) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings(MISFIT)
-def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
+def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, train_with):
+    train_with(QUICK)
     truth, times = rings(), np.arange(160.0)
     y = truth.copy()
     y[48:96, [2, 9]] = np.nan
@@ -116,10 +126,8 @@ def test_a_fit_learns_what_the_graph_does_not_tell(tmp_path, small_blocks):
 
 
 @pytest.mark.parametrize("own_correlation", [0.0, 2.0])
-def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(
-    small_blocks, own_correlation, monkeypatch
-):
-    monkeypatch.setattr("graphrf.gp.time.training.learned._OWN_CORRELATIONS", (own_correlation,))
+def test_predictions_at_other_nodes_are_those_of_the_joint_covariance(train_with, own_correlation):
+    train_with(replace(QUICK, own_correlations=(own_correlation,)))
     parts, times = (Part(MaternTime(3.0), 1.0, 0.3),), np.arange(110.0)
     y = rings(110)[:, SENSORS]
     y[np.random.default_rng(1).random(y.shape) < 0.2] = np.nan
@@ -196,7 +204,8 @@ def test_what_twins_share_of_their_own_is_found_where_they_do(together):
 
 
 @pytest.mark.filterwarnings(MISFIT)
-def test_a_damaged_share_is_refused(tmp_path, small_blocks):
+def test_a_damaged_share_is_refused(tmp_path, train_with):
+    train_with(QUICK)
     parts = (Part(MaternTime(3.0), 1.0, 0.3),)
     y = rings(110)
     gp = grf.gp.GraphTimeGPRegressor(GRAPH, time_kernel=parts, seed=0).fit(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 import graphrf as grf
-from graphrf.gp.time import ConstantTime, MaternTime, Part, PeriodicTime, TimeKernel, graph_kernels
+from graphrf.gp.time import (
+    ConstantTime,
+    MaternTime,
+    Part,
+    PeriodicTime,
+    TimeKernel,
+    graph_kernels,
+    regression,
+)
 
 PARTS = (Part(ConstantTime(), 1.0, 0.5), Part(MaternTime(3.0, nu=1.5), 1.0, 0.2))
 KERNEL = grf.Diffusion(2.0)
@@ -69,36 +78,36 @@ def test_dates_are_hours():
 def test_large_graphs_need_no_dense_laplacian(monkeypatch):
     y = waves()
     expected = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
-    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
-    covariance, nodes = graph_kernels.GraphCovariance(GRAPH, 0), np.arange(5)
-    # The block is made once.
-    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(KERNEL, nodes, nodes)
+    large = partial(graph_kernels.GraphCovariance, largest_dense=4)
+    covariance, nodes = large(GRAPH, 0), np.arange(5)
+    assert covariance.block(KERNEL, nodes, nodes) is covariance.block(
+        KERNEL, nodes, nodes
+    )  # made once
     assert covariance.block(KERNEL, nodes, nodes) is not covariance.block(
         grf.Diffusion(1.0), nodes, nodes
     )
-    named = graph_kernels.GraphCovariance(grf.Graph(GRAPH.adjacency, nodes=range(7, -1, -1)), 0)
+    named = large(grf.Graph(GRAPH.adjacency, nodes=range(7, -1, -1)), 0)
     np.testing.assert_array_equal(
         named.block(KERNEL, nodes, nodes), covariance.block(KERNEL, nodes, nodes)
     )  # by position, although names are integers too
-    monkeypatch.undo()
-    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
+    monkeypatch.setattr(regression, "GraphCovariance", large)
     found = fixed(tol=1e-8).fit(y[:, :6], times=TIMES, nodes=range(6)).predict(return_std=True)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4)
 
 
-def test_large_graphs_compare_several_kernels(monkeypatch):
+def test_large_graphs_compare_several_kernels():
     y = waves()
-    monkeypatch.setattr(graph_kernels, "_LARGEST_DENSE", 4)
-    kernels = graph_kernels.candidate_kernels(GRAPH, "auto")
+    kernels = graph_kernels.candidate_kernels(GRAPH, "auto", largest_dense=4)
     assert {repr(type(kernel)) + str(getattr(kernel, "nu", "")) for kernel in kernels} == {
         f"{grf.Matern!r}1.0",
         f"{grf.Matern!r}2.0",
         f"{grf.Diffusion!r}",
     }
-    large = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
-    monkeypatch.undo()
-    small = graph_kernels.GraphCovariance(GRAPH, 0).blocks(kernels, np.array([1, 2, 6]))
+    large, small = (
+        graph_kernels.GraphCovariance(GRAPH, 0, most).blocks(kernels, np.array([1, 2, 6]))
+        for most in (4, 8)
+    )
     for kernel in kernels:
         np.testing.assert_allclose(large[kernel], small[kernel], atol=1e-5)
     assert (

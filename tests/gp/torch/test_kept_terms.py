@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ torch = pytest.importorskip("torch", reason="GRFKernel needs the extra `gp`")
 pytest.importorskip("gpytorch", reason="GRFKernel needs the extra `gp`")
 
 from graphrf.gp import GRFKernel  # noqa: E402
-from graphrf.gp.torch import device_factors as module  # noqa: E402
+from graphrf.gp.torch import sources  # noqa: E402
 from graphrf.gp.torch.device_factors import TorchSeriesFactor  # noqa: E402
 
 NODES = torch.tensor([7, 0, 33, 140, 7, 81])
@@ -39,8 +41,8 @@ def evaluated(kernel, graph, dtype=torch.float64):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_sums_of_kept_terms_are_the_products_with_their_gradients(kernel, grid, monkeypatch):
     made = []
-    plain = TorchSeriesFactor._gram_terms
-    monkeypatch.setattr(TorchSeriesFactor, "_gram_terms", lambda *a: (made.append(1), plain(*a))[1])
+    plain = TorchSeriesFactor.gram_terms
+    monkeypatch.setattr(TorchSeriesFactor, "gram_terms", lambda *a: (made.append(1), plain(*a))[1])
     matrix, gradient = evaluated(kernel, grid)
     single, slope = evaluated(kernel, grid, torch.float32)
     assert len(made) == 2
@@ -54,9 +56,9 @@ def test_sums_of_kept_terms_are_the_products_with_their_gradients(kernel, grid, 
 
 def test_terms_are_made_once_and_again_where_a_kernel_needs_more(grid, monkeypatch):
     made = []
-    plain = TorchSeriesFactor._gram_terms
+    plain = TorchSeriesFactor.gram_terms
     monkeypatch.setattr(
-        TorchSeriesFactor, "_gram_terms", lambda self, n: (made.append(n), plain(self, n))[1]
+        TorchSeriesFactor, "gram_terms", lambda self, n: (made.append(n), plain(self, n))[1]
     )
     source = GRFKernel(grid, grf.Diffusion(1.0)).double()
     with torch.no_grad():
@@ -79,8 +81,9 @@ def test_terms_are_made_once_and_again_where_a_kernel_needs_more(grid, monkeypat
 
 def test_more_than_the_bound_is_not_kept(grid, monkeypatch):
     expected = GRFKernel(grid, grf.Diffusion(3.0)).double()(NODES).to_dense()
-    monkeypatch.setattr(module, "_KEPT_NUMBERS", 21 * 10)
-    monkeypatch.setattr(TorchSeriesFactor, "_gram_terms", lambda *a: pytest.fail("kept too much"))
+    small = partial(TorchSeriesFactor, kept_numbers=21 * 10)
+    monkeypatch.setattr(sources, "TorchSeriesFactor", small)
+    monkeypatch.setattr(TorchSeriesFactor, "gram_terms", lambda *a: pytest.fail("kept too much"))
     source = GRFKernel(grid, grf.Diffusion(3.0)).double()
     found = source(NODES).to_dense()
     torch.testing.assert_close(found, expected)
@@ -90,9 +93,9 @@ def test_more_than_the_bound_is_not_kept(grid, monkeypatch):
 def test_terms_by_products_on_a_device_are_the_same(grid):
     every = GRFKernel(grid, grf.Diffusion(3.0)).double().root_rows(torch.arange(144))
     factor = every.take(NODES)
-    expected = factor._gram_terms(12)
+    expected = factor.gram_terms(12)
     factor._host = None  # as on other devices than the CPU
-    torch.testing.assert_close(factor._gram_terms(12), expected, rtol=0, atol=1e-13)
+    torch.testing.assert_close(factor.gram_terms(12), expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.cuda

@@ -10,9 +10,8 @@ import graphrf as grf
 torch = pytest.importorskip("torch", reason="operators need the extra `gp`")
 linear_operator = pytest.importorskip("linear_operator", reason="operators need the extra `gp`")
 
-from graphrf.gp.torch import factor as torch_factor  # noqa: E402
 from graphrf.gp.torch.device_factors import TorchFeatureFactor, TorchSeriesFactor  # noqa: E402
-from graphrf.gp.torch.factor import HostFactor, paired, product  # noqa: E402
+from graphrf.gp.torch.factor import BlockCosts, HostFactor, paired, product  # noqa: E402
 from graphrf.gp.torch.operator import FactorOperator  # noqa: E402
 from graphrf.operators.series.series_factor import SeriesFactor  # noqa: E402
 
@@ -212,16 +211,16 @@ def test_batches_of_right_hand_sides_are_products_one_by_one(name, weighted_grap
     torch.testing.assert_close(gradient, 3 * torch.autograd.grad(single.square().sum(), f)[0])
 
 
-def test_narrow_blocks_of_columns_change_nothing(weighted_graph, monkeypatch):
+def test_narrow_blocks_of_columns_change_nothing(weighted_graph):
     x = torch.randn(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     f = modulation()
     matrix = operator("host features", weighted_graph, f, ROWS, COLS)
     whole = matrix @ x
     gradient = torch.autograd.grad(whole.square().sum(), f)[0]
     every = operator("host features", weighted_graph, f).to_dense()
-    monkeypatch.setattr(torch_factor, "_BLOCK_NUMBERS", 1)
-    monkeypatch.setattr(torch_factor, "_NARROWEST", 3)
-    torch.testing.assert_close(operator("host features", weighted_graph, f).to_dense(), every)
+    narrow = HostFactor(walks(weighted_graph).factor(), BlockCosts(numbers=1, narrowest=3))
+    torch.testing.assert_close(FactorOperator(f, rows=narrow, cols=narrow).to_dense(), every)
+    matrix = FactorOperator(f, rows=narrow.take(ROWS), cols=narrow.take(COLS))
     torch.testing.assert_close(matrix @ x, whole)
     torch.testing.assert_close(torch.autograd.grad((matrix @ x).square().sum(), f)[0], gradient)
 
@@ -267,11 +266,10 @@ def test_with_noise_it_solves_and_has_a_determinant_without_becoming_dense(name,
 
     monkeypatch.setattr(FactorOperator, "to_dense", rows_at_most)
     widths: list[int] = []
-    plain = torch_factor._in_blocks
+    factor = type(matrix._rows)
+    plain = factor.apply
     monkeypatch.setattr(
-        torch_factor,
-        "_in_blocks",
-        lambda r, c, f, x: (widths.append(x.shape[1]), plain(r, c, f, x))[1],
+        factor, "apply", lambda self, f, x: (widths.append(x.shape[1]), plain(self, f, x))[1]
     )
     with (
         # botorch, where it has been imported before, turns these off for all

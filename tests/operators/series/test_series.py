@@ -29,6 +29,7 @@ from graphrf.operators.series.apply import (
     kernel_diagonal,
     mean_variance,
 )
+from graphrf.operators.series.costs import SeriesCosts
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.operators.series.spectral_filter import SpectralFilter
 from tests.support.interleaving import interleaved_results
@@ -136,16 +137,15 @@ def test_blocks_of_the_kernel_matrix(kernel: Kernel) -> None:
     assert np.abs(block - dense[np.ix_([5, 4, 30], ROWS)]).max() < 1e-9 * size
 
 
-def test_mean_variance_exact_and_estimated(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mean_variance_exact_and_estimated(kernel: Kernel) -> None:
     exact = np.trace(kernel.dense(GRAPH)) / 35
     assert mean_variance(GRAPH, kernel).value == pytest.approx(exact, rel=1e-12)
     assert mean_variance(GRAPH, kernel).stderr == 0
-    monkeypatch.setattr(series, "_LARGEST_EXACT_TRACE", 1)
-    monkeypatch.setattr(series, "_EXACT_TRACE_PRODUCTS", 0)
-    estimate = mean_variance(GRAPH, kernel, n_probes=2_000, seed=3)
+    costs = series.TraceCosts(dense_nodes=1, products=0)
+    estimate = series._mean_variance(GRAPH, kernel, 2_000, 3, 1e-6, costs)
     assert 0 < estimate.stderr < 0.05 * exact
     assert abs(estimate.value - exact) < 5 * estimate.stderr + 1e-6 * exact
-    assert estimate == mean_variance(GRAPH, kernel, n_probes=2_000, seed=3)
+    assert estimate == series._mean_variance(GRAPH, kernel, 2_000, 3, 1e-6, costs)
 
 
 def test_quadratic_forms_take_half_the_products(kernel: Kernel) -> None:
@@ -250,11 +250,12 @@ def test_chebyshev_coefficients_of_a_polynomial_are_no_more_than_its_own() -> No
 
 
 @pytest.mark.parametrize("worth", [0, 10**18], ids=["threads share rows", "threads take panels"])
-def test_bits_depend_neither_on_threads_nor_on_other_columns(
-    worth: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chebyshev_sums, "_WORTH_THREADS", worth)
-    monkeypatch.setattr(chebyshev_sums, "_WORTH_POOL", 0)
+def test_bits_depend_neither_on_threads_nor_on_other_columns(worth: int) -> None:
+    costs = SeriesCosts(worth_threads=worth, worth_pool=0)
+
+    def expansion(n_threads: int) -> chebyshev_sums.ChebyshevSum:
+        return series._expansion(GRAPH, kernel, 1e-10, 20_000, n_threads, root=False, costs=costs)
+
     kernel = RegularizedLaplacian(3.0, 1.5)
     v = np.random.default_rng(10).standard_normal((35, 43))
     one = apply_kernel(GRAPH, kernel, v, n_threads=1)
@@ -262,18 +263,21 @@ def test_bits_depend_neither_on_threads_nor_on_other_columns(
     factor, f = _factor(kernel)
     diagonal, gradient = factor.diagonal(f), factor.grad_f(v, v[:4])
     shared = chebyshev_sums.shared_diagonals([factor.square(f)], np.arange(35))
-    forms = series._expansion(GRAPH, kernel, 1e-10, 20_000, 1, root=False).quadratic_forms(v)
+    forms = expansion(1).quadratic_forms(v)
+    every = np.arange(35)
     for n_threads in (2, 3, 40):
         assert np.array_equal(apply_kernel(GRAPH, kernel, v, n_threads=n_threads), one)
-        assert np.array_equal(kernel_block(GRAPH, kernel, n_threads=n_threads), block)
-        other = SeriesFactor(GRAPH, max_length=factor.max_length, nodes=ROWS, n_threads=n_threads)
+        assert np.array_equal(expansion(n_threads)(v), one)
+        assert np.array_equal(expansion(n_threads).block(every, every), block)
+        other = SeriesFactor(
+            GRAPH, max_length=factor.max_length, nodes=ROWS, n_threads=n_threads, costs=costs
+        )
         assert np.array_equal(other.diagonal(f), diagonal)
         assert np.array_equal(other.grad_f(v, v[:4]), gradient)
         assert np.array_equal(
             chebyshev_sums.shared_diagonals([other.square(f)], np.arange(35)), shared
         )
-        expansion = series._expansion(GRAPH, kernel, 1e-10, 20_000, n_threads, root=False)
-        assert np.array_equal(expansion.quadratic_forms(v), forms)
+        assert np.array_equal(expansion(n_threads).quadratic_forms(v), forms)
     for width in (1, 2, 5, 8, 9):
         assert np.array_equal(
             apply_kernel(GRAPH, kernel, v[:, 3 : 3 + width]), one[:, 3 : 3 + width]
@@ -460,17 +464,23 @@ def test_things_that_are_no_kernel_or_no_graph_are_refused_at_the_door(karate, d
 
 
 @pytest.mark.parametrize("threads_share_rows", [False, True])
-def test_several_kernels_share_their_products(monkeypatch, threads_share_rows):
-    """Blocks and diagonals of several kernels at once are those of each alone."""
-    if threads_share_rows:
-        monkeypatch.setattr(chebyshev_sums, "_WORTH_THREADS", 1)
+def test_several_kernels_share_their_products(threads_share_rows):
+    """Blocks and diagonals of several kernels at once, at sparse and reached rows, are those of
+    each alone.
+    """
+    costs = SeriesCosts(worth_threads=1 if threads_share_rows else 1_000_000)
     graph = Graph(sp.diags_array([np.ones(79), np.ones(79)], offsets=[-1, 1], format="csr"))
     kernels = [Matern(nu=2.0, lengthscale=6.0), Diffusion(1.0), Diffusion(4.0)]
     rows, cols = (
         np.array([0, 79, 40, 41, 3]),
         np.sort(np.random.default_rng(0).choice(80, 21, replace=False)),
     )
-    found = kernel_blocks(graph, kernels, rows, cols)
+    sums = [
+        series._expansion(graph, kernel, 1e-10, 20_000, None, root=False, costs=costs)
+        for kernel in kernels
+    ]
+    found = chebyshev_sums.shared_blocks(sums, rows, cols)
+    np.testing.assert_array_equal(kernel_blocks(graph, kernels, rows, cols), found)
     for kernel, block in zip(kernels, found, strict=True):
         dense = kernel.dense(graph)
         np.testing.assert_allclose(block, dense[np.ix_(rows, cols)], atol=1e-8)

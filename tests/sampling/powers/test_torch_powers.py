@@ -6,10 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import graphrf as grf  # noqa: E402
-from graphrf.sampling import device_blocks  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block  # noqa: E402
-from graphrf.sampling.powers import compression_torch, powers_torch  # noqa: E402
-from graphrf.sampling.powers.powers_torch import DevicePowers  # noqa: E402
+from graphrf.sampling.powers import compression_torch  # noqa: E402
+from graphrf.sampling.powers.powers_torch import DevicePowers, PowerCosts  # noqa: E402
 from tests.sampling.powers.test_compression import hub_graph  # noqa: E402
 from tests.sampling.test_sample import FALLING  # noqa: E402
 
@@ -49,11 +48,13 @@ def _samplers(laplacian):
     return [*compressed, falling, *cut, grf.sampling.ExactPowers(6, laplacian=laplacian), *none]
 
 
-def _both(graph, sampler, seed=2**63 - 7, sources=None):
+def _both(graph, sampler, seed=2**63 - 7, sources=None, **costs):
     """The blocks of the loops and of torch."""
     prepared = sampler.prepare(graph, seed)
     sources = np.arange(graph.n_nodes) if sources is None else np.asarray(sources, np.int64)
-    device = DevicePowers(prepared, CPU).sample(torch.from_numpy(sources.copy()))
+    device = DevicePowers(prepared, CPU, PowerCosts(**costs)).sample(
+        torch.from_numpy(sources.copy())
+    )
     return prepared.sample(sources), host_block(device)
 
 
@@ -89,12 +90,8 @@ def test_blocks_cut_differently_and_repeated_sources_give_the_same_rows(
     with monkeypatch.context() as patch:
         patch.setattr(Packing, "most_rows", 3)
         assert _same(expected, _both(karate, sampler, sources=sources)[1])
-    monkeypatch.setattr(device_blocks, "_MOST_KEYS", 1)
-    assert _same(expected, _both(karate, sampler, sources=sources)[1])
-    monkeypatch.undo()
-    for edges in (1, 40):
-        monkeypatch.setattr(powers_torch, "_EDGES", edges)
-        assert _same(expected, _both(karate, sampler, sources=sources)[1])
+    for costs in ({"most_keys": 1}, {"edges": 1}, {"edges": 40}):
+        assert _same(expected, _both(karate, sampler, sources=sources, **costs)[1])
 
 
 @pytest.mark.parametrize("name", ["after_swaps", "segment_sums", "_landed"])
@@ -252,10 +249,10 @@ def _peak(device, sources):
     ],
     ids=repr,
 )
-def test_a_block_takes_no_more_memory_than_it_says(monkeypatch, karate, sampler):
-    device = DevicePowers(sampler.prepare(karate, 0), CPU)
+def test_a_block_takes_no_more_memory_than_it_says(karate, sampler):
+    prepared = sampler.prepare(karate, 0)
     for n_rows, edges in ((1, 1 << 21), (1000, 1 << 21), (1000, 1 << 12)):
-        monkeypatch.setattr(powers_torch, "_EDGES", edges)
+        device = DevicePowers(prepared, CPU, PowerCosts(edges=edges))
         peak = _peak(device, torch.arange(n_rows) % 34)
         assert peak <= device.working_bytes(n_rows)
     # And it says something.

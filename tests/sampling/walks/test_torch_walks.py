@@ -17,12 +17,11 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from graphrf.features.device_record import unsigned16  # noqa: E402
-from graphrf.sampling import device_blocks  # noqa: E402
 from graphrf.sampling.device_blocks import Packing, host_block, joined, merged  # noqa: E402
 from graphrf.sampling.walks import lengths_torch, walks_torch  # noqa: E402
 from graphrf.sampling.walks.philox_torch import philox  # noqa: E402
 from graphrf.sampling.walks.transitions_torch import neighbours, on_device  # noqa: E402
-from graphrf.sampling.walks.walks_torch import DeviceWalks  # noqa: E402
+from graphrf.sampling.walks.walks_torch import DeviceWalks, WalkCosts  # noqa: E402
 from tests.sampling.walks.test_philox import KNOWN_ANSWERS  # noqa: E402
 from tests.sampling.walks.test_walks import _neighbours  # noqa: E402
 
@@ -110,13 +109,12 @@ def test_blocks_cut_otherwise_and_small_stages_give_the_same_rows(directions, la
     for cuts in ([1, 38, 1], [13, 13, 14]):
         parts = [walks.sample(part) for part in sources.split(cuts)]
         assert _differing(host_block(whole), host_block(joined(parts))) == []
-    monkeypatch.setattr(walks_torch, "_STAGE", 1)
-    assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
-    with monkeypatch.context() as patch:
-        # More rows than a key has room for.
-        patch.setattr(Packing, "most_rows", property(lambda self: 7))
-        assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
-    monkeypatch.setattr(device_blocks, "_MOST_KEYS", 100)  # more visits than can be sorted
+    small = WalkCosts(stage=1), WalkCosts(most_keys=100)  # more visits than can be sorted
+    for costs in small:
+        again = DeviceWalks(prepared, CPU, costs).sample(sources)
+        assert _differing(host_block(whole), host_block(again)) == []
+    # more rows than a key has room for
+    monkeypatch.setattr(Packing, "most_rows", property(lambda self: 7))
     assert _differing(host_block(whole), host_block(walks.sample(sources))) == []
 
 
@@ -289,13 +287,10 @@ class _Peak(TorchDispatchMode):
         (grf.sampling.Truncated(8), 32),
     ],
 )
-def test_the_memory_foreseen_is_what_is_taken_or_little_more(
-    expander, law, n_walks, directions, monkeypatch
-):
-    monkeypatch.setattr(walks_torch, "_STAGE", 1000)  # stages fill up while many walks are left
-    walks = DeviceWalks(
-        grf.RandomWalks(n_walks, law, directions=directions).prepare(expander, 0), CPU
-    )
+def test_the_memory_foreseen_is_what_is_taken_or_little_more(expander, law, n_walks, directions):
+    prepared = grf.RandomWalks(n_walks, law, directions=directions).prepare(expander, 0)
+    # stages fill up while many walks are left
+    walks = DeviceWalks(prepared, CPU, WalkCosts(stage=1000))
     with _Peak() as peak:
         walks.sample(torch.arange(600))
     assert peak.bytes <= walks.working_bytes(600) <= 1.6 * peak.bytes

@@ -21,10 +21,8 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.posterior import TimePosterior
 from graphrf.gp.time.training.ascent import CompleteGrid, evidence, maximised, training_rows
+from graphrf.gp.time.training.costs import TRAINING_COSTS, TrainingCosts
 
-_OWN_CORRELATIONS = (0.0, 0.3, 1.0, 3.0)
-# Rounds, with values missing independently and in long gaps.
-_SCATTERED_ROUNDS, _ROUNDS = 8, 12
 _TOL = 1e-2  # of the solves for draws
 
 
@@ -60,6 +58,7 @@ def learned(
     seed: int,
     n_threads: int,
     step: Step | None = None,
+    costs: TrainingCosts = TRAINING_COSTS,
 ) -> Learned:
     """The covariance of sensors, its weight, and the hyperparameters of the time axis with it.
 
@@ -75,8 +74,9 @@ def learned(
 
     # Short steps dominate the evidence. Predictions in long gaps rest on lasting parts, which a
     # correlation harms.
-    choices = _OWN_CORRELATIONS if scattered else _OWN_CORRELATIONS[:1]
-    for turn in range(1 if whole else _SCATTERED_ROUNDS if scattered else _ROUNDS):
+    choices = costs.own_correlations if scattered else costs.own_correlations[:1]
+    rounds = costs.scattered_rounds if scattered else costs.long_gap_rounds
+    for turn in range(1 if whole else rounds):
         if turn > 0:
             mixed = Sensors.of((1.0 - weight) * near + weight * averages[-1], correlation)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)

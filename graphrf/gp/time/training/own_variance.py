@@ -16,7 +16,6 @@ from graphrf.gp.time.kernels import ConstantTime
 from graphrf.gp.time.training.learned import halves
 
 _FACTORS = 2.0 ** np.arange(8)
-_CELLS = 600  # in a block
 
 
 class SensorDays(NamedTuple):
@@ -29,12 +28,17 @@ class SensorDays(NamedTuple):
 
 
 def inflate_own_variance(
-    model: Separable, sensors: list[Sensors], times: np.ndarray, y: np.ndarray, mask: np.ndarray
+    model: Separable,
+    sensors: list[Sensors],
+    times: np.ndarray,
+    y: np.ndarray,
+    mask: np.ndarray,
+    cells: int,
 ) -> Separable:
     """The model whose lasting parts have the own variances that predict sensor-days best.
 
     `sensors` have the covariance of all times, or one for each of their halves; `y` (T, n) are
-    values without their mean, observed where `mask` is true.
+    values without their mean, observed where `mask` is true; a block has about `cells` of them.
     """
     step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
     # parts that are neither levels nor gone after six steps
@@ -46,7 +50,8 @@ def inflate_own_variance(
     scores = np.zeros(_FACTORS.size)
     for i, centre in enumerate(np.unique(np.linspace(0, mask.shape[1] - 1, 4).astype(int))):
         span, covariance = spans[i % len(spans)], sensors[i % len(spans)]
-        block = _block(int(centre), covariance.matrix, times[span], y[span], mask[span])
+        near = covariance.matrix
+        block = _block(int(centre), near, times[span], y[span], mask[span], cells)
         if block is not None:
             scores += _left_out(model, moved, covariance, block)
     best = float(_FACTORS[int(np.argmax(scores))])
@@ -95,12 +100,12 @@ def _left_out(
 
 
 def _block(
-    centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray
+    centre: int, near: np.ndarray, times: np.ndarray, y: np.ndarray, mask: np.ndarray, cells: int
 ) -> SensorDays | None:
     """A sensor with the nearest by C, at evenly spaced times; None if too little was observed."""
     n_times, n = mask.shape
     rows = np.unique(np.linspace(0, n_times - 1, min(48, n_times)).astype(int))
-    size = int(np.clip(_CELLS // rows.size, 2, n))
+    size = int(np.clip(cells // rows.size, 2, n))
     scale = np.sqrt(np.maximum(np.diag(near), 1e-300))
     chosen = np.argsort(-near[centre] / scale, kind="stable")[:size]
     row, column = np.nonzero(mask[np.ix_(rows, chosen)])

@@ -22,15 +22,12 @@ from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
 from graphrf.gp.time.posterior import TimePosterior
 from graphrf.gp.time.training.ascent import CompleteGrid, maximised, training_rows
+from graphrf.gp.time.training.costs import TRAINING_COSTS, TrainingCosts
 from graphrf.gp.time.training.learned import Learned, learned
 from graphrf.gp.time.training.likelihood import log_parameters
 from graphrf.gp.time.training.own_variance import inflate_own_variance
 from graphrf.kernels.kernel import Kernel
 
-_ROUNDS = 15  # of expectation maximisation at most
-_SETTLED = 0.01  # until no variance changes by more, as a share of all
-_MORE_STEPS = 25  # of the search in each round, with gaps
-_BLOCK_CELLS = 600  # in a block that compares graph kernels
 _COMPARED = 4_000  # values on which transforms of readings are compared
 # Correlations of sensors that are all equally alike, with which a graph is compared.
 _CORRELATIONS = np.linspace(0.0, 0.95, 7)
@@ -57,6 +54,7 @@ class TrainingGrid(NamedTuple):
     seed: int
     n_threads: int
     step: Step | None = None  # called once for each evaluation of a likelihood
+    costs: TrainingCosts = TRAINING_COSTS
 
     def rows(self, chosen: np.ndarray) -> TrainingGrid:
         return self._replace(y=self.y[chosen], mask=self.mask[chosen], times=self.times[chosen])
@@ -85,13 +83,15 @@ def train(
             data.seed,
             data.n_threads,
             data.step,
+            data.costs,
         )
         model, value = result.model, result.log_marginal_likelihood
         result = result if result.weight > 0 else None
         if result is not None:
             sensors = [result.sensors(near, half) for half in result.halves]
-
-    model = inflate_own_variance(model, sensors, seen.times, seen.y, seen.mask)
+    model = inflate_own_variance(
+        model, sensors, seen.times, seen.y, seen.mask, data.costs.own_cells
+    )
     return Trained(model, kernel, value, converged, result, factor)
 
 
@@ -117,8 +117,8 @@ def _by_turns(
     """Time hyperparameters and graph kernel, their likelihood, and whether rounds converged."""
     small = seen.rows(training_rows(seen.times.size, seen.mask.shape[1], max_train))
     kernel, value, converged = kernels[len(kernels) // 2], -np.inf, False
-
-    for turn in range(_ROUNDS):
+    costs = seen.costs
+    for turn in range(costs.rounds):
         before = model
         sensors = Sensors.of(small.blocks(kernel))
         cells = ObservedCells(
@@ -127,11 +127,12 @@ def _by_turns(
         whole = cells.whole
 
         # The same random numbers each time, so that the rounds have a fixed point.
-        if whole:
-            grid = small.y[:, None]
-        else:
-            grid = TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
-        most = 80 if whole else _MORE_STEPS
+        grid = (
+            small.y[:, None]
+            if whole
+            else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
+        )
+        most = 80 if whole else costs.more_steps
         complete = CompleteGrid.of(sensors, small.times, grid)
         model, value, converged = maximised(
             model, [complete], prior, most, small.n_threads, small.step
@@ -139,9 +140,9 @@ def _by_turns(
 
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
-        settled = not changed and (whole or _moved(before, model) < _SETTLED)
-        # With gaps each round has another likelihood: the
-        # end of one search is not that of the rounds.
+        settled = not changed and (whole or _moved(before, model) < costs.settled)
+        # With gaps each round has another likelihood: the end of one search is not that of the
+        # rounds.
         converged = settled and (converged or not whole)
         if settled:
             break
@@ -207,13 +208,16 @@ def _log_factor(blocks: _Blocks, near: np.ndarray, chosen: bool) -> float:
 
 
 def _cells(data: TrainingGrid) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Times, sensors and values of blocks: observed in a few consecutive times, evenly spaced."""
+    """Times, sensors and values of blocks: what was observed in a few consecutive times, evenly
+    spaced.
+    """
+    cells = data.costs.block_cells
     per_time = max(1.0, float(data.mask.sum(axis=1).mean()))
-    length = int(np.clip(_BLOCK_CELLS // per_time, 1, data.times.size))
+    length = int(np.clip(cells // per_time, 1, data.times.size))
     count = int(np.clip(data.times.size // length, 1, 5))
     for first in np.linspace(0, data.times.size - length, count).astype(int):
         row, sensor = np.nonzero(data.mask[first : first + length])
-        if row.size > 2 * _BLOCK_CELLS:  # one time of very many sensors
-            chosen = np.linspace(0, row.size - 1, 2 * _BLOCK_CELLS).astype(int)
+        if row.size > 2 * cells:  # one time of very many sensors
+            chosen = np.linspace(0, row.size - 1, 2 * cells).astype(int)
             row, sensor = row[chosen], sensor[chosen]
         yield data.times[first + row], sensor, data.y[first + row, sensor]

@@ -18,8 +18,11 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.problem import LatentProblem, NormalProblem, Problem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.by_rows import Posterior
+from graphrf.gp.posterior.cholesky import CholeskyPosterior
+from graphrf.gp.posterior.iterative import IterativePosterior
 from graphrf.gp.posterior.mixture import MixturePosterior
+from graphrf.gp.posterior.protocol import Posterior
+from graphrf.gp.posterior.single import SinglePosterior
 from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.routes.costs import choose_solver
 from graphrf.gp.routes.covariance import Covariance, SampledSource, shared_matrices
@@ -161,7 +164,7 @@ def condition(
     feature_sampler: Callable[..., Any] | None = None,
     step: Step | None = None,
     precision: KernelPrecision | None = None,
-) -> tuple[Posterior | PrecisionPosterior | MixturePosterior, float]:
+) -> tuple[Posterior, float]:
     """The posterior, and a bound on the error of a truncated series in units of the output scale.
 
     `basis` is the mean function's at all nodes, with ones first if there are any, so that
@@ -198,26 +201,29 @@ def condition(
         for part in parts
     ]
     options = {"tol": tol, "max_iterations": max_iterations}
-    posteriors = []
+    posteriors: list[SinglePosterior] = []
     with linear_algebra(nodes.size, n_threads):
         known = shared_matrices(covariances, nodes) if solver == "cholesky" else [None] * len(parts)
         for part, covariance, matrix in zip(parts, covariances, known, strict=True):
             rows = covariance.rows(nodes)
-            made: CholeskySolver | IterativeSolver
+            conditions: Any = {
+                "noise": part.noise,
+                "basis": basis,
+                "offset": part.offset,
+                "mean_precision": part.mean_precision,
+            }
             if solver == "cholesky":
-                made = _cholesky(rows.dense() if matrix is None else matrix, part, tol)
+                exact = _cholesky(rows.dense() if matrix is None else matrix, part, tol)
+                posterior: SinglePosterior = CholeskyPosterior(
+                    covariance, rows, exact, part.observations, **conditions
+                )
             else:
-                made = _conjugate_gradients(graph, part, covariance, rows, step, n_threads, options)
-            posterior = Posterior(
-                covariance,
-                rows,
-                made,
-                part.observations,
-                noise=part.noise,
-                basis=basis,
-                offset=part.offset,
-                mean_precision=part.mean_precision,
-            )
+                iterative = _conjugate_gradients(
+                    graph, part, covariance, rows, step, n_threads, options
+                )
+                posterior = IterativePosterior(
+                    covariance, rows, iterative, part.observations, **conditions
+                )
             posteriors.append(posterior)
             if part is longest:
                 _warn_of_cut(part.kernel, covariance.cut(part.noise))
@@ -242,10 +248,8 @@ def _warn_of_cut(kernel: Kernel, cut: float) -> None:
 
 
 def _joined(
-    posteriors: Sequence[Posterior] | Sequence[PrecisionPosterior],
-    model: FittedModel,
-    n_threads: int | None,
-) -> Posterior | PrecisionPosterior | MixturePosterior:
+    posteriors: Sequence[SinglePosterior], model: FittedModel, n_threads: int | None
+) -> Posterior:
     """The average of the posteriors at all points, if there are points."""
     if not model.points:
         return posteriors[0]

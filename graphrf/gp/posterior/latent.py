@@ -23,8 +23,8 @@ from graphrf.gp.posterior.approximation.expectation_propagation import (
 )
 from graphrf.gp.posterior.approximation.priors import DensePrior, ProductPrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
-from graphrf.gp.posterior.by_rows import N_DRAWS
 from graphrf.gp.posterior.condition import FittedModel, fitted_model
+from graphrf.gp.posterior.single import N_DRAWS
 from graphrf.gp.routes.costs import choose_solver
 from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.protocol import Route

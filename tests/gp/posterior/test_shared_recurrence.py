@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior.by_rows import Posterior
+from graphrf.gp.posterior.cholesky import CholeskyPosterior
 from graphrf.gp.routes import covariance as covariance_module
 from graphrf.gp.routes.covariance import (
     Covariance,
@@ -145,6 +145,6 @@ def test_only_whole_exact_series_share_variances(covariances: list[Covariance]) 
 
 def test_no_variance_is_negative_where_all_is_explained() -> None:
     gp = fixed(grf.Diffusion(300.0), 1e-6).fit(NODES, np.cos(NODES))
-    assert isinstance(gp._posterior, Posterior)
+    assert isinstance(gp._posterior, CholeskyPosterior)
     variances = gp._posterior.variances(EVERY)
     assert (variances >= 0).all()

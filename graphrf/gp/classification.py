@@ -36,13 +36,12 @@ from graphrf.gp.model.settings import (
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.classes import ClassPosterior
 from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
-from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
+from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.sampling.protocol import Sampler
 
 _LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method='precision'"
@@ -256,7 +255,6 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
         plan = self._plan(kernel, names, n_observed, n_points)
-        self.method_ = plan.route.name
         n_train = min(self.max_train, n_observed, plan.route.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         seen = known.subset(np.sort(chosen))
@@ -270,9 +268,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.log_marginal_likelihood_ = found.log_posterior - density
         points = points or [found.hyperparameters]
 
-        precisions = self._trained_precisions(plan.route.precision, points)
+        route = self._serving(plan.route, points)
+        self.method_ = route.name
         with linear_algebra(n_observed, self.n_threads):
-            self._condition(known, points, precisions)
+            self._condition(known, points, route)
         self.converged_ = found.converged and all(each.mode.converged for each in self._posteriors)
         if not all(each.mode.converged for each in self._posteriors):
             worst = max((each.mode for each in self._posteriors), key=lambda mode: mode.residual)
@@ -362,58 +361,30 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         grams.check(found.model.kernel)
         return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
-    def _trained_precisions(
-        self, precision: KernelPrecision | None, points: Sequence[Hyperparameters]
-    ) -> list[KernelPrecision] | None:
-        """Precisions of the points; if one is singular and was not asked for, None and
-        the series.
-        """
-        if precision is None:
-            return None
+    def _serving(self, route: Route, points: Sequence[Hyperparameters]) -> Route:
+        """The route; the series where a precision is singular at a point and was not asked for."""
         try:
-            trained = [precision.with_kernel(point.kernel) for point in points]
+            route.warn_of_rounding([point.kernel for point in points])
         except ValueError:
-            if self._asked_method() == "precision":
+            if self._asked_method() == route.name:
                 raise
-            self.method_ = "series"
-            return None
-        for each in trained:
-            each.warn_of_rounding()
-        return trained
+            return SeriesRoute(self.graph, self.n_threads)
+        return route
 
-    def _condition(
-        self,
-        labels: Labels,
-        points: Sequence[Hyperparameters],
-        precisions: Sequence[KernelPrecision] | None,
-    ) -> None:
+    def _condition(self, labels: Labels, points: Sequence[Hyperparameters], route: Route) -> None:
         """The posterior mode at each point."""
         self._labels, self._points = labels, points
-        sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
-        longest = max(
-            points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0)
+        covariances = route.covariances(
+            [(point.kernel, point.amplitude) for point in points],
+            self.sampler_,
+            self.seed_,
+            normalize=self.normalize,
         )
-        self._posteriors = []
-        for point, precision in zip(points, precisions or len(points) * [None], strict=True):
-            covariance = Covariance.of(
-                self.graph,
-                point.kernel,
-                point.amplitude,
-                n_threads=self.n_threads,
-                sampled=sampled,
-                normalize=self.normalize,
-                warns=point is longest,
-                precision=precision,
-            )
-            self._posteriors.append(
-                ClassPosterior(
-                    self.graph,
-                    labels,
-                    covariance,
-                    method=self.method_,
-                    integrated=self.predictive == "integrated",
-                )
-            )
+        dense, integrated = route.makes_matrix(labels.nodes.size), self.predictive == "integrated"
+        self._posteriors = [
+            ClassPosterior(labels, covariance, dense=dense, integrated=integrated)
+            for covariance in covariances
+        ]
         self.n_points_ = len(points)
         self.class_bias_ = np.array(
             sum(

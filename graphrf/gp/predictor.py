@@ -25,6 +25,7 @@ from graphrf.gp.model.answers import (
     deviations_like,
 )
 from graphrf.gp.model.estimator import NodeEstimator
+from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
 from graphrf.gp.model.numerics import Numerics
@@ -33,7 +34,6 @@ from graphrf.gp.model.progress import node_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import checked_targets
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.posterior.condition import FittedModel
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.predictive import quantiles_of
@@ -201,12 +201,13 @@ class NodePredictor(NodeEstimator):
             return node_bar(n_nodes, 1, self.progress)
         if not self._exact_deviations(n_nodes):
             return node_bar(self.graph.n_nodes, self.n_points_, self.progress, by_draws=True)
+        products = exact_products(self.graph, *self._asked(n_nodes))
         return node_bar(
             n_nodes,
             self.n_points_,
             self.progress,
-            way_out=_LESS_EXACT if self.method_ != "precision" else "",
-            expected=exact_products(self.graph, *self._asked(n_nodes)) / SERIES_SPEED,
+            way_out=_LESS_EXACT if products else "",
+            expected=products / SERIES_SPEED,
         )
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:

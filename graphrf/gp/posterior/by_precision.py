@@ -70,6 +70,7 @@ class PrecisionPosterior(SinglePosterior):
         self._mean = GeneralisedMean(
             observations.basis, self._solved(observations.basis, fitted[:, p:]), mean_precision
         )
+        self.coefficients_covariance = self._mean.covariance
         values = self._solved(observations.means, fitted[:, :p])
         self.coefficients, _ = self._mean.fit(observations.means, values)
         self._by_mean = fitted[:, p:]
@@ -93,11 +94,6 @@ class PrecisionPosterior(SinglePosterior):
         log_determinant = self._factor.log_determinant - self._precision.log_determinant()
         log_determinant -= float(np.log(self._noise_precisions).sum())
         return observations.log_likelihood(quadratic, log_determinant, self.noise)
-
-    @property
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b)."""
-        return self._mean.covariance
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""

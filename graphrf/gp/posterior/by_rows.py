@@ -14,11 +14,11 @@ import numpy as np
 
 from graphrf._base.rows import slices
 from graphrf._base.warn import warn
+from graphrf.gp.covariance.covariance import Covariance, shared_variances
+from graphrf.gp.covariance.rows import RootRows
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
 from graphrf.gp.posterior.single import N_DRAWS, SinglePosterior
-from graphrf.gp.routes.covariance import Covariance, shared_variances
-from graphrf.gp.routes.rows import RootRows
 from graphrf.operators.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
 from graphrf.operators.solvers import CholeskySolver, IterativeSolver, Solution
 
@@ -126,6 +126,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         self._mean = GeneralisedMean(
             observations.basis, self.solution.value[:, outputs:], mean_precision
         )
+        self.coefficients_covariance = self._mean.covariance
         self.coefficients, self.weights = self._mean.fit(
             self._values, self.solution.value[:, :outputs]
         )
@@ -149,11 +150,6 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         other = copy.copy(self)
         other._basis, other._sampled = basis, None
         return other
-
-    @property
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b)."""
-        return self._mean.covariance
 
     @cached_property
     def prior_variance(self) -> float:

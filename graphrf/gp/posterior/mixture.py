@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from graphrf._base.memory import require_memory
+from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.posterior.protocol import Law, Posterior
 from graphrf.gp.posterior.single import N_DRAWS, SinglePosterior
 from graphrf.operators.solvers import Solution
@@ -17,7 +18,7 @@ from graphrf.operators.solvers import Solution
 LEAST_DRAWS = 8
 
 
-class MixturePosterior:
+class MixturePosterior(Posterior):
     r"""The mixture of posteriors with probabilities p_c, which averages over hyperparameters.
 
     .. math:: m = \sum_c p_c m_c, \quad \Sigma = \sum_c p_c \left(\Sigma_c + (m_c - m)(m_c -
@@ -39,10 +40,10 @@ class MixturePosterior:
         self.solution: Solution = worst._replace(
             converged=all(solution.converged for solution in solutions)
         )
-        self.solver: str = parts[0].solver
+        self.solver, self.n_outputs = parts[0].solver, parts[0].n_outputs
         self.coefficients: np.ndarray = self._average([part.coefficients for part in parts])
+        self.coefficients_covariance = self._coefficients_covariance()
         self.noise: float = float(probabilities @ [part.noise for part in parts])
-        self.n_outputs: int = parts[0].n_outputs
 
     def with_basis(self, basis: np.ndarray) -> MixturePosterior:
         """A copy with another basis of the mean at queried nodes."""
@@ -54,15 +55,6 @@ class MixturePosterior:
     def log_likelihood(self) -> float:
         """The logarithm of the mean of the parts' marginal likelihoods."""
         return float(logsumexp([part.log_likelihood for part in self._parts], b=self._p))
-
-    @property
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b), averaged over outputs if these differ in the parts'
-        coefficients.
-        """
-        within = self._average([part.coefficients_covariance for part in self._parts])
-        away = np.array([part.coefficients for part in self._parts]) - self.coefficients
-        return within + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
 
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
@@ -136,6 +128,12 @@ class MixturePosterior:
         """The variances of each part; the bar counts the nodes of all of them."""
         return self._parts[0].variances_of(self._parts, nodes, bar, self._n_threads)
 
+    def _coefficients_covariance(self) -> np.ndarray:
+        """Covariance of beta, averaged over outputs if these differ in the parts' coefficients."""
+        within = self._average([part.coefficients_covariance for part in self._parts])
+        away = np.array([part.coefficients for part in self._parts]) - self.coefficients
+        return within + np.einsum("c,cbp,cdp->bd", self._p, away, away) / self.n_outputs
+
     def _average(self, values: Any) -> np.ndarray:
         return np.asarray(np.tensordot(self._p, np.asarray(values), axes=1))
 
@@ -143,6 +141,15 @@ class MixturePosterior:
         """The variance of the parts' means, shape (q, p)."""
         means = np.array([part.means(nodes) for part in self._parts])
         return self._average(np.square(means - self._average(means)))
+
+
+def averaged(
+    posteriors: Sequence[SinglePosterior], points: Sequence[Hyperparameters], n_threads: int | None
+) -> Posterior:
+    """The average of the posteriors at points; without points the only posterior."""
+    if not points:
+        return posteriors[0]
+    return MixturePosterior(posteriors, np.array([point.weight for point in points]), n_threads)
 
 
 def joint_draws(

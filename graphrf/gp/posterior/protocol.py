@@ -25,11 +25,7 @@ class Posterior(Protocol):
     noise: float  # the mean over sets of hyperparameters
     n_outputs: int  # p
     coefficients: np.ndarray  # (b, p) posterior means of beta
-
-    @property
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b), averaged over outputs where these differ."""
-        ...
+    coefficients_covariance: np.ndarray  # (b, b), averaged over outputs where these differ
 
     @property
     def log_likelihood(self) -> float:

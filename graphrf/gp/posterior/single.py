@@ -2,58 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from graphrf.gp.posterior.protocol import Law
-from graphrf.operators.solvers import Solution
+from graphrf.gp.posterior.protocol import Law, Posterior
 
 # Draws whose squares estimate variances.
 N_DRAWS = 64
 
 
-class SinglePosterior(ABC):
-    """What the posteriors for one set of hyperparameters share: the methods of `Posterior` that
-    follow from others, and variances of several posteriors at once.
+class SinglePosterior(Posterior):
+    """Laws and draws from the other methods of `Posterior`, and variances of several posteriors
+    from the same observations at once.
     """
-
-    solver: str
-    solution: Solution
-    noise: float
-    n_outputs: int
-    coefficients: np.ndarray
-
-    @property
-    @abstractmethod
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b)."""
-
-    @property
-    @abstractmethod
-    def log_likelihood(self) -> float:
-        """The log marginal likelihood of the observations; NaN where it is not known."""
-
-    @abstractmethod
-    def with_basis(self, basis: np.ndarray) -> Self:
-        """A copy with another basis of the mean at queried nodes."""
-
-    @abstractmethod
-    def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
-        """Posterior means, shape (q, p)."""
-
-    @abstractmethod
-    def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
-        """Variances of f + H beta at distinct nodes, shape (q,)."""
 
     @classmethod
     @abstractmethod
     def variances_of(
         cls, parts: Sequence[Self], nodes: np.ndarray, bar: Any, n_threads: int | None
     ) -> list[np.ndarray]:
-        """The variances of several posteriors from the same observations, by what they share."""
+        """The variances of several posteriors, by what they share."""
 
     @abstractmethod
     def sampled_variances(
@@ -67,14 +38,6 @@ class SinglePosterior(ABC):
         cls, parts: Sequence[Self], numbers: Sequence[int], rng: np.random.Generator, bar: Any
     ) -> list[np.ndarray]:
         """The sampled variances of several posteriors, by a number of draws for each."""
-
-    @abstractmethod
-    def covariances(self, nodes: np.ndarray) -> np.ndarray:
-        """The joint covariance of f + H beta at distinct nodes, shape (q, q)."""
-
-    @abstractmethod
-    def draw_bytes(self, n_samples: int) -> float:
-        """Memory beside the draws while they are made, in bytes."""
 
     @abstractmethod
     def draw_blocks(

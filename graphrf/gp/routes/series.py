@@ -8,14 +8,22 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.warn import warn
+from graphrf.gp.covariance.covariance import Covariance
+from graphrf.gp.covariance.rows import RootRows
+from graphrf.gp.model.fitted_model import FittedModel
+from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.progress import Step
+from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, column_products, is_thick
 from graphrf.gp.routes.gram import SeriesGram
 from graphrf.gp.routes.protocol import Grams, Trained
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
+from graphrf.gp.routes.rows_route import RowsRoute
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import SparsePrecision
+from graphrf.operators.solvers import IterativeSolver
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
 # Numbers that the tables of training may hold (512 MB), and the multiply-adds that they may cost
@@ -31,17 +39,12 @@ _LARGEST_DEGREE = 1_000
 _MUCH_LOST = 1e-3
 
 
-class SeriesRoute:
+class SeriesRoute(RowsRoute):
     """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost
     less.
     """
 
     name = "series"
-    precision = None
-
-    def __init__(self, graph: Graph, n_threads: int | None) -> None:
-        self._graph = graph
-        self._n_threads = n_threads
 
     @property
     def largest_block(self) -> int:
@@ -92,6 +95,38 @@ class SeriesRoute:
 
     def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> None:
         """None: there are no sampled rows."""
+
+    def _iterative_solver(
+        self,
+        part: FittedModel,
+        covariance: Covariance,
+        rows: RootRows,
+        numerics: Numerics,
+        step: Step | None,
+    ) -> IterativeSolver:
+        """Conjugate gradients on all nodes with a filter where they are observed evenly."""
+        graph, nodes = self._graph, part.observations.nodes
+        every = np.arange(graph.n_nodes)
+
+        def smooth(x: np.ndarray) -> np.ndarray:
+            return covariance.root_values(every, covariance.root_values(every, x))
+
+        if not evenly_observed(smooth, nodes, graph.n_nodes):
+            return super()._iterative_solver(part, covariance, rows, numerics, step)
+        series = covariance.series
+        return SpectralCG(
+            graph,
+            part.kernel,
+            part.amplitude,
+            rows,
+            part.noise / part.observations.counts,
+            nodes,
+            rough=None if series is None else series.rough,
+            step=step,
+            tol=float(numerics.tol),
+            max_iterations=int(numerics.max_iterations),
+            n_threads=self._n_threads,
+        )
 
     def limitation(self, kernel: Kernel) -> str:
         """The degree of the series."""

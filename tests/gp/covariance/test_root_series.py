@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.covariance.root_series import root_series
 from graphrf.gp.posterior.mixture import MixturePosterior
-from graphrf.gp.routes.root_series import root_series
 from graphrf.operators.series.chebyshev_sums import ChebyshevSum, single_rounding
 
 PATH = grf.load_graph(nx.path_graph(40))

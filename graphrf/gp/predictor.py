@@ -461,9 +461,9 @@ class NodePredictor(NodeEstimator):
                 law = self._marginals(distinct)
             return law.at(inverse).log_density(values, offset)
         refuse_counts(exposure, trials)
-        given, single = checked_targets(y, positions.size)
+        values, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")
-        z = (given[:, 0] if single else given) - mean
+        z = (values[:, 0] if single else values) - mean
         return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
 
     def _observed_rows(self, nodes: Any, y: Any) -> tuple[np.ndarray, Any, Rows]:

@@ -297,9 +297,9 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         self.kernel_, self.sampler_ = model.kernel, model.sampler
         self.output_scale_ = model.output_scale
         if model.likelihood is None:
-            own = reordered(self.noise, None)
+            noise = reordered(self.noise, None)
             self.noise_ = (
-                model.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64).ravel()
+                model.noise if np.ndim(noise) == 0 else np.asarray(noise, dtype=np.float64).ravel()
             )
         else:
             self.likelihood_ = model.likelihood
@@ -342,8 +342,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             raise AttributeError(
                 "log_marginal_likelihood_ is an attribute of fitted regressors: call `fit` first"
             )
-        known = self._fitted.log_marginal_likelihood
-        return float(self._posterior.log_likelihood if known is None else known)
+        evidence = self._fitted.log_marginal_likelihood
+        return float(self._posterior.log_likelihood if evidence is None else evidence)
 
     def score(
         self,
@@ -368,8 +368,9 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             refuse_counts(exposure, trials)
         predicted = self.predict(positions, x=None if x is None else rows.taken("x", x))
         for name, factor in zip(("exposure", "trials"), factors, strict=True):
-            known = for_each(name, factor, rows.n)
-            predicted = predicted if known is None else predicted * known
+            factors_of_rows = for_each(name, factor, rows.n)
+            if factors_of_rows is not None:
+                predicted = predicted * factors_of_rows
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))

@@ -53,8 +53,10 @@ class SavedClassifier(Saved):
         labels = _labels(arrays["nodes"], arrays["counts"], classes, graph.n_nodes)
         fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
         _check_fitted(fitted)
-        made: Any = cls
-        loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
+        estimator: Any = cls
+        loaded = estimator(
+            graph, **{name: decoded(value) for name, value in record["settings"].items()}
+        )
         for name, value in fitted.items():
             setattr(loaded, name, value)
         loaded.classes_, loaded.n_observed_nodes_ = classes, labels.nodes.size

@@ -76,9 +76,9 @@ class SavedRegressor(Saved):
         if model.covariates is not None:
             arrays["x"], names = model.covariates.values[observations.nodes], model.covariates.names
         if model.points and model.likelihood is not None:
-            own: list[Any] = [point.observations for point in model.points]
+            approximations: list[Any] = [point.observations for point in model.points]
             arrays |= {
-                f"point_{name}": np.array([getattr(each, name) for each in own])
+                f"point_{name}": np.array([getattr(observed, name) for observed in approximations])
                 for name in ("counts", "means")
             }
         record = {
@@ -106,8 +106,8 @@ class SavedRegressor(Saved):
             settings["mean"] = real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         if settings.get("seed") is not None:
             checks.seed(settings["seed"])
-        made: Any = cls
-        regressor = made(graph, **settings)
+        estimator: Any = cls
+        regressor = estimator(graph, **settings)
         checked_settings(regressor)
         nodes = _nodes(arrays["nodes"], graph.n_nodes)
         covariates, names = None, tuple(map(str, record["x_names"]))

@@ -104,13 +104,14 @@ class PrecisionPosterior(SinglePosterior):
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
         if nodes.size**2 <= self._precision.n_nodes:  # for so few, faster than selected inversion
-            own = np.diagonal(self._factor.inverse_between(nodes))
+            variances = np.diagonal(self._factor.inverse_between(nodes))
         else:
-            own = self._factor.inverse_diagonal[nodes]
+            variances = self._factor.inverse_diagonal[nodes]
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(
-            self._amplitude * own + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
+            self._amplitude * variances
+            + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
         )
 
     @classmethod
@@ -158,15 +159,17 @@ class PrecisionPosterior(SinglePosterior):
         """
         n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
         for number in range(n_samples):
-            own = rng.standard_normal((self._precision.root_size, p))
-            seen = rng.standard_normal((self._nodes.size, p))
+            of_prior = rng.standard_normal((self._precision.root_size, p))
+            of_noise = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
             # P^-1 times a vector of covariance P has the covariance P^-1
             extended = np.zeros((n, p))
             extended[self._nodes] = (
-                np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
+                np.sqrt(self._amplitude * self._noise_precisions)[:, None] * of_noise
             )
-            f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + extended)
+            f = np.sqrt(self._amplitude) * self._factor.solve(
+                self._precision.root(of_prior) + extended
+            )
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
             yield slice(number, number + 1), draw[None]

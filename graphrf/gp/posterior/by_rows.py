@@ -385,10 +385,10 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
 
     def _error_variances(self, nodes: np.ndarray) -> np.ndarray:
         """|E_q - w_q^T E_u|^2 + w_q^T D w_q of a block of nodes."""
-        own = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
-        weights = self._predictor(self._rows.apply(own), nodes)
-        own -= self._exact_rows.apply_t(weights)
-        return np.asarray(np.square(own).sum(axis=0) + self._diagonal @ np.square(weights))
+        errors = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
+        weights = self._predictor(self._rows.apply(errors), nodes)
+        errors -= self._exact_rows.apply_t(weights)
+        return np.asarray(np.square(errors).sum(axis=0) + self._diagonal @ np.square(weights))
 
     def _cross(self, rows: RootRows, queried: RootRows) -> np.ndarray:
         """The covariance between the observed nodes, by these rows of them, and queried ones, shape

@@ -12,14 +12,14 @@ from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.posterior.approximation.expectation_propagation import (
     Approximation,
-    Prior,
+    LatentPrior,
     approximate,
     independent_sites,
 )
 
 
 def approximated(
-    problem: LatentProblem, model: FittedModel, prior_of: Callable[[FittedModel], Prior]
+    problem: LatentProblem, model: FittedModel, prior_of: Callable[[FittedModel], LatentPrior]
 ) -> FittedModel:
     """The model with observations whose posterior, under normal noise, is that of the problem: at
     its best hyperparameters, and at each point averaged over.
@@ -42,7 +42,7 @@ def approximated(
     )
 
 
-def _approximation(problem: LatentProblem, model: FittedModel, prior: Prior) -> Approximation:
+def _approximation(problem: LatentProblem, model: FittedModel, prior: LatentPrior) -> Approximation:
     """The posterior of the latent function at the observed nodes with known hyperparameters."""
     responses, likelihood = problem.responses, model.likelihood
     assert likelihood is not None

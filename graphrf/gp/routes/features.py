@@ -15,7 +15,7 @@ from graphrf.features.features import Features
 from graphrf.gp.covariance.covariance import WITHOUT_ROWS, Covariance, SampledSource
 from graphrf.gp.routes.default_rows import LENGTHS, default_sampler, excess, long_enough, shortened
 from graphrf.gp.routes.gram import SampledGram
-from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.protocol import Grams, TrainedKernel
 from graphrf.gp.routes.rows_route import RowsRoute, longest
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -53,7 +53,7 @@ class FeaturesRoute(RowsRoute):
         return sys.maxsize
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """K by rows of the given sampler, or by default rows that double their length while they
         fit.

@@ -19,7 +19,7 @@ from graphrf.gp.routes.costs import (
 )
 from graphrf.gp.routes.features import FeaturesRoute
 from graphrf.gp.routes.precision import PrecisionRoute
-from graphrf.gp.routes.protocol import Route, Trained
+from graphrf.gp.routes.protocol import Route, TrainedKernel
 from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -49,12 +49,12 @@ class Plan(NamedTuple):
     """A route, and the kernels that it serves."""
 
     route: Route
-    kernels: Sequence[Trained]
+    kernels: Sequence[TrainedKernel]
 
 
 def make_plan(
     graph: Graph,
-    kernels: Sequence[Trained],
+    kernels: Sequence[TrainedKernel],
     n_observed: int,
     *,
     method: str,
@@ -113,8 +113,8 @@ def route_of(
 
 
 def _cheaper(
-    graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
-) -> tuple[KernelPrecision, Sequence[Trained]] | None:
+    graph: Graph, kernels: Sequence[TrainedKernel], n_observed: int, automatic: bool, n_points: int
+) -> tuple[KernelPrecision, Sequence[TrainedKernel]] | None:
     """The sparse precision and its kernels, if training and posteriors by it take less time.
 
     Of automatic kernels only those are served whose precision has no hidden layers.
@@ -137,7 +137,7 @@ def _cheaper(
 
 
 def _is_cheaper(
-    precision: SparsePrecision, served: Sequence[Trained], n_observed: int, n_points: int
+    precision: SparsePrecision, served: Sequence[TrainedKernel], n_observed: int, n_points: int
 ) -> bool:
     """True if some kernels take less time by factors of their precisions than by the series."""
     graph, laplacians = precision.graph, len({kernel.laplacian for kernel, _ in served})

@@ -16,13 +16,13 @@ from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation.expectation_propagation import Prior
+from graphrf.gp.posterior.approximation.expectation_propagation import LatentPrior
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.mixture import averaged
 from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.routes.gram import PrecisionGram
-from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.protocol import Grams, TrainedKernel
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -52,7 +52,7 @@ class PrecisionRoute:
         return sys.maxsize
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """One: resolvents for functions of the Laplacian, else a factor for each set of
         hyperparameters.
@@ -141,7 +141,7 @@ class PrecisionRoute:
 
     def prior(
         self, model: FittedModel, responses: Responses, prior_std: float, numerics: Numerics
-    ) -> Prior:
+    ) -> LatentPrior:
         """The prior of f + H b at the observed nodes, by the sparse precision."""
         precision = self._own.with_kernel(model.kernel)
         return SparsePrior(precision, model.amplitude, responses, prior_std)

@@ -12,13 +12,13 @@ from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation.expectation_propagation import Prior
+from graphrf.gp.posterior.approximation.expectation_propagation import LatentPrior
 from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.routes.gram import Gram
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 
-Trained = tuple[Kernel, tuple[str, ...]]
+TrainedKernel = tuple[Kernel, tuple[str, ...]]
 """A kernel, and the names of its hyperparameters that are trained."""
 
 
@@ -57,7 +57,7 @@ class Route(Protocol):
         ...
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """K for training on some blocks, of kernels that share their Laplacian.
 
@@ -133,7 +133,7 @@ class Route(Protocol):
 
     def prior(
         self, model: FittedModel, responses: Responses, prior_std: float, numerics: Numerics
-    ) -> Prior:
+    ) -> LatentPrior:
         """The prior of f + H b at the observed nodes, b of this prior deviation, for expectation
         propagation.
         """

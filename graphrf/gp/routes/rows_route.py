@@ -16,7 +16,7 @@ from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.posterior.approximation.expectation_propagation import Prior
+from graphrf.gp.posterior.approximation.expectation_propagation import LatentPrior
 from graphrf.gp.posterior.approximation.priors import DensePrior, ProductPrior, with_mean
 from graphrf.gp.posterior.cholesky import CholeskyPosterior
 from graphrf.gp.posterior.iterative import IterativePosterior
@@ -24,7 +24,7 @@ from graphrf.gp.posterior.mixture import averaged
 from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.posterior.single import N_DRAWS, SinglePosterior
 from graphrf.gp.routes.costs import choose_solver
-from graphrf.gp.routes.normaliser import normaliser
+from graphrf.gp.routes.mean_variance import mean_variance
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.solvers import (
@@ -80,7 +80,7 @@ class RowsRoute:
 
     def mean_variance(self, kernel: Kernel, seed: int) -> float:
         """The mean prior variance over all nodes."""
-        return normaliser(self._graph, kernel, seed)
+        return mean_variance(self._graph, kernel, seed)
 
     def warn_of_rounding(self, kernels: Sequence[Kernel]) -> None:
         """Nothing is lost to rounding before the posterior, which warns itself."""
@@ -123,7 +123,7 @@ class RowsRoute:
 
     def prior(
         self, model: FittedModel, responses: Responses, prior_std: float, numerics: Numerics
-    ) -> Prior:
+    ) -> LatentPrior:
         """The prior of f + H b at the observed nodes, by their matrix or by products."""
         size = responses.nodes.size
         dense = self._is_dense(size, numerics)

@@ -16,7 +16,7 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, column_products, is_thick
 from graphrf.gp.routes.gram import SeriesGram
-from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.protocol import Grams, TrainedKernel
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.gp.routes.rows_route import RowsRoute
 from graphrf.graph.graph import Graph
@@ -52,7 +52,7 @@ class SeriesRoute(RowsRoute):
         return max(_FEWEST_NODES, _COLUMN_NUMBERS // self._graph.n_nodes)
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """One: tables of resolvents or of Chebyshev polynomials at the nodes of each block."""
         graph, laplacian = self._graph, members[0][0].laplacian
@@ -158,7 +158,7 @@ def held_degrees(graph: Graph, blocks: Sequence[np.ndarray]) -> int:
     return int(np.clip(most, _FEWEST_DEGREES, _LARGEST_DEGREE))
 
 
-def _extremes(members: Sequence[Trained], unit: float) -> Iterator[Kernel]:
+def _extremes(members: Sequence[TrainedKernel], unit: float) -> Iterator[Kernel]:
     """Each kernel as it is, or with the shortest and the longest lengthscale if that is trained."""
     for kernel, names in members:
         if "lengthscale" in names:

@@ -36,13 +36,12 @@ from graphrf.gp.model.settings import (
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.classes import ClassPosterior
 from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
-from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.plan import Plan, make_plan
 from graphrf.gp.routes.protocol import Route
+from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
-from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.sampling.protocol import Sampler
 
 _LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method='precision'"
@@ -237,12 +236,12 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
         classes, labelled, codes = checked_labels(labels, positions.size, weights)
         positions = positions[labelled]
-        known = Labels.of(
+        observed = Labels.of(
             positions, codes, classes.size, None if weights is None else weights[labelled]
         )
         warn_of_no_edges(self.graph)
         warn_of_few(positions.size, bool(names) or self.output_scale is None)
-        n_observed = known.nodes.size
+        n_observed = observed.nodes.size
         most = int((LARGEST_CURVATURE / (2 * classes.size * n_points)) ** 0.5)
         if self.predictive == "integrated" and n_observed > most:
             raise ValueError(
@@ -256,26 +255,28 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
         plan = self._plan(kernel, names, n_observed, n_points)
-        self.method_ = plan.route.name
         n_train = min(self.max_train, n_observed, plan.route.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
-        seen = known.subset(np.sort(chosen))
+        trained_on = observed.subset(np.sort(chosen))
         with linear_algebra(n_train, self.n_threads), step_bar("training", self.progress) as bar:
-            found, points, self.sampler_ = self._trained(
-                plan.route, seen, kernel, names, n_points > 1, bar.update
+            mode, points, self.sampler_ = self._trained(
+                plan.route, trained_on, kernel, names, n_points > 1, bar.update
             )
-        self.kernel_ = found.model.kernel
-        self.output_scale_ = found.amplitude
-        density, _ = found.space.log_prior(found.space.vector(found.model))
-        self.log_marginal_likelihood_ = found.log_posterior - density
-        points = points or [found.hyperparameters]
+        self.kernel_ = mode.model.kernel
+        self.output_scale_ = mode.amplitude
+        density, _ = mode.space.log_prior(mode.space.vector(mode.model))
+        self.log_marginal_likelihood_ = mode.log_posterior - density
+        points = points or [mode.hyperparameters]
 
-        precisions = self._trained_precisions(plan.route.precision, points)
+        route = self._serving(plan.route, points)
+        self.method_ = route.name
         with linear_algebra(n_observed, self.n_threads):
-            self._condition(known, points, precisions)
-        self.converged_ = found.converged and all(each.mode.converged for each in self._posteriors)
-        if not all(each.mode.converged for each in self._posteriors):
-            worst = max((each.mode for each in self._posteriors), key=lambda mode: mode.residual)
+            self._condition(observed, points, route)
+        searches = [posterior.mode for posterior in self._posteriors]
+        reached = all(search.converged for search in searches)
+        self.converged_ = mode.converged and reached
+        if not reached:
+            worst = max(searches, key=lambda search: search.residual)
             warn(
                 f"the posterior mode was not reached: after {worst.iterations} Newton steps the "
                 f"gradient is {self.residual_:.2g} of its first size; fix a smaller `output_scale`",
@@ -306,16 +307,16 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             )
 
         asked = self._asked_method()
-        made = plan(asked)
+        cheapest = plan(asked)
         variances = n_points * column_products(self.graph, self.graph.n_nodes)
         if (
             asked == "auto"
-            and made.route.name == "series"
+            and cheapest.route.name == "series"
             and self.normalize
             and variances > SERIES_BUDGET
         ):
             return plan("features")
-        return made
+        return cheapest
 
     def _trained(
         self,
@@ -342,8 +343,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 parameters, scale, Likelihood(), PRIOR, unit=UNIT, length_unit=axis.unit
             )
             evidence = ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
-            found = find_latent_mode(space, evidence, start)
-            start = found.model
+            mode = find_latent_mode(space, evidence, start)
+            start = mode.model
             longest = axis.ranges["lengthscale"][1] if axis.is_cut else np.inf
             if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
                 break
@@ -353,67 +354,37 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 f"{route.limitation(kernel)}"
             )
         if scale is None:
-            n, factor = int(seen.counts.sum()), found.log_posterior - evidence.of_constants()
+            n, factor = int(seen.counts.sum()), mode.log_posterior - evidence.of_constants()
             warn_of_nothing(factor, n, "the labels")
-        points = (
-            evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
-        )
-        kernels = [found.model.kernel, *(point.kernel for point in points)]
-        grams.check(found.model.kernel)
-        return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
+        points = evidence.points(axis.at(mode.model.kernel), space, mode.model) if averages else []
+        kernels = [mode.model.kernel, *(point.kernel for point in points)]
+        grams.check(mode.model.kernel)
+        return mode, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
-    def _trained_precisions(
-        self, precision: KernelPrecision | None, points: Sequence[Hyperparameters]
-    ) -> list[KernelPrecision] | None:
-        """Precisions of the points; if one is singular and was not asked for, None and
-        the series.
-        """
-        if precision is None:
-            return None
+    def _serving(self, route: Route, points: Sequence[Hyperparameters]) -> Route:
+        """The route; the series where a precision is singular at a point and was not asked for."""
         try:
-            trained = [precision.with_kernel(point.kernel) for point in points]
+            route.warn_of_rounding([point.kernel for point in points])
         except ValueError:
-            if self._asked_method() == "precision":
+            if self._asked_method() == route.name:
                 raise
-            self.method_ = "series"
-            return None
-        for each in trained:
-            each.warn_of_rounding()
-        return trained
+            return SeriesRoute(self.graph, self.n_threads)
+        return route
 
-    def _condition(
-        self,
-        labels: Labels,
-        points: Sequence[Hyperparameters],
-        precisions: Sequence[KernelPrecision] | None,
-    ) -> None:
+    def _condition(self, labels: Labels, points: Sequence[Hyperparameters], route: Route) -> None:
         """The posterior mode at each point."""
         self._labels, self._points = labels, points
-        sampled = SampledSource.of(self.graph, self.sampler_, self.seed_, self.n_threads)
-        longest = max(
-            points, key=lambda point: point.kernel.hyperparameters.get("lengthscale", 0.0)
+        covariances = route.covariances(
+            [(point.kernel, point.amplitude) for point in points],
+            self.sampler_,
+            self.seed_,
+            normalize=self.normalize,
         )
-        self._posteriors = []
-        for point, precision in zip(points, precisions or len(points) * [None], strict=True):
-            covariance = Covariance.of(
-                self.graph,
-                point.kernel,
-                point.amplitude,
-                n_threads=self.n_threads,
-                sampled=sampled,
-                normalize=self.normalize,
-                warns=point is longest,
-                precision=precision,
-            )
-            self._posteriors.append(
-                ClassPosterior(
-                    self.graph,
-                    labels,
-                    covariance,
-                    method=self.method_,
-                    integrated=self.predictive == "integrated",
-                )
-            )
+        dense, integrated = route.makes_matrix(labels.nodes.size), self.predictive == "integrated"
+        self._posteriors = [
+            ClassPosterior(labels, covariance, dense=dense, integrated=integrated)
+            for covariance in covariances
+        ]
         self.n_points_ = len(points)
         self.class_bias_ = np.array(
             sum(

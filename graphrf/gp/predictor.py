@@ -25,6 +25,7 @@ from graphrf.gp.model.answers import (
     deviations_like,
 )
 from graphrf.gp.model.estimator import NodeEstimator
+from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
 from graphrf.gp.model.numerics import Numerics
@@ -32,12 +33,11 @@ from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.progress import node_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import checked_targets
-from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.by_rows import LARGEST_JOINT, Posterior
-from graphrf.gp.posterior.condition import FittedModel
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
-from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, marginals_of
+from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.predictive import quantiles_of
+from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.graph.alignment import Rows, observed_rows, rows_of
 from graphrf.kernels.kernel import Kernel
@@ -65,7 +65,7 @@ class NodePredictor(NodeEstimator):
     kernel_: Kernel
     likelihood_: Likelihood
     noise_: Any
-    _posterior: Posterior | PrecisionPosterior | MixturePosterior
+    _posterior: Posterior
     _fitted: FittedModel
     _mean_function: MeanFunction
 
@@ -201,12 +201,13 @@ class NodePredictor(NodeEstimator):
             return node_bar(n_nodes, 1, self.progress)
         if not self._exact_deviations(n_nodes):
             return node_bar(self.graph.n_nodes, self.n_points_, self.progress, by_draws=True)
+        products = exact_products(self.graph, *self._asked(n_nodes))
         return node_bar(
             n_nodes,
             self.n_points_,
             self.progress,
-            way_out=_LESS_EXACT if self.method_ != "precision" else "",
-            expected=exact_products(self.graph, *self._asked(n_nodes)) / SERIES_SPEED,
+            way_out=_LESS_EXACT if products else "",
+            expected=products / SERIES_SPEED,
         )
 
     def _variances(self, distinct: np.ndarray, bar: Any) -> np.ndarray:
@@ -219,17 +220,11 @@ class NodePredictor(NodeEstimator):
 
     def _marginals(self, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
         """The distribution of f at distinct nodes, for one output."""
-        posterior, likelihood = self._posterior, self._fitted.likelihood
-        if not isinstance(posterior, MixturePosterior):
-            mean = posterior.means(nodes)[:, 0]
-            return Marginals(mean, self._variances(nodes, bar).reshape(mean.shape), likelihood)
         rng = None if self._exact_deviations(nodes.size) else np.random.default_rng([self.seed_, 2])
-        laws = posterior.laws(nodes, rng, bar)
-        parts = [
-            Marginals(mean[:, 0], variance.reshape(-1), point.likelihood)
-            for (_, mean, variance), point in zip(laws, self._fitted.points, strict=True)
-        ]
-        return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+        likelihoods = [point.likelihood for point in self._fitted.points]
+        return marginals_of(
+            self._posterior.laws(nodes, rng, bar), likelihoods or [self._fitted.likelihood]
+        )
 
     def _predict_marginals(
         self,
@@ -403,23 +398,22 @@ class NodePredictor(NodeEstimator):
         return self._shaped(draws, axis=2)
 
     def _observed(
-        self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None
+        self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray
     ) -> np.ndarray:
         """Observations in place of draws of f, one for each node; `parts` has the point of each
         draw.
         """
-        own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
         if hasattr(self, "likelihood_"):
             models = [point.likelihood for point in self._fitted.points] or [self.likelihood_]
-            for number, draw in zip(own.tolist(), draws, strict=True):
+            for number, draw in zip(parts.tolist(), draws, strict=True):
                 draw[:] = cast(Likelihood, models[number]).sample(draw, rng)
             return draws
         if np.ndim(self.noise_):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
-        noises = [self.noise_] if parts is None else [point.noise for point in self._fitted.points]
-        for number, draw in zip(own.tolist(), draws, strict=True):
+        noises = [point.noise for point in self._fitted.points] or [self.noise_]
+        for number, draw in zip(parts.tolist(), draws, strict=True):
             draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
         return draws
 
@@ -467,9 +461,9 @@ class NodePredictor(NodeEstimator):
                 law = self._marginals(distinct)
             return law.at(inverse).log_density(values, offset)
         refuse_counts(exposure, trials)
-        given, single = checked_targets(y, positions.size)
+        values, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")
-        z = (given[:, 0] if single else given) - mean
+        z = (values[:, 0] if single else values) - mean
         return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
 
     def _observed_rows(self, nodes: Any, y: Any) -> tuple[np.ndarray, Any, Rows]:

@@ -17,7 +17,8 @@ from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import checked_weights, forget, without_alpha, without_offset
-from graphrf.gp.model.hyperparameters import Explored
+from graphrf.gp.model.fitted_model import FittedModel
+from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction, WithCoefficients
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.numerics import Numerics
@@ -32,7 +33,6 @@ from graphrf.gp.model.settings import (
     checked_settings,
     checked_targets,
 )
-from graphrf.gp.posterior.condition import FittedModel, condition, fitted_model, known
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
 from graphrf.gp.routes.plan import make_plan
@@ -41,7 +41,6 @@ from graphrf.graph.alignment import reordered
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Matern
-from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.series.walk_operator import kept_matrices
 
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
@@ -264,78 +263,65 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         )
         problem, route = replace(problem, kernels=plan.kernels), plan.route
         with kept_matrices():
-            found = self._explored(problem, route)
+            model = _fitted_model(problem, route, self._explored(problem, route))
             if isinstance(problem, LatentProblem):
-                given = approximated(
-                    problem, route, found, numerics.solver, numerics.feature_sampler
+                responses, prior_std = problem.responses, problem.prior_std
+                model = approximated(
+                    problem, model, lambda part: route.prior(part, responses, prior_std, numerics)
                 )
-            else:
-                given = fitted_model(problem, route, found, problem.observations)
-            self._condition(given, problem.mean, route.precision)
+            self._condition(model, problem.mean, route)
         self._keep_titles(nodes, y, self.mean)
         return self
 
     def _explored(self, problem: NormalProblem | LatentProblem, route: Route) -> Explored:
         """The hyperparameters: learned, or known."""
         if not problem.trained:
-            return known(problem, route)
+            return _fixed_hyperparameters(problem, route)
         n_kernels = None if isinstance(problem, LatentProblem) else len(problem.kernels)
         with step_bar("training", self.progress, n_kernels, "kernels") as bar:
             if isinstance(problem, LatentProblem):
                 return explore_latent(problem, route, bar.update)
             return explore(problem, route, bar.update)
 
-    def _condition(
-        self, given: FittedModel, mean: MeanFunction, precision: KernelPrecision | None = None
-    ) -> Self:
+    def _condition(self, model: FittedModel, mean: MeanFunction, route: Route) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before
         all is made.
         """
-        numerics = self.numerics
         with step_bar("solving", self.progress) as bar:
-            posterior, truncation_error = condition(
-                self.graph,
-                given,
-                mean.basis,
-                solver=numerics.solver,
-                tol=float(numerics.tol),
-                max_iterations=int(numerics.max_iterations),
-                n_threads=numerics.n_threads,
-                feature_sampler=numerics.feature_sampler,
-                step=bar.update,
-                precision=precision,
+            posterior, truncation_error = route.posterior(
+                model, mean.basis, self.numerics, bar.update
             )
         constant, _ = mean.parts(posterior.coefficients)
 
-        self._posterior, self._fitted, self._mean_function = posterior, given, mean
-        self.kernel_, self.sampler_ = given.kernel, given.sampler
-        self.output_scale_ = given.output_scale
-        if given.likelihood is None:
-            own = reordered(self.noise, None)
+        self._posterior, self._fitted, self._mean_function = posterior, model, mean
+        self.kernel_, self.sampler_ = model.kernel, model.sampler
+        self.output_scale_ = model.output_scale
+        if model.likelihood is None:
+            noise = reordered(self.noise, None)
             self.noise_ = (
-                given.noise if np.ndim(own) == 0 else np.asarray(own, dtype=np.float64).ravel()
+                model.noise if np.ndim(noise) == 0 else np.asarray(noise, dtype=np.float64).ravel()
             )
         else:
-            self.likelihood_ = given.likelihood
-        self.mean_variance_ = given.mean_variance
-        constant = constant + given.offset
-        self.mean_ = float(constant[0]) if given.single else constant
+            self.likelihood_ = model.likelihood
+        self.mean_variance_ = model.mean_variance
+        constant = constant + model.offset
+        self.mean_ = float(constant[0]) if model.single else constant
         self._coefficients = Coefficients.of(
             mean,
             posterior.coefficients,
             posterior.coefficients_covariance,
-            given.offset,
-            given.single,
+            model.offset,
+            model.single,
         )
-        self.candidates_ = list(given.candidates)
-        self.n_points_ = max(len(given.points), 1)
-        self.method_, self.solver_ = given.method, posterior.solver
+        self.candidates_ = list(model.candidates)
+        self.n_points_ = max(len(model.points), 1)
+        self.method_, self.solver_ = model.method, posterior.solver
         self.residual_ = posterior.solution.residual
-        self.converged_ = given.trained and posterior.solution.converged
+        self.converged_ = model.trained and posterior.solution.converged
         self.truncation_error_ = truncation_error
-        self.seed_ = given.seed
-        self.n_observations_ = given.observations.n_total
-        self.n_observed_nodes_ = given.observations.nodes.size
+        self.seed_ = model.seed
+        self.n_observations_ = model.observations.n_total
+        self.n_observed_nodes_ = model.observations.nodes.size
         return self
 
     def _asked_method(self) -> str:
@@ -356,8 +342,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             raise AttributeError(
                 "log_marginal_likelihood_ is an attribute of fitted regressors: call `fit` first"
             )
-        known = self._fitted.log_marginal_likelihood
-        return float(self._posterior.log_likelihood if known is None else known)
+        evidence = self._fitted.log_marginal_likelihood
+        return float(self._posterior.log_likelihood if evidence is None else evidence)
 
     def score(
         self,
@@ -382,8 +368,41 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             refuse_counts(exposure, trials)
         predicted = self.predict(positions, x=None if x is None else rows.taken("x", x))
         for name, factor in zip(("exposure", "trials"), factors, strict=True):
-            known = for_each(name, factor, rows.n)
-            predicted = predicted if known is None else predicted * known
+            factors_of_rows = for_each(name, factor, rows.n)
+            if factors_of_rows is not None:
+                predicted = predicted * factors_of_rows
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
+
+
+def _fixed_hyperparameters(problem: NormalProblem | LatentProblem, route: Route) -> Explored:
+    """The hyperparameters of a problem that has none to learn."""
+    kernel, output_scale = problem.kernels[0][0], problem.output_scale
+    assert output_scale is not None
+    mean_variance = route.mean_variance(kernel, problem.seed) if problem.normalize else 1.0
+    best = Hyperparameters(kernel, output_scale / mean_variance, output_scale, 1.0, 1.0)
+    if isinstance(problem, LatentProblem):
+        best = best._replace(likelihood=problem.likelihood)
+    else:
+        assert problem.noise is not None
+        best = best._replace(noise=problem.noise)
+
+    sampler = route.sampler_for([kernel], problem.nodes.size, None)
+    route.check(kernel, sampler, problem.nodes, problem.seed)
+    return Explored(best, [], [ComparedKernel(kernel, 0.0, 1.0)], sampler=sampler)
+
+
+def _fitted_model(
+    problem: NormalProblem | LatentProblem, route: Route, explored: Explored
+) -> FittedModel:
+    """The fitted model of a problem, whose output scale is that of the mean variance over all
+    nodes.
+    """
+    best, mean_variance = explored.best, 1.0
+    route.warn_of_rounding([best.kernel])
+    if problem.normalize and not problem.trained:
+        mean_variance = best.output_scale / best.amplitude
+    elif problem.normalize:
+        mean_variance = route.mean_variance(best.kernel, problem.seed)
+    return FittedModel.of(problem, explored, route.name, mean_variance)

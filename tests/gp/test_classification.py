@@ -68,7 +68,7 @@ def test_products_of_the_factor_give_the_dense_answer(thirds, method, monkeypatc
     graph, labels, nodes = thirds
     gp = grf.GraphGPClassifier(graph, **FIXED, method=method)
     dense = gp.fit(nodes, labels[nodes]).predict_proba()
-    monkeypatch.setattr("graphrf.gp.posterior.classes.choose_solver", lambda *_: "cg")
+    monkeypatch.setattr("graphrf.gp.routes.rows_route.choose_solver", lambda *_: "cg")
     np.testing.assert_allclose(gp.fit(nodes, labels[nodes]).predict_proba(), dense, atol=1e-6)
 
 

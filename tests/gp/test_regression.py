@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.covariance.covariance import Covariance
 from graphrf.gp.posterior.spectral_solver import SpectralCG
-from graphrf.gp.routes.covariance import Covariance
 from graphrf.operators.solvers import ConjugateGradients
 from tests.support.dense_gp import dense_posterior, no_mean
 
@@ -178,8 +178,8 @@ def test_variances_of_walks_are_never_negative(big_grid):
 
 @pytest.mark.parametrize("even", [False, True])
 def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch, even):
-    monkeypatch.setattr("graphrf.gp.posterior.condition._PRECONDITIONER_RANK", 5)
-    monkeypatch.setattr("graphrf.gp.posterior.condition.evenly_observed", lambda *_: even)
+    monkeypatch.setattr("graphrf.gp.routes.rows_route._PRECONDITIONER_RANK", 5)
+    monkeypatch.setattr("graphrf.gp.routes.series.evenly_observed", lambda *_: even)
     _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
     settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
     exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
@@ -248,8 +248,8 @@ def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_
     }
     gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(gp._posterior._solver, SpectralCG)
-    monkeypatch.setattr("graphrf.gp.posterior.condition.evenly_observed", lambda *_: False)
-    monkeypatch.setattr("graphrf.gp.posterior.condition._PRECONDITIONER_RANK", 1)
+    monkeypatch.setattr("graphrf.gp.routes.series.evenly_observed", lambda *_: False)
+    monkeypatch.setattr("graphrf.gp.routes.rows_route._PRECONDITIONER_RANK", 1)
     plain = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(plain._posterior._solver, ConjugateGradients)
     assert 2 * gp._posterior.solution.iterations < plain._posterior.solution.iterations

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.routes.rows import RootRows
+from graphrf.gp.covariance.rows import RootRows
 from graphrf.operators import factor as factor_module
 from tests.gp.remote import Elsewhere, PlainFactor, RemoteFactor, Travels
 

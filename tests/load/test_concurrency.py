@@ -164,7 +164,7 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
     pytest.importorskip("torch")
     from threadpoolctl import threadpool_limits
 
-    from graphrf.gp.posterior.by_rows import Posterior
+    from graphrf.gp.posterior.cholesky import CholeskyPosterior
 
     graph = grf.from_edges(np.arange(9), np.arange(1, 10))
     options = {
@@ -175,9 +175,9 @@ def test_joint_covariances_are_made_with_the_threads_of_blas_that_were_chosen(mo
         "noise": 0.1,
     }
     gp = grf.GraphGPRegressor(graph, **options).fit([0, 5], [0.0, 1.0])
-    seen, original = [], Posterior.covariances
+    seen, original = [], CholeskyPosterior.covariances
     monkeypatch.setattr(
-        Posterior,
+        CholeskyPosterior,
         "covariances",
         lambda self, nodes: seen.append(set(blas_numbers())) or original(self, nodes),
     )

@@ -9,14 +9,14 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
-from graphrf.gp.files.objects import attributes, check_probabilities, check_sampler, decoded
+from graphrf.gp.files.objects import attributes, check_probabilities, decoded
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.model.class_labels import Labels
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.settings import check_latent_scale
+from graphrf.gp.routes.plan import NAMES, route_of
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
-from graphrf.operators.precision.markov import SparsePrecision
 
 _FITTED = (
     *("kernel_", "sampler_", "output_scale_", "log_marginal_likelihood_", "method_", "seed_"),
@@ -53,18 +53,19 @@ class SavedClassifier(Saved):
         labels = _labels(arrays["nodes"], arrays["counts"], classes, graph.n_nodes)
         fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
         _check_fitted(fitted)
-        made: Any = cls
-        loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
+        estimator: Any = cls
+        loaded = estimator(
+            graph, **{name: decoded(value) for name, value in record["settings"].items()}
+        )
         for name, value in fitted.items():
             setattr(loaded, name, value)
         loaded.classes_, loaded.n_observed_nodes_ = classes, labels.nodes.size
-        points = [_point(point, fitted) for point in record["points"]]
+        points = [_point(point) for point in record["points"]]
         check_probabilities(point.weight for point in points)
-        precisions = None
-        if loaded.method_ == "precision":
-            precisions = [SparsePrecision(graph, point.kernel) for point in points]
+        kernels = [*(point.kernel for point in points), loaded.kernel_]
+        route = route_of(graph, loaded.method_, kernels, loaded.sampler_, loaded.n_threads)
         with linear_algebra(labels.nodes.size, loaded.n_threads):
-            loaded._condition(labels, points, precisions)
+            loaded._condition(labels, points, route)
         return loaded
 
 
@@ -97,11 +98,10 @@ def _labels(nodes: np.ndarray, counts: np.ndarray, classes: np.ndarray, n_nodes:
     return Labels(nodes, counts)
 
 
-def _point(record: Mapping[str, Any], fitted: Mapping[str, Any]) -> Hyperparameters:
+def _point(record: Mapping[str, Any]) -> Hyperparameters:
     """A point that predictions average over, once it can be such."""
     point = Hyperparameters(**{name: decoded(record[name]) for name in _POINT})
-    if fitted["sampler_"] is not None:
-        check_sampler(fitted["sampler_"], require_kernel(point.kernel))
+    require_kernel(point.kernel)
     check_latent_scale(checks.number("amplitude", point.amplitude, low=0, include_low=False))
     checks.number("weight", point.weight, low=0, high=1, include_low=False)
     return point
@@ -109,16 +109,12 @@ def _point(record: Mapping[str, Any], fitted: Mapping[str, Any]) -> Hyperparamet
 
 def _check_fitted(fitted: dict[str, Any]) -> None:
     """Raise unless what a fit finds is what it can find."""
-    kernel = require_kernel(fitted["kernel_"])
+    require_kernel(fitted["kernel_"])
     check_latent_scale(
         checks.number("output_scale", fitted["output_scale_"], low=0, include_low=False)
     )
     checks.number("log_marginal_likelihood", fitted["log_marginal_likelihood_"])
-    checks.choice("method", fitted["method_"], ("series", "precision", "features"))
+    checks.choice("method", fitted["method_"], NAMES)
     checks.seed(checks.integer("seed", fitted["seed_"]))
     checks.integer("n_observations", fitted["n_observations_"], low=1)
     checks.flag("converged", fitted["converged_"])
-    if (fitted["sampler_"] is None) == (fitted["method_"] == "features"):
-        raise ValueError("its method and its sampler are inconsistent")
-    if fitted["sampler_"] is not None:
-        check_sampler(fitted["sampler_"], kernel)

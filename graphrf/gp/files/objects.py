@@ -23,7 +23,6 @@ from graphrf.gp.model.prior import (
 )
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
-from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import (
     Diffusion,
     InverseCosine,
@@ -33,7 +32,6 @@ from graphrf.kernels.named import (
     RegularizedLaplacian,
 )
 from graphrf.sampling.powers.powers import CompressedPowers, CutPowers, ExactPowers
-from graphrf.sampling.sample import require_sampler
 from graphrf.sampling.walks.auto_lengths import AutoLengths
 from graphrf.sampling.walks.coupling import Coupling
 from graphrf.sampling.walks.lengths import (
@@ -125,12 +123,6 @@ def decoded(value: Any) -> Any:
     if made not in _ARGUMENTS and (missing := set(_fields(made)) - set(arguments)):
         raise ValueError(f"its {value['class']} lacks {', '.join(sorted(missing))}")
     return made(**arguments)
-
-
-def check_sampler(sampler: Any, kernel: Kernel) -> None:
-    """Raise unless what a file has as sampler is one of the kernel's Laplacian."""
-    if require_sampler(sampler).laplacian != kernel.laplacian:
-        raise ValueError("its sampler and its kernel are of different Laplacians")
 
 
 def check_probabilities(probabilities: Iterable[float]) -> None:

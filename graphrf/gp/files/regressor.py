@@ -13,26 +13,26 @@ from graphrf.gp.files.objects import (
     LARGEST,
     attributes,
     check_probabilities,
-    check_sampler,
     decoded,
     encoded,
     real,
 )
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.settings import checked_prior, checked_settings
-from graphrf.gp.posterior.condition import FittedModel
+from graphrf.gp.routes.plan import NAMES, route_of
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
-from graphrf.operators.precision.markov import require_sparse_precision
 
 # Fields of a FittedModel that are written as they are.
 _PLAIN = (
     *(
+        "method",
         "single",
         "output_scale",
         "noise",
@@ -40,7 +40,6 @@ _PLAIN = (
         "seed",
         "log_marginal_likelihood",
         "trained",
-        "sparse",
     ),
     *("mean_precision", "likelihood"),
 )
@@ -54,8 +53,8 @@ class SavedRegressor(Saved):
     _format = "graphrf regressor 1"
 
     def _saved(self: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        given: FittedModel = self._fitted
-        observations = given.observations
+        model: FittedModel = self._fitted
+        observations = model.observations
         settings = self.get_params(deep=False)
         del settings["graph"]
         settings["numerics"] = replace(self.numerics, feature_sampler=None)
@@ -65,7 +64,7 @@ class SavedRegressor(Saved):
             settings["prior"] = checked_prior(self.prior)
 
         arrays = {name: getattr(observations, name) for name in ("nodes", "counts", "means")}
-        arrays["offset"] = given.offset
+        arrays["offset"] = model.offset
         names: tuple[str, ...] = ()
         if not isinstance(self.mean, str):
             mean = for_all_nodes(self.graph, "mean", settings.pop("mean"))
@@ -73,29 +72,28 @@ class SavedRegressor(Saved):
             names = column_names(
                 mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1]
             )
-
-        if given.covariates is not None:
-            arrays["x"], names = given.covariates.values[observations.nodes], given.covariates.names
-        if given.points and given.likelihood is not None:
-            own: list[Any] = [point.observations for point in given.points]
+        if model.covariates is not None:
+            arrays["x"], names = model.covariates.values[observations.nodes], model.covariates.names
+        if model.points and model.likelihood is not None:
+            approximations: list[Any] = [point.observations for point in model.points]
             arrays |= {
-                f"point_{name}": np.array([getattr(each, name) for each in own])
+                f"point_{name}": np.array([getattr(observed, name) for observed in approximations])
                 for name in ("counts", "means")
             }
 
         record = {
             "x_names": list(names),
             "settings": {name: encoded(name, value) for name, value in settings.items()},
-            "fitted": attributes(given, _PLAIN),
-            "kernel": encoded("kernel", given.kernel),
-            "sampler": encoded("sampler", given.sampler),
+            "fitted": attributes(model, _PLAIN),
+            "kernel": encoded("kernel", model.kernel),
+            "sampler": encoded("sampler", model.sampler),
             "within": float(observations.within),
             "n_total": int(observations.n_total),
             "log_precisions": float(observations.log_precisions),
             "points": [
-                attributes(point, ("kernel", "likelihood", *_POINT)) for point in given.points
+                attributes(point, ("kernel", "likelihood", *_POINT)) for point in model.points
             ],
-            "candidates": [encoded("kernel", tuple(candidate)) for candidate in given.candidates],
+            "candidates": [encoded("kernel", tuple(candidate)) for candidate in model.candidates],
         }
         return record, arrays
 
@@ -108,9 +106,8 @@ class SavedRegressor(Saved):
             settings["mean"] = real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         if settings.get("seed") is not None:
             checks.seed(settings["seed"])
-
-        made: Any = cls
-        regressor = made(graph, **settings)
+        estimator: Any = cls
+        regressor = estimator(graph, **settings)
         checked_settings(regressor)
 
         nodes = _nodes(arrays["nodes"], graph.n_nodes)
@@ -133,10 +130,9 @@ class SavedRegressor(Saved):
         points = [_point(point) for point in record["points"]]
         if points and fitted["likelihood"] is not None:
             points = _with_observations(points, observations, arrays)
-
-        given = FittedModel(
-            observations,
-            offset,
+        model = FittedModel(
+            observations=observations,
+            offset=offset,
             kernel=require_kernel(decoded(record["kernel"])),
             sampler=decoded(record["sampler"]),
             points=points,
@@ -144,10 +140,12 @@ class SavedRegressor(Saved):
             candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]],
             **fitted,
         )
-
-        _check_numbers(given)
-        _check_models(given)
-        return regressor._condition(given, mean)
+        _check_numbers(model)
+        _check_models(model)
+        kernels = [*(point.kernel for point in model.points), model.kernel]
+        n_threads = regressor.numerics.n_threads
+        route = route_of(graph, model.method, kernels, model.sampler, n_threads)
+        return regressor._condition(model, mean, route)
 
 
 def _require_consistent(holds: bool) -> None:
@@ -224,36 +222,30 @@ def _require_fitted(likelihood: Any) -> None:
         raise ValueError("its likelihood is not a fitted one")
 
 
-def _check_numbers(given: FittedModel) -> None:
+def _check_numbers(model: FittedModel) -> None:
     """Raise unless the numbers that a fit finds are such as it can find."""
-    for name in ("single", "trained", "sparse"):
-        checks.flag(name, getattr(given, name))
+    checks.choice("method", model.method, NAMES)
+    for name in ("single", "trained"):
+        checks.flag(name, getattr(model, name))
     for name in ("output_scale", "noise"):
-        checks.number(name, getattr(given, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
+        checks.number(name, getattr(model, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
     for name in ("mean_variance", "amplitude"):
-        checks.number(name, getattr(given, name), low=0, include_low=False)
-    checks.number("mean_precision", given.mean_precision, low=0)
-    checks.seed(checks.integer("seed", given.seed))
-    if given.log_marginal_likelihood is not None:
-        checks.number("log_marginal_likelihood", given.log_marginal_likelihood)
-    noise = max([given.noise, *(point.noise for point in given.points)])
-    if noise > LARGEST * min(1.0, float(given.observations.counts.min())):
+        checks.number(name, getattr(model, name), low=0, include_low=False)
+    checks.number("mean_precision", model.mean_precision, low=0)
+    checks.seed(checks.integer("seed", model.seed))
+    if model.log_marginal_likelihood is not None:
+        checks.number("log_marginal_likelihood", model.log_marginal_likelihood)
+    noise = max([model.noise, *(point.noise for point in model.points)])
+    if noise > LARGEST * min(1.0, float(model.observations.counts.min())):
         raise checks.value_error("noise", f"over `counts` must be at most {LARGEST:g}")
-    if given.points:
-        check_probabilities(point.weight for point in given.points)
+    if model.points:
+        check_probabilities(point.weight for point in model.points)
 
 
-def _check_models(given: FittedModel) -> None:
+def _check_models(model: FittedModel) -> None:
     """Raise unless likelihood, outputs, kernels and sampler suit one another."""
-    if given.likelihood is not None:
-        _require_fitted(given.likelihood)
-        checks.number("mean_precision", given.mean_precision, low=0, include_low=False)
-    if given.single and given.observations.n_outputs != 1:
+    if model.likelihood is not None:
+        _require_fitted(model.likelihood)
+        checks.number("mean_precision", model.mean_precision, low=0, include_low=False)
+    if model.single and model.observations.n_outputs != 1:
         raise checks.value_error("single", "must be false for several outputs")
-    if given.sparse:
-        for kernel in (given.kernel, *(point.kernel for point in given.points)):
-            require_sparse_precision(kernel)
-    if given.sampler is not None:
-        check_sampler(given.sampler, given.kernel)
-        if given.sparse:
-            raise ValueError("it has both a sparse precision and a sampler")

@@ -33,8 +33,8 @@ from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import NormalProblem, Problem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.costs import TRAINED
-from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
-from graphrf.gp.routes.protocol import Grams, Route, Trained
+from graphrf.gp.routes.mean_variance import RoughMeanVariance, mean_variance
+from graphrf.gp.routes.protocol import Grams, Route, TrainedKernel
 from graphrf.kernels.kernel import Kernel
 
 # n_0 in observations, and the points that represent the posterior: chosen by
@@ -83,9 +83,9 @@ def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> E
     return _Exploration(problem, route, step).result()
 
 
-def families(kernels: Sequence[Trained]) -> Iterable[list[Trained]]:
+def families(kernels: Sequence[TrainedKernel]) -> Iterable[list[TrainedKernel]]:
     """Kernels that share their Laplacian; all areal kernels together."""
-    result: dict[str, list[Trained]] = {}
+    result: dict[str, list[TrainedKernel]] = {}
     for each in kernels:
         result.setdefault(each[0].laplacian if each[0].is_series else "", []).append(each)
     return result.values()
@@ -108,8 +108,10 @@ def with_exact_scale(problem: Problem, route: Route, point: Hyperparameters) -> 
     """
     if problem.output_scale is None or not problem.normalize:
         return point
-    by = normaliser(problem.graph, point.kernel, problem.seed, route.precision)
-    return point._replace(amplitude=problem.output_scale / by, output_scale=problem.output_scale)
+    divisor = mean_variance(problem.graph, point.kernel, problem.seed, route.precision)
+    return point._replace(
+        amplitude=problem.output_scale / divisor, output_scale=problem.output_scale
+    )
 
 
 class _Exploration:
@@ -128,7 +130,7 @@ class _Exploration:
         self._temper = min(
             1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1)
         )
-        self._rough = RoughNormaliser(problem.graph, problem.seed, route.precision)
+        self._rough = RoughMeanVariance(problem.graph, problem.seed, route.precision)
 
     def result(self) -> Explored:
         """Points, or the mode."""

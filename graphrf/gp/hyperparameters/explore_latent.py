@@ -39,7 +39,7 @@ from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites, independent_sites
-from graphrf.gp.routes.normaliser import RoughNormaliser
+from graphrf.gp.routes.mean_variance import RoughMeanVariance
 from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import lengthscale_unit
@@ -116,7 +116,7 @@ class _LatentExploration:
         self._problem, self._route, self._nodes, self._step = problem, route, nodes, step
         self._responses = [problem.responses.at(block) for block in nodes]
         self._temper = min(1.0, INFORMATION / sum(block.size for block in nodes))
-        self._rough = RoughNormaliser(problem.graph, problem.seed, route.precision)
+        self._rough = RoughMeanVariance(problem.graph, problem.seed, route.precision)
         self._sites: tuple[Likelihood, list[Sites]] | None = None  # of the last likelihood
 
     def result(self) -> Explored:

@@ -27,7 +27,7 @@ from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.problem import NormalProblem
 from graphrf.gp.model.progress import Step
-from graphrf.gp.routes.normaliser import normaliser
+from graphrf.gp.routes.mean_variance import mean_variance
 from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -90,9 +90,11 @@ def find_mode(
             result = search.run([result.point])
     if warns:
         _warn_of_bounds(axis, result)
-    by = normaliser(graph, result.kernel, seed, route.precision) if normalize else 1.0
+    divisor = mean_variance(graph, result.kernel, seed, route.precision) if normalize else 1.0
     amplitude, scale = (
-        (result.amplitude, result.amplitude * by) if scale is None else (scale / by, scale)
+        (result.amplitude, result.amplitude * divisor)
+        if scale is None
+        else (scale / divisor, scale)
     )
     return Mode(
         Hyperparameters(result.kernel, amplitude, scale, result.noise, 1.0), result.converged
@@ -126,7 +128,7 @@ def mode_divisor(
     scale = graph.laplacian_scale(kernel.laplacian)
     rough = spectral_divisor(points, weights, scale)(kernel, (), [])[0]
     return spectral_divisor(
-        points, weights * (normaliser(graph, kernel, seed, precision) / rough), scale
+        points, weights * (mean_variance(graph, kernel, seed, precision) / rough), scale
     )
 
 

@@ -36,8 +36,9 @@ from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_prior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
+from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, marginals_of
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
+from graphrf.gp.posterior.protocol import Posterior
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
 
 _LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
@@ -270,7 +271,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         pieces: Subdivision,
         points: list[tuple[FieldHyperparameters, float]],
         basis: np.ndarray,
-    ) -> PrecisionPosterior | MixturePosterior:
+    ) -> Posterior:
         """The posterior at the vertices of pieces, whose first are those that were observed."""
         where = pieces.where[: seen.places.node.size]
         observations = Observations.of(where, seen.values, basis, seen.weights)
@@ -414,20 +415,14 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
     def _marginals(
-        self, posterior: PrecisionPosterior | MixturePosterior, vertices: np.ndarray, argument: str
+        self, posterior: Posterior, vertices: np.ndarray, argument: str
     ) -> Marginals | MarginalMixture:
         """The distribution of the function at each vertex, for one output."""
         if not self._seen.single:
             raise checks.value_error(argument, "is for one output; fit outputs one at a time")
-        if isinstance(posterior, PrecisionPosterior):
-            return Marginals(posterior.means(vertices)[:, 0], posterior.variances(vertices), None)
-        laws = posterior.laws(vertices, None)
-        parts = [Marginals(mean[:, 0], variance, None) for _, mean, variance in laws]
-        return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+        return marginals_of(posterior.laws(vertices, None), [None] * self.n_points_)
 
-    def _at(
-        self, places: Any, x: Any
-    ) -> tuple[PrecisionPosterior | MixturePosterior, np.ndarray, np.ndarray]:
+    def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
         """The posterior where places are vertices, their distinct vertices, and which of these each
         place is.
         """

@@ -123,6 +123,12 @@ class LatentProblem(Problem):
     likelihood: Likelihood
     unit: float  # prior deviation of the latent function
 
+    @cached_property
+    def observations(self) -> Observations:
+        """Values of 0 at the observed nodes, before an approximation replaces them."""
+        nodes = self.responses.nodes
+        return Observations.of(nodes, np.zeros((nodes.size, 1)), self.mean.basis)
+
     @property
     def nodes(self) -> np.ndarray:
         return self.responses.nodes

@@ -5,20 +5,23 @@ draws.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from graphrf._base.blas import blas_threads
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
+from graphrf.gp.posterior.single import SinglePosterior
 from graphrf.operators.pathwise import draws_bytes
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.solvers import Solution
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
 
-class PrecisionPosterior:
+class PrecisionPosterior(SinglePosterior):
     r"""f + H beta given y = H beta + f + noise at the observed nodes u, for f ~ N(0, a Q^-1) with a
     sparse Q.
 
@@ -62,11 +65,12 @@ class PrecisionPosterior:
         weights = np.zeros(precision.n_nodes)
         weights[self._nodes] = amplitude * self._noise_precisions
         self._factor: SparseCholesky = precision.factor(weights)
-        fitted = self._fitted(np.column_stack([observations.means, observations.basis]))
+        fitted = self._prediction(np.column_stack([observations.means, observations.basis]))
         p = self.n_outputs
         self._mean = GeneralisedMean(
             observations.basis, self._solved(observations.basis, fitted[:, p:]), mean_precision
         )
+        self.coefficients_covariance = self._mean.covariance
         values = self._solved(observations.means, fitted[:, :p])
         self.coefficients, _ = self._mean.fit(observations.means, values)
         self._by_mean = fitted[:, p:]
@@ -91,11 +95,6 @@ class PrecisionPosterior:
         log_determinant -= float(np.log(self._noise_precisions).sum())
         return observations.log_likelihood(quadratic, log_determinant, self.noise)
 
-    @property
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b)."""
-        return self._mean.covariance
-
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
         if bar is not None:
@@ -105,20 +104,43 @@ class PrecisionPosterior:
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
         if nodes.size**2 <= self._precision.n_nodes:  # for so few, faster than selected inversion
-            own = np.diagonal(self._factor.inverse_between(nodes))
+            variances = np.diagonal(self._factor.inverse_between(nodes))
         else:
-            own = self._factor.inverse_diagonal[nodes]
+            variances = self._factor.inverse_diagonal[nodes]
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(
-            self._amplitude * own + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
+            self._amplitude * variances
+            + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
         )
+
+    @classmethod
+    def variances_of(
+        cls, parts: Sequence[Self], nodes: np.ndarray, bar: Any, n_threads: int | None
+    ) -> list[np.ndarray]:
+        """The variances of several posteriors, on threads; the bar counts the nodes of each."""
+        result = []
+        with blas_threads(1):  # bits must not depend on the number of threads
+            for variances in ordered_map(
+                lambda part: part.variances(nodes), parts, thread_count(n_threads)
+            ):
+                result.append(variances)
+                if bar is not None:
+                    bar.update(nodes.size)
+        return result
 
     def sampled_variances(
         self, rng: np.random.Generator, bar: Any = None, n_draws: int = 0
     ) -> np.ndarray:
         """The exact variances at all N nodes: nothing is gained by drawing."""
         return self.variances(np.arange(self._basis.shape[0]), bar)
+
+    @classmethod
+    def sampled_variances_of(
+        cls, parts: Sequence[Self], numbers: Sequence[int], rng: np.random.Generator, bar: Any
+    ) -> list[np.ndarray]:
+        """The exact variances of several posteriors at all N nodes."""
+        return [part.sampled_variances(rng, bar) for part in parts]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
@@ -137,20 +159,22 @@ class PrecisionPosterior:
         """
         n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
         for number in range(n_samples):
-            own = rng.standard_normal((self._precision.root_size, p))
-            seen = rng.standard_normal((self._nodes.size, p))
+            of_prior = rng.standard_normal((self._precision.root_size, p))
+            of_noise = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
             # P^-1 times a vector of covariance P has the covariance P^-1
             extended = np.zeros((n, p))
             extended[self._nodes] = (
-                np.sqrt(self._amplitude * self._noise_precisions)[:, None] * seen
+                np.sqrt(self._amplitude * self._noise_precisions)[:, None] * of_noise
             )
-            f = np.sqrt(self._amplitude) * self._factor.solve(self._precision.root(own) + extended)
+            f = np.sqrt(self._amplitude) * self._factor.solve(
+                self._precision.root(of_prior) + extended
+            )
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
             yield slice(number, number + 1), draw[None]
 
-    def _fitted(self, values: np.ndarray) -> np.ndarray:
+    def _prediction(self, values: np.ndarray) -> np.ndarray:
         """f_hat of values at the observed nodes."""
         extended = np.zeros((self._precision.n_nodes, values.shape[1]))
         extended[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values

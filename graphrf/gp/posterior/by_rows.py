@@ -1,36 +1,39 @@
-"""The posterior of a Gaussian process on a graph: means, variances, covariances and draws at any
-nodes.
+"""The posterior of a Gaussian process by rows of its prior covariance, whatever solves with the
+covariance of the observations.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from graphrf._base.rows import slices
 from graphrf._base.warn import warn
+from graphrf.gp.covariance.covariance import Covariance, shared_variances
+from graphrf.gp.covariance.rows import RootRows
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import GeneralisedMean
-from graphrf.gp.routes.covariance import Covariance, shared_variances
-from graphrf.gp.routes.rows import RootRows
+from graphrf.gp.posterior.single import N_DRAWS, SinglePosterior
 from graphrf.operators.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
 from graphrf.operators.solvers import CholeskySolver, IterativeSolver, Solution
 
 # Up to so many distinct query nodes their joint covariance is formed: 200 MB.
 LARGEST_JOINT = 5_000
-# Columns solved together by conjugate gradients.
-_SOLVE_WIDTH = 64
-# Draws whose squares estimate variances, and the residual that is enough for them; so much of the
-# prior's standard deviation may their exact rows lack where those of the predictor are sampled
-# anyway.
-N_DRAWS = 64
-_DRAWS_TOLERANCE = 1e-4
-# Nodes at which prior variances are sampled to find their size.
-_FEW_NODES = 16
+# Columns solved together.
+SOLVE_WIDTH = 64
+# The residual that is enough for draws whose squares estimate variances; so much of the prior's
+# standard deviation may their exact rows lack where those of the predictor are sampled anyway.
+DRAWS_TOLERANCE = 1e-4
+# Nodes at which prior variances are sampled to find their size, and the fraction of the largest of
+# several prior variances below which one is next to nothing.
+_FEW_NODES, _NEGLIGIBLE = 16, 1e-5
+
+Solver = TypeVar("Solver", CholeskySolver, IterativeSolver)
 
 
 class SolverWarning(UserWarning):
@@ -66,7 +69,7 @@ def positive_semidefinite(covariance: np.ndarray, prior: np.ndarray) -> np.ndarr
     return np.asarray(root @ root.T)
 
 
-class Posterior:
+class RowsPosterior(SinglePosterior, Generic[Solver]):
     r"""f + H beta given y = H beta + f + noise at the observed nodes u, by rows F of the
     covariance.
 
@@ -96,7 +99,7 @@ class Posterior:
         self,
         covariance: Covariance,
         rows: RootRows,
-        solver: CholeskySolver | IterativeSolver,
+        solver: Solver,
         observations: Observations,
         *,
         noise: float,
@@ -106,7 +109,7 @@ class Posterior:
     ) -> None:
         self.covariance = covariance
         self._rows = rows
-        self._solver = solver
+        self._solver: Solver = solver
         self._nodes = observations.nodes
         self._diagonal = noise / observations.counts
         self._values = observations.means
@@ -117,12 +120,13 @@ class Posterior:
         self.solution: Solution = self._solver.solve(
             np.column_stack([self._values, observations.basis])
         )
-        _report(self.solution, "the fit")
+        report(self.solution, "the fit")
         self._basis = basis
         self._offset = offset
         self._mean = GeneralisedMean(
             observations.basis, self.solution.value[:, outputs:], mean_precision
         )
+        self.coefficients_covariance = self._mean.covariance
         self.coefficients, self.weights = self._mean.fit(
             self._values, self.solution.value[:, :outputs]
         )
@@ -141,33 +145,11 @@ class Posterior:
         """F_u^T A^-1 H_u, shape (N, b)."""
         return np.asarray(self._rows.apply_t(self._mean.solved))
 
-    @property
-    def log_likelihood(self) -> float:
-        """The log marginal likelihood of the observations; NaN with conjugate gradients: no
-        determinant.
-        """
-        if not isinstance(self._solver, CholeskySolver):
-            return float("nan")
-        residual = self._values - self._mean.basis @ self.coefficients
-        return self._observations.log_likelihood(
-            float(np.vdot(residual, self.weights)), self._solver.log_determinant, self.noise
-        )
-
-    @property
-    def solver(self) -> str:
-        """ "cholesky" or "cg"."""
-        return self._solver.name
-
     def with_basis(self, basis: np.ndarray) -> Self:
         """A copy with another basis of the mean at queried nodes."""
         other = copy.copy(self)
         other._basis, other._sampled = basis, None
         return other
-
-    @property
-    def coefficients_covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b)."""
-        return self._mean.covariance
 
     @cached_property
     def prior_variance(self) -> float:
@@ -188,11 +170,6 @@ class Posterior:
         """
         return np.asarray(np.square(self._mean.half(self._basis)).sum(axis=1))
 
-    @property
-    def n_observed(self) -> int:
-        """Distinct observed nodes."""
-        return self._nodes.size
-
     def means(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Posterior means, shape (q, p)."""
         values, applied = self._mean_values
@@ -204,54 +181,57 @@ class Posterior:
             bar.update(nodes.size)
         return np.asarray(result)
 
-    def variances(
-        self, nodes: np.ndarray, bar: Any = None, prior: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Variances of f + H beta, (q,), by blocks of distinct nodes; `prior` are those of f if
-        known.
+    def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
+        """Variances of f + H beta at distinct nodes, shape (q,)."""
+        return self._variances(nodes, bar, None)
+
+    @classmethod
+    def variances_of(
+        cls, parts: Sequence[Self], nodes: np.ndarray, bar: Any, n_threads: int | None
+    ) -> list[np.ndarray]:
+        """Variances of several posteriors, by shared columns of K where possible; the bar counts
+        the nodes of each.
         """
-        result = np.empty(nodes.size)
-        unseen = self.unseen(nodes)
-        rest = np.flatnonzero(unseen)
-        if isinstance(self._solver, CholeskySolver) and rest.size < nodes.size:
-            # At an observed node d - d^2 (A^-1)_qq is left of the prior, and little cancels where
-            # the noise d is below the prior.
-            place = np.searchsorted(self._nodes, nodes[~unseen])
-            noise = self._diagonal[place]
-            result[~unseen] = noise * np.maximum(
-                1 - noise * self._solver.inverse_diagonal[place], 0.0
-            )
-            if bar is not None:
-                bar.update(place.size)
-        if prior is None:
-            (known,) = shared_variances([self.covariance], nodes[rest], self._nodes.size)
-        else:
-            known = prior[rest]
-        for block in self._exact_rows.blocks(rest.size, whole=known is None):
-            part = rest[block]
-            if self.covariance.exact:
-                if known is None:
-                    cross, own = self._rows.columns(self.covariance.rows(nodes[part]))
-                else:
-                    cross, own = self.covariance.block(self._nodes, nodes[part]), known[block]
-                # Exactly at least 0; what rounding leaves below is 0.
-                result[part] = np.maximum(own - self._reduction(cross, nodes[part]), 0.0)
-            else:
-                result[part] = self._error_variances(nodes[part])
-            if bar is not None:
-                bar.update(part.size)
-        if isinstance(self._solver, CholeskySolver) and self.covariance.exact:
-            result += np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
+        unseen = np.any([part._unseen(nodes) for part in parts], axis=0)
+        shared = shared_variances(
+            [part.covariance for part in parts], nodes[unseen], parts[0]._nodes.size
+        )
+        result = []
+        for part, unseen_variances in zip(parts, shared, strict=True):
+            prior_variances = None
+            if unseen_variances is not None:
+                prior_variances = np.full(nodes.size, np.nan)
+                prior_variances[unseen] = unseen_variances
+            result.append(part._variances(nodes, bar, prior_variances))
         return result
 
-    def unseen(self, nodes: np.ndarray) -> np.ndarray:
-        """Mask of nodes whose columns of K `variances` needs, shape (q,): by Cholesky not the
-        observed ones.
-        """
-        if not (isinstance(self._solver, CholeskySolver) and self.covariance.exact):
-            return np.ones(nodes.size, dtype=bool)
-        place = np.searchsorted(self._nodes, nodes).clip(max=self._nodes.size - 1)
-        return (self._nodes[place] != nodes) | (self._diagonal[place] > self._solver.prior[place])
+    def _unseen(self, nodes: np.ndarray) -> np.ndarray:
+        """Mask of nodes whose columns of K `variances` needs, shape (q,)."""
+        return np.ones(nodes.size, dtype=bool)
+
+    def _variances(
+        self, nodes: np.ndarray, bar: Any, prior_variances: np.ndarray | None
+    ) -> np.ndarray:
+        """Variances by blocks of nodes; prior variances of f may be known already."""
+        result = np.empty(nodes.size)
+        if prior_variances is None:
+            (prior_variances,) = shared_variances([self.covariance], nodes, self._nodes.size)
+
+        for block in self._exact_rows.blocks(nodes.size, whole=prior_variances is None):
+            queried = nodes[block]
+            if not self.covariance.exact:
+                result[block] = self._error_variances(queried)
+            else:
+                if prior_variances is None:
+                    cross, prior = self._rows.columns(self.covariance.rows(queried))
+                else:
+                    cross = self.covariance.block(self._nodes, queried)
+                    prior = prior_variances[block]
+                # Exactly at least 0; what rounding leaves below is 0.
+                result[block] = np.maximum(prior - self._reduction(cross, queried), 0.0)
+            if bar is not None:
+                bar.update(queried.size)
+        return result
 
     def sampled_variances(
         self, rng: np.random.Generator, bar: Any = None, n_draws: int = N_DRAWS
@@ -270,7 +250,7 @@ class Posterior:
         root: Callable[[np.ndarray, np.ndarray], np.ndarray] = self.covariance.root_values
         if not self.covariance.exact:
             norm = np.sqrt(self.prior_variance / self.covariance.amplitude)
-            root = self.covariance.rough_root(_DRAWS_TOLERANCE * norm)
+            root = self.covariance.rough_root(DRAWS_TOLERANCE * norm)
         for part in slices(n_draws, FEWEST_DRAWS):
             count = part.stop - part.start
             prior = signs(every.size, count, rng).astype(dtype, copy=False)
@@ -278,7 +258,7 @@ class Posterior:
             # A draw given observations of 0 is an error of the predictor.
             trends = self._mean.prior_draws(count, rng)
             weights, trend, _ = self._drawn(
-                nothing, prior, errors, trends, self._solve_loosely, root
+                nothing, prior, errors, trends, self._loosely_solved, root
             )
             draws = root(every, weights)
             draws += self._basis @ trend
@@ -287,6 +267,21 @@ class Posterior:
                 bar.update(every.size * count // n_draws)
         self._sampled = squares / n_draws
         return self._sampled
+
+    @classmethod
+    def sampled_variances_of(
+        cls, parts: Sequence[Self], numbers: Sequence[int], rng: np.random.Generator, bar: Any
+    ) -> list[np.ndarray]:
+        """Sampled variances of several posteriors; there are no draws of one whose f has a
+        negligible variance, as that of noise alone.
+        """
+        largest = max(part.prior_variance for part in parts)
+        return [
+            part.variances_of_the_mean()
+            if part.prior_variance <= _NEGLIGIBLE * largest
+            else part.sampled_variances(rng, bar, n_draws=number)
+            for part, number in zip(parts, numbers, strict=True)
+        ]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta at distinct nodes, (q, q), made positive
@@ -297,33 +292,26 @@ class Posterior:
         queried = self.covariance.exact_rows(nodes)
         prior = queried.dense()
         prior = 0.5 * (prior + prior.T)
-        half = self._mean.half(self._unexplained(nodes))
         cross = self._cross(self._exact_rows, queried)
-        if not self.covariance.exact:
-            weights = self._predictor(self._cross(self._rows, queried), nodes)
-            both = [
-                self._exact_rows.gram(weights[:, part]) + self._diagonal[:, None] * weights[:, part]
-                for part in slices(nodes.size, _SOLVE_WIDTH)
-            ]
-            gain = weights.T @ np.hstack(both)
-            reduction = weights.T @ cross
-            return positive_semidefinite(
-                prior - reduction - reduction.T + 0.5 * (gain + gain.T), prior
-            )
-        if isinstance(self._solver, CholeskySolver):
-            solved = self._solver.half(cross)
-            return positive_semidefinite(prior - solved.T @ solved + half @ half.T, prior)
-        parts = list(slices(nodes.size, _SOLVE_WIDTH))
-        weights = np.hstack(
-            [self._unbiased(cross[:, part], nodes[part], self._solver.tol) for part in parts]
-        )
-        # C^T W + W^T C - W^T A W is at most the exact reduction, for any solver error.
-        reduction = cross.T @ weights
-        product = np.hstack([self._solver.product(weights[:, part]) for part in parts])
-        covariance = (
-            prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)
-        )
-        return positive_semidefinite(covariance, prior)
+        if self.covariance.exact:
+            return positive_semidefinite(self._exact_covariance(prior, cross, nodes), prior)
+
+        weights = self._predictor(self._cross(self._rows, queried), nodes)
+        both = [
+            self._exact_rows.gram(weights[:, part]) + self._diagonal[:, None] * weights[:, part]
+            for part in slices(nodes.size, SOLVE_WIDTH)
+        ]
+        gain = weights.T @ np.hstack(both)
+        reduction = weights.T @ cross
+        return positive_semidefinite(prior - reduction - reduction.T + 0.5 * (gain + gain.T), prior)
+
+    @abstractmethod
+    def _exact_covariance(
+        self, prior: np.ndarray, cross: np.ndarray, nodes: np.ndarray
+    ) -> np.ndarray:
+        """The joint covariance, (q, q), by exact rows, from the prior's, and that with the observed
+        nodes, (m, q).
+        """
 
     def draw_bytes(self, n_samples: int) -> float:
         """Memory beside the draws while they are made, in bytes."""
@@ -352,7 +340,7 @@ class Posterior:
                 self._solver.solve,
                 self.covariance.root_values,
             )
-            _report(solution, "the samples")
+            report(solution, "the samples")
             values = self.covariance.root_values(nodes, weights)
             values += self._basis[nodes] @ trend
             yield part, np.moveaxis(values.reshape(nodes.size, count, p), 0, 1) + self._offset
@@ -397,10 +385,10 @@ class Posterior:
 
     def _error_variances(self, nodes: np.ndarray) -> np.ndarray:
         """|E_q - w_q^T E_u|^2 + w_q^T D w_q of a block of nodes."""
-        own = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
-        weights = self._predictor(self._rows.apply(own), nodes)
-        own -= self._exact_rows.apply_t(weights)
-        return np.asarray(np.square(own).sum(axis=0) + self._diagonal @ np.square(weights))
+        errors = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
+        weights = self._predictor(self._rows.apply(errors), nodes)
+        errors -= self._exact_rows.apply_t(weights)
+        return np.asarray(np.square(errors).sum(axis=0) + self._diagonal @ np.square(weights))
 
     def _cross(self, rows: RootRows, queried: RootRows) -> np.ndarray:
         """The covariance between the observed nodes, by these rows of them, and queried ones, shape
@@ -414,53 +402,28 @@ class Posterior:
             return np.hstack([rows.columns(part)[0] for part in parts])
         return np.hstack([rows.apply(part.apply_t(np.eye(part.shape[0]))) for part in parts])
 
+    @abstractmethod
     def _reduction(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Reduction of the prior variances of nodes by the observations; by Cholesky that for a
-        known mean.
+        """Reduction of the prior variances of nodes, (q,), from their covariance with the observed
+        nodes, (m, q).
         """
-        if isinstance(self._solver, CholeskySolver):
-            return np.square(self._solver.half(cross)).sum(axis=0)
-        result = np.empty(cross.shape[1])
-        tol = max(
-            self._solver.tol, 0.1 * self._solver.tol**0.5
-        )  # the error is the square of the solution's
-        for part in slices(cross.shape[1], _SOLVE_WIDTH):
-            weights = self._unbiased(cross[:, part], nodes[part], tol)
-            result[part] = (
-                2 * cross[:, part] * weights - weights * self._solver.product(weights)
-            ).sum(axis=0)
-        return result
 
-    def _unbiased(self, cross: np.ndarray, nodes: np.ndarray, tol: float) -> np.ndarray:
-        """Weights of a linear predictor at nodes, (m, q), unbiased for every mean however loose the
-        solve.
-        """
-        assert not isinstance(self._solver, CholeskySolver)
-        solution = self._solver.solve_to(cross, tol)
-        _report(solution, "the deviations")
-        return solution.value + self._mean.lacking(
-            self._basis[nodes] - solution.value.T @ self._mean.basis
-        )
-
-    def _solve_loosely(self, rhs: np.ndarray) -> Solution:
+    @abstractmethod
+    def _loosely_solved(self, rhs: np.ndarray) -> Solution:
         """A^-1 b as exactly as squares of draws need."""
-        if isinstance(self._solver, CholeskySolver):
-            return self._solver.solve(rhs)
-        solution = self._solver.solve_to(rhs, max(self._solver.tol, _DRAWS_TOLERANCE))
-        _report(solution, "the deviations")
-        return solution
 
     def _solve(self, rhs: np.ndarray) -> np.ndarray:
         """A^-1 b, some columns at a time."""
         solved = []
-        for part in slices(rhs.shape[1], _SOLVE_WIDTH):
+        for part in slices(rhs.shape[1], SOLVE_WIDTH):
             solution = self._solver.solve(rhs[:, part])
-            _report(solution, "the deviations")
+            report(solution, "the deviations")
             solved.append(solution.value)
         return np.hstack(solved)
 
 
-def _report(solution: Solution, what: str) -> None:
+def report(solution: Solution, what: str) -> None:
+    """Warn where a solve for something stopped before its tolerance."""
     if solution.converged:
         return
     if solution.iterations:

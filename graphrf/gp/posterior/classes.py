@@ -10,15 +10,10 @@ from scipy.stats import qmc
 
 from graphrf._base.memory import require_memory
 from graphrf._base.rows import slices
+from graphrf.gp.covariance.covariance import Covariance
 from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
-from graphrf.gp.routes.costs import choose_solver
-from graphrf.gp.routes.covariance import Covariance
-from graphrf.graph.graph import Graph
 
-# Labelled nodes up to which as many solves with a sparse factor take no longer than those of all
-# Newton steps.
-_FEW_COLUMNS = 1_000
 # Sparse rows that are made at once.
 _ROWS_AT_ONCE = 4_096
 # Points of the integral over latent functions, and numbers that are summed at once.
@@ -27,18 +22,17 @@ _POINT_NUMBERS = 4_000_000
 
 
 class ClassPosterior:
-    """The posterior mode, and what predictions take from it."""
+    """The posterior mode, by the matrix of the labelled nodes if `dense`, and the predictions from
+    it: `integrated` over the posterior, or at the mode.
+    """
 
     def __init__(
-        self, graph: Graph, labels: Labels, covariance: Covariance, *, method: str, integrated: bool
+        self, labels: Labels, covariance: Covariance, *, dense: bool, integrated: bool
     ) -> None:
         self._covariance = covariance
         self._rows = rows = covariance.rows(labels.nodes)
         self._curvature: Curvature | None = None
-        small = choose_solver(graph, method, labels.nodes.size) == "cholesky"
-        if method == "precision":
-            small = labels.nodes.size <= _FEW_COLUMNS
-        if small or integrated:
+        if dense or integrated:
             require_memory(
                 24.0 * labels.nodes.size**2,
                 f"the covariance of {labels.nodes.size} labelled nodes",

@@ -24,6 +24,7 @@ class GeneralisedMean:
             precision[np.diag_indices_from(precision)] += prior
         self._precision = precision
         self._root = mean_root(precision)
+        self.covariance: np.ndarray = self._root @ self._root.T  # of beta, shape (b, b)
 
     def fit(self, values: np.ndarray, solved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients of values of shape (m, p), shape (b, p), and A^-1 (values - H beta), from
@@ -45,11 +46,6 @@ class GeneralisedMean:
     def rank(self) -> int:
         """Number of directions of beta that the observations determine."""
         return int(self._root.shape[1])
-
-    @property
-    def covariance(self) -> np.ndarray:
-        """Covariance of beta, shape (b, b)."""
-        return np.asarray(self._root @ self._root.T)
 
     def draw(self, z: np.ndarray) -> np.ndarray:
         """beta - its estimate, shape (b, p), from standard normals of shape (rank, p)."""

@@ -12,6 +12,7 @@ from graphrf._base.memory import require_memory
 from graphrf._base.rows import slices
 from graphrf.gp.likelihoods.likelihood import normal_average
 from graphrf.gp.posterior.approximation.integrals import tilted
+from graphrf.gp.posterior.protocol import Law
 
 # Nodes whose predictive densities are integrated, or quantiles bisected, at once.
 _ROWS = 2_000
@@ -177,6 +178,17 @@ class MarginalMixture(NamedTuple):
                 below = np.tensordot(self.probabilities, ndtr((f - mean) / std), axes=1) < levels
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return np.asarray(0.5 * (low + high))
+
+
+def marginals_of(laws: Sequence[Law], likelihoods: Sequence[Any]) -> Marginals | MarginalMixture:
+    """The distribution of f, one output, from those under each set of hyperparameters."""
+    parts = [
+        Marginals(law.means[:, 0], law.variances, likelihood)
+        for law, likelihood in zip(laws, likelihoods, strict=True)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return MarginalMixture(parts, np.array([law.probability for law in laws]))
 
 
 def require_quantiles(n_nodes: int, n_levels: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphrf.gp.routes.features import LENGTHS, SMALLEST_BUDGET
+from graphrf.gp.routes.default_rows import LENGTHS, SMALLEST_BUDGET
 from graphrf.gp.routes.rings import boundary_share
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel

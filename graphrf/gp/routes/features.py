@@ -3,47 +3,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from graphrf._base.memory import NoRoomError, require_memory
 from graphrf._base.warn import warn
-from graphrf.features.bounds import HEAVY, termination_variance
 from graphrf.features.features import Features
+from graphrf.gp.covariance.covariance import WITHOUT_ROWS, Covariance, SampledSource
+from graphrf.gp.routes.default_rows import LENGTHS, default_sampler, excess, long_enough, shortened
 from graphrf.gp.routes.gram import SampledGram
-from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.protocol import Grams, TrainedKernel
+from graphrf.gp.routes.rows_route import RowsRoute, longest
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.kernels.truncation import steps_needed
 from graphrf.operators.factor import Factor
-from graphrf.sampling.powers.powers import CompressedPowers
 from graphrf.sampling.sample import sample_features
 
-# Entries of the default rows of all training nodes together, and the budgets of a power between
-# which they choose.
-_TRAINING_ENTRIES = 2_000_000
-SMALLEST_BUDGET, LARGEST_BUDGET = 64, 512
-# Lengths of default rows, in the order in which training tries them.
-LENGTHS = (16, 32, 64, 128)
 # How much larger than K_ii the squared norms of rows may be: training takes the rest for a signal
 # that differs at every node, and its noise and intervals come out too small.
 MOST_EXCESS = 0.25
-# The way out where rows do not fit into memory.
-WITHOUT_ROWS = (
-    "observe fewer nodes, pass a `sampler` of a smaller budget, or method='series', or on roads "
-    "and meshes method='precision'"
-)
 # Nodes at which rows are drawn twice, to see how much of their norm is sampling error.
 _DRAWN_TWICE = 128
 
 
-class FeaturesRoute:
+class FeaturesRoute(RowsRoute):
     """K = F F^T by sampled rows F of the observed nodes.
 
     `sampler` None takes compressed powers of increasing length. The posterior holds the rows of
@@ -51,14 +39,12 @@ class FeaturesRoute:
     """
 
     name = "features"
-    precision = None
 
     def __init__(self, graph: Graph, sampler: Any, n_threads: int | None, n_held: int) -> None:
-        self._graph = graph
+        super().__init__(graph, n_threads)
         self._n_held = n_held
         # resolved once: the kernel that is trained does not change its lengths
         self.sampler = sampler.resolved(graph) if hasattr(sampler, "resolved") else sampler
-        self._n_threads = n_threads
         self._ended = ""
 
     @property
@@ -67,7 +53,7 @@ class FeaturesRoute:
         return sys.maxsize
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """K by rows of the given sampler, or by default rows that double their length while they
         fit.
@@ -119,6 +105,27 @@ class FeaturesRoute:
             length = max(steps_needed(kernel, scale) for kernel in kernels)
             return default_sampler(laplacian, min(length, LENGTHS[-1]), n_observed)
         return shortened(trained, kernels, scale)
+
+    def covariances(
+        self,
+        kernels: Sequence[tuple[Kernel, float]],
+        sampler: Any,
+        seed: int,
+        *,
+        feature_sampler: Callable[..., Any] | None = None,
+        normalize: bool = False,
+        warns: bool = True,
+    ) -> list[Covariance]:
+        """By rows of the sampler, which all of them share; the exact rows are those of the
+        series.
+        """
+        sampled = SampledSource(self._graph, sampler, seed, self._n_threads, feature_sampler)
+        exact = super().covariances(kernels, sampler, seed, normalize=normalize, warns=warns)
+        last = longest([kernel for kernel, _ in kernels])
+        return [
+            Covariance.by_samples(sampled, kernel, covariance, warns=warns and number == last)
+            for number, ((kernel, _), covariance) in enumerate(zip(kernels, exact, strict=True))
+        ]
 
     def limitation(self, kernel: Kernel) -> str:
         """The length and the variance of rows."""
@@ -185,7 +192,7 @@ class FeaturesRoute:
             )
 
         @cache
-        def longest(kernel: Kernel) -> float:
+        def longest_served(kernel: Kernel) -> float:
             return longest_lengthscale(kernel, serves, unit)
 
         def check(kernel: Kernel) -> None:
@@ -204,44 +211,4 @@ class FeaturesRoute:
                 )
 
         grams = [SampledGram(features.factor(n_threads=n_threads), scale) for features in sampled]
-        return Grams(grams, longest, sampler, check)
-
-
-def default_sampler(laplacian: str, length: int, n_trained: int) -> CompressedPowers:
-    """Compressed powers with the budget that so many rows afford: exact rows while these have fewer
-    entries.
-    """
-    budget = int(
-        np.clip(_TRAINING_ENTRIES // (n_trained * (length + 1)), SMALLEST_BUDGET, LARGEST_BUDGET)
-    )
-    return CompressedPowers(budget, max_length=length, laplacian=laplacian)
-
-
-def long_enough(sampler: Any, kernel: Kernel, scale: float) -> bool:
-    """True if a sampler's walks (or powers) have the steps of a kernel, and do not end too early
-    for it.
-    """
-    survival = sampler.survival
-    if not survival.is_complete and steps_needed(kernel, scale) > survival.max_length:
-        return False
-    heavy, plain = termination_variance(
-        kernel.modulation(survival.table.size, scale), survival.table
-    )
-    # f may underflow to 0 throughout where the lengthscale is far longer than these walks serve
-    return bool(0 < heavy <= HEAVY * plain)
-
-
-def shortened(
-    sampler: CompressedPowers, kernels: Sequence[Kernel], scale: float
-) -> CompressedPowers:
-    """A sampler without the steps that none of the kernels needs; the others stay as they are."""
-    needed = max(steps_needed(kernel, scale) for kernel in kernels)
-    return replace(sampler, max_length=min(needed, sampler.survival.max_length))
-
-
-def excess(rows: Factor, others: Factor, f: np.ndarray) -> float:
-    """The mean relative excess of |F_i|^2 over K_ii, from two independent draws of rows; or inf."""
-    first, second = rows.matrix(f), others.matrix(f)
-    product = first.multiply(second) if sp.issparse(first) else first * second
-    norms = float(rows.diagonal(f).sum())
-    return norms / float(product.sum()) - 1.0 if norms > 0 and product.sum() > 0 else np.inf
+        return Grams(grams, longest_served, sampler, check)

@@ -1,4 +1,6 @@
-"""The choice of a route, before anything is trained, from what each would cost."""
+"""The choice of a route, before anything is trained, from what each would cost; and that of a
+fitted model.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,21 @@ from graphrf.gp.routes.costs import (
 )
 from graphrf.gp.routes.features import FeaturesRoute
 from graphrf.gp.routes.precision import PrecisionRoute
-from graphrf.gp.routes.protocol import Route, Trained
+from graphrf.gp.routes.protocol import Route, TrainedKernel
 from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.graph import Graph
+from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion
+from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import (
     SparsePrecision,
     has_sparse_inverse,
     has_sparse_precision,
+    require_sparse_precision,
 )
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
+from graphrf.sampling.sample import require_sampler
 
 # Sparse factors with one power of the Laplacian that training takes for each Laplacian.
 _RESOLVENTS = 30
@@ -35,18 +41,20 @@ _RESOLVENTS = 30
 _EVALUATIONS = 100
 # Multiply-adds of dense factorisations a second (two cores).
 _DENSE_SPEED = 1e10
+# The names of routes.
+NAMES = (SeriesRoute.name, PrecisionRoute.name, FeaturesRoute.name)
 
 
 class Plan(NamedTuple):
     """A route, and the kernels that it serves."""
 
     route: Route
-    kernels: Sequence[Trained]
+    kernels: Sequence[TrainedKernel]
 
 
 def make_plan(
     graph: Graph,
-    kernels: Sequence[Trained],
+    kernels: Sequence[TrainedKernel],
     n_observed: int,
     *,
     method: str,
@@ -85,9 +93,28 @@ def make_plan(
     return Plan(SeriesRoute(graph, n_threads), kernels)
 
 
+def route_of(
+    graph: Graph, method: str, kernels: Sequence[Kernel], sampler: object, n_threads: int | None
+) -> Route:
+    """The route of a fitted model by its name, for the posteriors of its kernels; ValueError where
+    it does not serve them.
+    """
+    if (sampler is None) == (method == "features"):
+        raise ValueError("its method and its sampler are inconsistent")
+    if method == "precision":
+        for kernel in kernels:
+            require_sparse_precision(kernel)
+        return PrecisionRoute(graph, precision_of(graph, kernels[0]), n_threads)
+    if method == "features":
+        if {kernel.laplacian for kernel in kernels} != {require_sampler(sampler).laplacian}:
+            raise ValueError("its sampler and its kernel are of different Laplacians")
+        return FeaturesRoute(graph, sampler, n_threads, 0)
+    return SeriesRoute(graph, n_threads)
+
+
 def _cheaper(
-    graph: Graph, kernels: Sequence[Trained], n_observed: int, automatic: bool, n_points: int
-) -> tuple[KernelPrecision, Sequence[Trained]] | None:
+    graph: Graph, kernels: Sequence[TrainedKernel], n_observed: int, automatic: bool, n_points: int
+) -> tuple[KernelPrecision, Sequence[TrainedKernel]] | None:
     """The sparse precision and its kernels, if training and posteriors by it take less time.
 
     Of automatic kernels only those are served whose precision has no hidden layers.
@@ -110,7 +137,7 @@ def _cheaper(
 
 
 def _is_cheaper(
-    precision: SparsePrecision, served: Sequence[Trained], n_observed: int, n_points: int
+    precision: SparsePrecision, served: Sequence[TrainedKernel], n_observed: int, n_points: int
 ) -> bool:
     """True if some kernels take less time by factors of their precisions than by the series."""
     graph, laplacians = precision.graph, len({kernel.laplacian for kernel, _ in served})

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from graphrf._base.blas import blas_threads
+from graphrf._base.memory import require_memory
+from graphrf._base.threads import ordered_map, thread_count
+from graphrf.gp.covariance.covariance import Covariance
+from graphrf.gp.model.fitted_model import FittedModel
+from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.progress import Step
+from graphrf.gp.model.responses import Responses
+from graphrf.gp.posterior.approximation.expectation_propagation import LatentPrior
+from graphrf.gp.posterior.approximation.sparse import SparsePrior
+from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.mixture import averaged
+from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.routes.gram import PrecisionGram
-from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.protocol import Grams, TrainedKernel
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.precision.protocol import KernelPrecision
+
+# Labelled nodes up to which as many solves with a sparse factor take no longer than those of all
+# Newton steps of a classifier.
+_FEW_COLUMNS = 1_000
 
 
 class PrecisionRoute:
@@ -35,7 +52,7 @@ class PrecisionRoute:
         return sys.maxsize
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """One: resolvents for functions of the Laplacian, else a factor for each set of
         hyperparameters.
@@ -64,6 +81,70 @@ class PrecisionRoute:
 
     def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> None:
         """None: there are no sampled rows."""
+
+    def mean_variance(self, kernel: Kernel, seed: int) -> float:
+        """The mean prior variance over all nodes, exact."""
+        return self._own.with_kernel(kernel).mean_variance()
+
+    def warn_of_rounding(self, kernels: Sequence[Kernel]) -> None:
+        """Warn where rounding takes much of a precision; ValueError where it is singular."""
+        for precision in [self._own.with_kernel(kernel) for kernel in kernels]:
+            precision.warn_of_rounding()
+
+    def makes_matrix(self, n_observed: int) -> bool:
+        """True for few observed nodes."""
+        return n_observed <= _FEW_COLUMNS
+
+    def covariances(
+        self,
+        kernels: Sequence[tuple[Kernel, float]],
+        sampler: Any,
+        seed: int,
+        *,
+        feature_sampler: Callable[..., Any] | None = None,
+        normalize: bool = False,
+        warns: bool = True,
+    ) -> list[Covariance]:
+        """By a sparse factor for each."""
+        return [
+            Covariance.by_precision(self._own.with_kernel(kernel), amplitude, normalize=normalize)
+            for kernel, amplitude in kernels
+        ]
+
+    def posterior(
+        self, model: FittedModel, basis: np.ndarray, numerics: Numerics, step: Step | None
+    ) -> tuple[Posterior, float]:
+        """By a sparse factor for each set of hyperparameters, with orders of elimination that they
+        share.
+        """
+        parts = model.parts
+        precisions = [self._own.with_kernel(part.kernel) for part in parts]
+        # orders of elimination are computed before threads need them
+        entries = sum(precision.own_elimination.n_entries for precision in precisions)
+        require_memory(
+            8.0 * entries,
+            f"holding the sparse factors of {len(parts)} sets of hyperparameters",
+            "pass hyperparameters='mode', or method='series'",
+        )
+
+        def posterior_of(number: int) -> PrecisionPosterior:
+            part = parts[number]
+            return PrecisionPosterior(
+                precisions[number], part.amplitude, part.observations, **part.conditions(basis)
+            )
+
+        with blas_threads(1):  # bits must not depend on the number of threads
+            posteriors = list(
+                ordered_map(posterior_of, range(len(parts)), thread_count(self._n_threads))
+            )
+        return averaged(posteriors, model.points, self._n_threads), 0.0
+
+    def prior(
+        self, model: FittedModel, responses: Responses, prior_std: float, numerics: Numerics
+    ) -> LatentPrior:
+        """The prior of f + H b at the observed nodes, by the sparse precision."""
+        precision = self._own.with_kernel(model.kernel)
+        return SparsePrior(precision, model.amplitude, responses, prior_std)
 
     def limitation(self, kernel: Kernel) -> str:
         """Rounding."""

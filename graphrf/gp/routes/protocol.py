@@ -7,11 +7,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from graphrf.gp.covariance.covariance import Covariance
+from graphrf.gp.model.fitted_model import FittedModel
+from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.progress import Step
+from graphrf.gp.model.responses import Responses
+from graphrf.gp.posterior.approximation.expectation_propagation import LatentPrior
+from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.routes.gram import Gram
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 
-Trained = tuple[Kernel, tuple[str, ...]]
+TrainedKernel = tuple[Kernel, tuple[str, ...]]
 """A kernel, and the names of its hyperparameters that are trained."""
 
 
@@ -29,13 +36,19 @@ class Grams(NamedTuple):
 
 
 class Route(Protocol):
-    """The series, the sparse precision or sampled features."""
+    """The series, the sparse precision or sampled features.
+
+    `kernels` of the posterior have their amplitudes beside them, and `sampler` is that of its rows,
+    None for routes without.
+    """
 
     name: str
 
+    # -- training ----------------------------------------------------------------------------------
+
     @property
     def precision(self) -> KernelPrecision | None:
-        """The sparse precision of the posterior, of any of its kernels."""
+        """The sparse precision of any kernel, by which training has all observations."""
         ...
 
     @property
@@ -44,7 +57,7 @@ class Route(Protocol):
         ...
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """K for training on some blocks, of kernels that share their Laplacian.
 
@@ -73,4 +86,55 @@ class Route(Protocol):
 
     def limitation(self, kernel: Kernel) -> str:
         """Why lengthscales end, and which route serves longer ones."""
+        ...
+
+    def mean_variance(self, kernel: Kernel, seed: int) -> float:
+        """The mean prior variance of a kernel over all nodes."""
+        ...
+
+    # -- the posterior -----------------------------------------------------------------------------
+
+    def warn_of_rounding(self, kernels: Sequence[Kernel]) -> None:
+        """Warn where rounding takes much of a kernel; ValueError if it cannot be computed with."""
+        ...
+
+    def makes_matrix(self, n_observed: int) -> bool:
+        """True if K among so many observed nodes is best made as a matrix; else products serve."""
+        ...
+
+    def covariances(
+        self,
+        kernels: Sequence[tuple[Kernel, float]],
+        sampler: Any,
+        seed: int,
+        *,
+        feature_sampler: Callable[..., Any] | None = None,
+        normalize: bool = False,
+        warns: bool = True,
+    ) -> list[Covariance]:
+        """The prior covariance of each kernel by its rows at any nodes.
+
+        `normalize` makes all prior variances equal to the amplitude. Where rows are cut or vary
+        much, that of the longest lengthscale is warned of if `warns`.
+        """
+        ...
+
+    def posterior(
+        self, model: FittedModel, basis: np.ndarray, numerics: Numerics, step: Step | None
+    ) -> tuple[Posterior, float]:
+        """The posterior, averaged over the points of a model if it has any, and a bound on the
+        error of a truncated series in units of the output scale.
+
+        `basis` is the mean function's at all nodes, with ones first if there are any, so that
+        predictions include the offset. The same arguments give the same posterior; `step` is called
+        in each iteration of a solve.
+        """
+        ...
+
+    def prior(
+        self, model: FittedModel, responses: Responses, prior_std: float, numerics: Numerics
+    ) -> LatentPrior:
+        """The prior of f + H b at the observed nodes, b of this prior deviation, for expectation
+        propagation.
+        """
         ...

@@ -8,14 +8,22 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.warn import warn
+from graphrf.gp.covariance.covariance import Covariance
+from graphrf.gp.covariance.rows import RootRows
+from graphrf.gp.model.fitted_model import FittedModel
+from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.progress import Step
+from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
 from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, column_products, is_thick
 from graphrf.gp.routes.gram import SeriesGram
-from graphrf.gp.routes.protocol import Grams, Trained
+from graphrf.gp.routes.protocol import Grams, TrainedKernel
 from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
+from graphrf.gp.routes.rows_route import RowsRoute
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import SparsePrecision
+from graphrf.operators.solvers import IterativeSolver
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
 # Numbers that the tables of training may hold (512 MB), and the multiply-adds that they may cost
@@ -31,17 +39,12 @@ _LARGEST_DEGREE = 1_000
 _MUCH_LOST = 1e-3
 
 
-class SeriesRoute:
+class SeriesRoute(RowsRoute):
     """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost
     less.
     """
 
     name = "series"
-    precision = None
-
-    def __init__(self, graph: Graph, n_threads: int | None) -> None:
-        self._graph = graph
-        self._n_threads = n_threads
 
     @property
     def largest_block(self) -> int:
@@ -49,7 +52,7 @@ class SeriesRoute:
         return max(_FEWEST_NODES, _COLUMN_NUMBERS // self._graph.n_nodes)
 
     def grams(
-        self, members: Sequence[Trained], blocks: Sequence[np.ndarray], seed: int
+        self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
         """One: tables of resolvents or of Chebyshev polynomials at the nodes of each block."""
         graph, laplacian = self._graph, members[0][0].laplacian
@@ -93,6 +96,38 @@ class SeriesRoute:
     def sampler_for(self, kernels: Sequence[Kernel], n_observed: int, trained: Any) -> None:
         """None: there are no sampled rows."""
 
+    def _iterative_solver(
+        self,
+        part: FittedModel,
+        covariance: Covariance,
+        rows: RootRows,
+        numerics: Numerics,
+        step: Step | None,
+    ) -> IterativeSolver:
+        """Conjugate gradients on all nodes with a filter where they are observed evenly."""
+        graph, nodes = self._graph, part.observations.nodes
+        every = np.arange(graph.n_nodes)
+
+        def smooth(x: np.ndarray) -> np.ndarray:
+            return covariance.root_values(every, covariance.root_values(every, x))
+
+        if not evenly_observed(smooth, nodes, graph.n_nodes):
+            return super()._iterative_solver(part, covariance, rows, numerics, step)
+        series = covariance.series
+        return SpectralCG(
+            graph,
+            part.kernel,
+            part.amplitude,
+            rows,
+            part.noise / part.observations.counts,
+            nodes,
+            rough=None if series is None else series.rough,
+            step=step,
+            tol=float(numerics.tol),
+            max_iterations=int(numerics.max_iterations),
+            n_threads=self._n_threads,
+        )
+
     def limitation(self, kernel: Kernel) -> str:
         """The degree of the series."""
         return (
@@ -123,7 +158,7 @@ def held_degrees(graph: Graph, blocks: Sequence[np.ndarray]) -> int:
     return int(np.clip(most, _FEWEST_DEGREES, _LARGEST_DEGREE))
 
 
-def _extremes(members: Sequence[Trained], unit: float) -> Iterator[Kernel]:
+def _extremes(members: Sequence[TrainedKernel], unit: float) -> Iterator[Kernel]:
     """Each kernel as it is, or with the shortest and the longest lengthscale if that is trained."""
     for kernel, names in members:
         if "lengthscale" in names:

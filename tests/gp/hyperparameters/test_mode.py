@@ -16,7 +16,7 @@ from graphrf.gp.hyperparameters.mode import _warn_of_bounds, mode_divisor
 from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.model.prior import FLAT
-from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
+from graphrf.gp.routes.mean_variance import RoughMeanVariance, mean_variance
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import SparsePrecision
 
@@ -45,11 +45,11 @@ def test_divisors_are_the_mean_variance_and_its_slopes(karate, kernel):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_mean_variances_are_exact_on_small_graphs_with_and_without_a_precision(karate, kernel):
     variance = np.diag(kernel.dense(karate)).mean()
-    rough = RoughNormaliser(karate, 0, None)
-    found = [normaliser(karate, kernel, 0), rough(kernel), rough(kernel)]
+    rough = RoughMeanVariance(karate, 0, None)
+    found = [mean_variance(karate, kernel, 0), rough(kernel), rough(kernel)]
     if not isinstance(kernel, grf.Diffusion):
         made = SparsePrecision if kernel.is_series else precision_of
-        found.append(normaliser(karate, kernel, 0, made(karate, kernel)))
+        found.append(mean_variance(karate, kernel, 0, made(karate, kernel)))
     np.testing.assert_allclose(found, variance, rtol=1e-6)
 
 

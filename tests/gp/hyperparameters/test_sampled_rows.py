@@ -7,7 +7,8 @@ import pytest
 
 import graphrf as grf
 from graphrf._base.memory import NoRoomError
-from graphrf.gp.routes.features import LENGTHS, FeaturesRoute, default_sampler, excess
+from graphrf.gp.routes.default_rows import LENGTHS, default_sampler, excess
+from graphrf.gp.routes.features import FeaturesRoute
 from graphrf.operators.series.apply import kernel_diagonal
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.posterior.by_rows import Posterior
-from graphrf.gp.routes import covariance as covariance_module
-from graphrf.gp.routes.covariance import (
+from graphrf.gp.covariance import covariance as covariance_module
+from graphrf.gp.covariance.covariance import (
     Covariance,
     SampledSource,
     shared_matrices,
     shared_variances,
 )
-from graphrf.gp.routes.rows import RootRows
+from graphrf.gp.covariance.rows import RootRows
+from graphrf.gp.posterior.cholesky import CholeskyPosterior
 from tests.support.dense_gp import dense_posterior
 
 GRID = np.kron(np.eye(12), np.eye(12, k=1)) + np.kron(np.eye(12, k=1), np.eye(12))
@@ -99,18 +99,15 @@ def test_a_mixture_is_that_of_its_parts_alone_and_shares_one_recurrence(
 def covariances() -> list[Covariance]:
     """Diffusions, a cut root, a kernel of the other Laplacian, sampled rows, correlations."""
     options = {"n_threads": 1}
-    series = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, **options)
-    other = Covariance.of(GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options)
-    correlations = Covariance.of(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
-    cut = Covariance.of(GRAPH, grf.kernels.InverseCosine(), 1.0, warns=False, **options)
-    sampled = Covariance.of(
-        GRAPH,
-        grf.Diffusion(2.0),
-        1.0,
-        sampled=SampledSource(GRAPH, grf.RandomWalks(8), 0),
-        **options,
+    series = Covariance.by_series(GRAPH, grf.Diffusion(2.0), 1.0, **options)
+    other = Covariance.by_series(
+        GRAPH, grf.Matern(1.5, 3.0, laplacian="combinatorial"), 3.0, **options
     )
-    wider = Covariance.of(GRAPH, grf.Diffusion(30.0), 2.0, **options)
+    correlations = Covariance.by_series(GRAPH, grf.Diffusion(2.0), 1.0, normalize=True, **options)
+    cut = Covariance.by_series(GRAPH, grf.kernels.InverseCosine(), 1.0, warns=False, **options)
+    source = SampledSource(GRAPH, grf.RandomWalks(8), 0)
+    sampled = Covariance.by_samples(source, grf.Diffusion(2.0), series)
+    wider = Covariance.by_series(GRAPH, grf.Diffusion(30.0), 2.0, **options)
     assert cut.lacks is not None
     return [series, cut, other, sampled, correlations, wider]
 
@@ -141,6 +138,6 @@ def test_only_whole_exact_series_share_variances(covariances: list[Covariance]) 
 
 def test_no_variance_is_negative_where_all_is_explained() -> None:
     gp = fixed(grf.Diffusion(300.0), 1e-6).fit(NODES, np.cos(NODES))
-    assert isinstance(gp._posterior, Posterior)
+    assert isinstance(gp._posterior, CholeskyPosterior)
     variances = gp._posterior.variances(EVERY)
     assert (variances >= 0).all()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.covariance.covariance import Covariance
 from graphrf.gp.posterior.spectral_solver import SpectralCG
-from graphrf.gp.routes.covariance import Covariance
 
 ROOTS = {
     "exact": None,
@@ -43,7 +43,7 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
         np.random.default_rng(0),
     )
     nodes = np.sort(rng.permutation(400)[:200])
-    covariance = Covariance.of(graph, kernel, 3.0 * unit, n_threads=1)
+    covariance = Covariance.by_series(graph, kernel, 3.0 * unit, n_threads=1)
     diagonal = unit * rng.uniform(0.01, 0.02, 200)
     root = None if ROOTS[name] is None else ROOTS[name](covariance.series)
     steps: list[int] = []
@@ -86,7 +86,7 @@ def test_whatever_products_it_begins_with_a_solve_ends_at_its_tolerance(name, un
 )
 def test_single_precision_is_used_only_where_it_serves(kernel, noise, expected, counted):
     graph, nodes = grf.load_graph(nx.grid_2d_graph(40, 40)), np.arange(0, 1600, 3)
-    covariance = Covariance.of(graph, kernel, 1.0, n_threads=1)
+    covariance = Covariance.by_series(graph, kernel, 1.0, n_threads=1)
     solver = SpectralCG(
         graph,
         kernel,

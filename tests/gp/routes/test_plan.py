@@ -7,7 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.model.settings import automatic_kernels
-from graphrf.gp.routes.plan import make_plan
+from graphrf.gp.routes.plan import NAMES, make_plan, route_of
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
@@ -134,3 +134,32 @@ def test_a_factor_that_does_not_fit_is_refused_before_anything_is_trained(roads,
 def test_a_precision_that_cannot_be_ordered_is_no_route(roads, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pymetis", None)
     assert _plan(grf.Graph(roads.adjacency)).route.name == "series"
+
+
+@pytest.mark.parametrize(
+    ("method", "kernel", "sampler", "reason"),
+    [
+        ("series", grf.Diffusion(1.0), grf.RandomWalks(8), "method and its sampler"),
+        ("features", grf.Diffusion(1.0), None, "method and its sampler"),
+        ("precision", grf.Diffusion(1.0), None, "precision"),
+        (
+            "features",
+            grf.Diffusion(1.0, laplacian="combinatorial"),
+            grf.RandomWalks(8),
+            "different Laplacians",
+        ),
+    ],
+)
+def test_a_route_that_does_not_serve_a_fitted_model_is_refused(
+    roads, method, kernel, sampler, reason
+):
+    with pytest.raises(ValueError, match=reason):
+        route_of(roads, method, [kernel], sampler, 1)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_the_route_of_a_fitted_model_is_that_of_its_name(roads, method):
+    sampler = grf.RandomWalks(8) if method == "features" else None
+    route = route_of(roads, method, [grf.Matern(nu=2.0)], sampler, 1)
+    assert route.name == method
+    assert (route.precision is None) == (method != "precision")

@@ -57,7 +57,7 @@ class Normal(NamedTuple):
     log_volume: float
 
 
-class Prior(Protocol):
+class LatentPrior(Protocol):
     """f ~ N(0, K), and how it is conditioned."""
 
     def condition(self, precision: np.ndarray, shift: np.ndarray) -> Normal:
@@ -136,7 +136,12 @@ def independent_sites(responses: Responses, likelihood: Likelihood, prior_std: f
 
 
 def approximate(
-    prior: Prior, responses: Responses, likelihood: Likelihood, sites: Sites, *, enough: float = 0.0
+    prior: LatentPrior,
+    responses: Responses,
+    likelihood: Likelihood,
+    sites: Sites,
+    *,
+    enough: float = 0.0,
 ) -> Approximation:
     """Rounds of parallel expectation propagation, until the evidence changes by less than `enough`.
 

@@ -8,7 +8,7 @@ from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.protocol import KernelPrecision
-from graphrf.operators.series.apply import mean_variance
+from graphrf.operators.series import apply
 from graphrf.operators.series.density_of_states import density_of_states
 
 # Probes for the mean variance: its error falls as 1 / sqrt(probes x nodes).
@@ -16,7 +16,7 @@ _PROBES = 64
 _PROBE_NUMBERS = 4_000_000
 
 
-def normaliser(
+def mean_variance(
     graph: Graph, kernel: Kernel, seed: int, precision: KernelPrecision | None = None
 ) -> float:
     """The mean variance: exact up to 1,000 nodes and by sparse precisions, else to about a
@@ -27,10 +27,10 @@ def normaliser(
     if precision is not None:
         return precision.with_kernel(kernel).mean_variance()
     probes = int(np.clip(_PROBE_NUMBERS // graph.n_nodes, 2, _PROBES))
-    return mean_variance(graph, kernel, n_probes=probes, seed=seed).value
+    return apply.mean_variance(graph, kernel, n_probes=probes, seed=seed).value
 
 
-class RoughNormaliser:
+class RoughMeanVariance:
     """Mean variances of many kernels to some percent, by one quadrature for each Laplacian."""
 
     def __init__(self, graph: Graph, seed: int, precision: KernelPrecision | None) -> None:

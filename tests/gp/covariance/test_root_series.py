@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp.covariance.root_series import root_series
 from graphrf.gp.posterior.mixture import MixturePosterior
-from graphrf.gp.routes.root_series import root_series
 from graphrf.operators.series.chebyshev_sums import ChebyshevSum, single_rounding
 
 PATH = grf.load_graph(nx.path_graph(40))
@@ -209,9 +209,10 @@ def test_draws_of_an_average_are_shared_by_probability():
         def __init__(self, name):
             self.name = name
 
-        def sampled_variances(self, rng, bar, n_draws):
-            asked[self.name] = n_draws
-            return np.ones(3)
+        @staticmethod
+        def sampled_variances_of(parts, numbers, rng, bar):
+            asked.update(zip([part.name for part in parts], numbers, strict=True))
+            return [np.ones(3) for _ in parts]
 
         def means(self, nodes):
             return np.zeros((nodes.size, 1))

@@ -55,8 +55,8 @@ def root_series(
     factor = SeriesFactor(graph, kernel.laplacian, max_length=length, n_threads=n_threads)
     total = kernel.modulation_tail(-1, scale)
     lost = kernel.modulation_tail(length, scale) / total if total > 0 else 0.0
-    known = type(kernel).root_spectral_function is not Kernel.root_spectral_function
-    if not known or (lost <= _TAIL and kernel.cancellation(scale) <= _CANCELS):
+    has_root = type(kernel).root_spectral_function is not Kernel.root_spectral_function
+    if not has_root or (lost <= _TAIL and kernel.cancellation(scale) <= _CANCELS):
         _check_share(kernel, f"{length} terms of the series", lost, warns)
         return RootSeries(factor, f, tail_error(kernel, length, scale))
     coefficients, lost = _chebyshev_root(kernel, scale, factor.width)

@@ -14,9 +14,8 @@ from graphrf._base.memory import NoRoomError
 from graphrf.features.bounds import tail_error
 from graphrf.features.error import warn_of_diagonal
 from graphrf.features.factor import FeatureFactor
-from graphrf.gp.routes.features import WITHOUT_ROWS
-from graphrf.gp.routes.root_series import root_series
-from graphrf.gp.routes.rows import RootRows
+from graphrf.gp.covariance.root_series import root_series
+from graphrf.gp.covariance.rows import RootRows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.factor import Factor
@@ -26,6 +25,11 @@ from graphrf.operators.series.chebyshev_sums import ChebyshevSum, shared_blocks,
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.sampling.sample import sample_features
 
+# The way out where sampled rows do not fit into memory.
+WITHOUT_ROWS = (
+    "observe fewer nodes, pass a `sampler` of a smaller budget, or method='series', or on roads "
+    "and meshes method='precision'"
+)
 # Time of a moment of the recurrence for diagonals relative to a step of that for columns: 0.6 to
 # 0.85 measured on graphs of 3 to 15 neighbours per node.
 _MOMENT = 0.75
@@ -100,33 +104,21 @@ class SampledSource:
         n_threads: int | None = None,
         feature_sampler: Callable[..., Any] | None = None,
     ) -> None:
-        self._graph = graph
+        self.graph = graph
         self.sampler = sampler
         self._seed = seed
         self._n_threads = n_threads
         self._sample_features = sample_features if feature_sampler is None else feature_sampler
         self._last: tuple[np.ndarray, Factor] | None = None
 
-    @classmethod
-    def of(
-        cls,
-        graph: Graph,
-        sampler: Any,
-        seed: int,
-        n_threads: int | None = None,
-        feature_sampler: Callable[..., Any] | None = None,
-    ) -> SampledSource | None:
-        """The source of a sampler's rows; None without one."""
-        return None if sampler is None else cls(graph, sampler, seed, n_threads, feature_sampler)
-
     def __call__(self, nodes: np.ndarray) -> Factor:
         last = self._last  # read once and replaced whole: another thread may be doing the same
         if last is None or not np.array_equal(last[0], nodes):
             try:
                 features = self._sample_features(
-                    self._graph,
+                    self.graph,
                     self.sampler,
-                    nodes=self._graph.positions(nodes),
+                    nodes=self.graph.positions(nodes),
                     seed=self._seed,
                     n_threads=self._n_threads,
                     dtype="float64",
@@ -166,36 +158,44 @@ class Covariance:
         self._sampled_kernel: tuple[Kernel, float] | None = None
 
     @classmethod
-    def of(
+    def by_series(
         cls,
         graph: Graph,
         kernel: Kernel,
         amplitude: float,
         *,
         n_threads: int | None,
-        sampled: SampledSource | None = None,
         normalize: bool = False,
         warns: bool = True,
-        precision: KernelPrecision | None = None,
     ) -> Covariance:
-        """The covariance of a kernel by its sparse precision, by sampled rows, or by the series.
-
-        A series that lacks a hundredth is warned of if `warns`.
+        """The covariance of a kernel by its series; one that lacks a hundredth is warned of if
+        `warns`.
         """
-        if precision is not None:
-            return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
-        scale = graph.laplacian_scale(kernel.laplacian)
         series = SeriesSource(graph, kernel, n_threads, warns)
-        exact = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
-        exact.lacks = series.lacks
-        if sampled is None:
-            return exact
+        result = cls(series, series.modulation, amplitude, error=series.error, normalize=normalize)
+        result.lacks = series.lacks
+        return result
+
+    @classmethod
+    def by_samples(
+        cls, sampled: SampledSource, kernel: Kernel, exact: Covariance, *, warns: bool = True
+    ) -> Covariance:
+        """The covariance of a kernel by sampled rows, beside the exact one by its series."""
+        scale = sampled.graph.laplacian_scale(kernel.laplacian)
         length = sampled.sampler.survival.max_length
         f, error = kernel.modulation(length + 1, scale), tail_error(kernel, length, scale)
-        drawn = cls(sampled, f, amplitude, error=error, normalize=normalize, exact=exact)
+        normalize = exact._normalize
+        result = cls(sampled, f, exact.amplitude, error=error, normalize=normalize, exact=exact)
         if warns:
-            drawn._sampled_kernel = kernel, scale
-        return drawn
+            result._sampled_kernel = kernel, scale
+        return result
+
+    @classmethod
+    def by_precision(
+        cls, precision: KernelPrecision, amplitude: float, *, normalize: bool = False
+    ) -> Covariance:
+        """The covariance of a kernel by a factor of its sparse precision."""
+        return cls(PrecisionSource(precision), np.ones(1), amplitude, normalize=normalize)
 
     def cut(self, noise: float) -> float:
         """Largest change, relative to K + noise, that cutting the exact root's series makes to an

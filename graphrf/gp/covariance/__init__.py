@@ -1,0 +1,1 @@
+"""Prior covariances among nodes by rows of a factor, for posteriors."""

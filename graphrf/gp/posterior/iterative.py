@@ -1,0 +1,67 @@
+"""The posterior by rows and conjugate gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphrf._base.rows import slices
+from graphrf.gp.posterior.by_rows import DRAWS_TOLERANCE, SOLVE_WIDTH, RowsPosterior, report
+from graphrf.operators.solvers import IterativeSolver, Solution
+
+
+class IterativePosterior(RowsPosterior[IterativeSolver]):
+    """Solves by products, to a tolerance: no matrix of the observed nodes, and no likelihood.
+
+    Variances and covariances are those of the errors of linear predictors that are unbiased for
+    every mean, so that a loose solve makes them larger than the posterior's, never smaller.
+    """
+
+    solver = "cg"
+
+    @property
+    def log_likelihood(self) -> float:
+        """NaN: there is no determinant."""
+        return float("nan")
+
+    def _exact_covariance(
+        self, prior: np.ndarray, cross: np.ndarray, nodes: np.ndarray
+    ) -> np.ndarray:
+        """The covariance of the predictors' errors."""
+        parts = list(slices(nodes.size, SOLVE_WIDTH))
+        weights = np.hstack(
+            [self._unbiased(cross[:, part], nodes[part], self._solver.tol) for part in parts]
+        )
+        # C^T W + W^T C - W^T A W is at most the exact reduction, for any solver error.
+        reduction = cross.T @ weights
+        product = np.hstack([self._solver.product(weights[:, part]) for part in parts])
+        return np.asarray(
+            prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)
+        )
+
+    def _reduction(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """The reduction by the predictors, whose coefficients of the mean are estimated."""
+        result = np.empty(cross.shape[1])
+        # The error of a variance is the square of the solution's.
+        tol = max(self._solver.tol, 0.1 * self._solver.tol**0.5)
+        for part in slices(cross.shape[1], SOLVE_WIDTH):
+            weights = self._unbiased(cross[:, part], nodes[part], tol)
+            result[part] = (
+                2 * cross[:, part] * weights - weights * self._solver.product(weights)
+            ).sum(axis=0)
+        return result
+
+    def _unbiased(self, cross: np.ndarray, nodes: np.ndarray, tol: float) -> np.ndarray:
+        """Weights of a linear predictor at nodes, (m, q), unbiased for every mean however loose the
+        solve.
+        """
+        solution = self._solver.solve_to(cross, tol)
+        report(solution, "the deviations")
+        return solution.value + self._mean.lacking(
+            self._basis[nodes] - solution.value.T @ self._mean.basis
+        )
+
+    def _loosely_solved(self, rhs: np.ndarray) -> Solution:
+        """A^-1 b as exactly as squares of draws need."""
+        solution = self._solver.solve_to(rhs, max(self._solver.tol, DRAWS_TOLERANCE))
+        report(solution, "the deviations")
+        return solution

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import (
     LARGEST,
     attributes,
@@ -25,6 +26,7 @@ from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_name
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.settings import checked_prior, checked_settings
 from graphrf.gp.posterior.condition import FittedModel
+from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
@@ -76,6 +78,8 @@ class SavedRegressor(Saved):
             )
         if given.covariates is not None:
             arrays["x"], names = given.covariates.values[observations.nodes], given.covariates.names
+        separate: SeparateObservations = self._separate
+        arrays |= {f"each_{name}": getattr(separate, name) for name in separate._fields[:-1]}
         if given.points and given.likelihood is not None:
             own: list[Any] = [point.observations for point in given.points]
             arrays |= {
@@ -84,6 +88,9 @@ class SavedRegressor(Saved):
             }
         record = {
             "x_names": list(names),
+            "labels": None
+            if separate.labels is None
+            else encoded_labels("labels of y", separate.labels),
             "settings": {name: encoded(name, value) for name, value in settings.items()},
             "fitted": attributes(given, _PLAIN),
             "kernel": encoded("kernel", given.kernel),
@@ -140,7 +147,10 @@ class SavedRegressor(Saved):
         )
         _check_numbers(given)
         _check_models(given)
-        return regressor._condition(given, mean)
+        separate = _separate(given, record["labels"], arrays)
+        loaded: Any = regressor._condition(given, mean)
+        loaded._separate = separate
+        return loaded
 
 
 def _require_consistent(holds: bool) -> None:
@@ -179,6 +189,28 @@ def _observed(
         checks.integer("n_total", record["n_total"], low=nodes.size),
         checks.number("log_precisions", record["log_precisions"]),
     )
+
+
+def _separate(
+    given: FittedModel, labels: Any, arrays: Mapping[str, np.ndarray]
+) -> SeparateObservations:
+    """The observations one by one, once they can be those of the fit."""
+    place, y = arrays["each_place"], arrays["each_y"]
+    precisions, offset = (
+        _counts("each_precisions", arrays["each_precisions"], 1),
+        arrays["each_offset"],
+    )
+    _require_consistent(y.ndim in (1, 2))
+    n, m = given.observations.n_total, given.observations.nodes.size
+    if given.likelihood is None:
+        _require_consistent(y.shape == (n, given.observations.n_outputs))
+    _require_consistent(real("each_y", y, y.ndim).shape[0 if given.likelihood is None else -1] == n)
+    _require_consistent(place.shape == precisions.shape == real("each_offset", offset, 1).shape)
+    _require_consistent(place.dtype == np.int64 and place.shape == (n,))
+    _require_consistent(np.array_equal(np.unique(place), np.arange(m)))
+    labels = None if labels is None else decoded_labels(labels)
+    _require_consistent(labels is None or len(labels) == n)
+    return SeparateObservations(place, y, precisions, offset, labels)
 
 
 def _candidate(kernel: Any, evidence: Any, probability: Any) -> ComparedKernel:

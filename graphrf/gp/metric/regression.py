@@ -19,14 +19,7 @@ from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
 from graphrf.gp.metric.saved import SavedMetric, Seen
 from graphrf.gp.metric.subdivision import Places, Subdivision
 from graphrf.gp.metric.training import FieldHyperparameters, averaged, best, warn_of_no_information
-from graphrf.gp.model.answers import (
-    Titles,
-    check_deviations,
-    checked_bounds,
-    checked_levels,
-    columns_of,
-    deviations_like,
-)
+from graphrf.gp.model.answers import Question, Titles, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import checked_weights, forget
 from graphrf.gp.model.mean_function import Coefficients, Covariates, MeanFunction, WithCoefficients
 from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
@@ -35,7 +28,9 @@ from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_prior, checked_targets
+from graphrf.gp.posterior.answers import Answers
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
+from graphrf.gp.posterior.criteria import Evaluation, NormalRows, SeparateObservations, WithCriteria
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
@@ -43,7 +38,9 @@ from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
 _LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
 
 
-class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, BaseEstimator):
+class MetricGraphGPRegressor(
+    SavedMetric, WithCoefficients, WithCriteria, RegressorMixin, BaseEstimator
+):
     r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere
     on them.
 
@@ -185,11 +182,13 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         if x is not None:
             x = rows.taken("x", x)
+        labels = list(rows.labels if rows.labels is not None and rows.labelled else rows.keys()[0])
         if weights is not None:
             kept = np.flatnonzero(weights > 0)
             result, values, weights = result.at(kept), values[kept], weights[kept]
+            labels = [labels[row] for row in kept.tolist()]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
-        self._condition_on(result, values, weights, x, single, fixed, prior)
+        self._condition_on(result, values, weights, x, single, fixed, prior, labels)
         return self
 
     def _checked(self) -> tuple[FieldHyperparameters, HyperparameterPrior]:
@@ -215,6 +214,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         single: bool,
         fixed: FieldHyperparameters,
         prior: HyperparameterPrior,
+        labels: list[Any],
     ) -> None:
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
@@ -240,7 +240,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
             if self.hyperparameters == "average":
                 points = averaged(search, min(1.0, INFORMATION / observations.means.size))
         warn_of_no_information(search, observations, fixed)
-        self._settle(Seen(observed, values, offset, weights, mean, single), pieces, points)
+        self._settle(Seen(observed, values, offset, weights, mean, single, labels), pieces, points)
         self.lengthscale_, self.output_scale_, self.noise_ = search.best
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
@@ -325,25 +325,24 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         mean, std, cov, quantiles : ndarray
             As by `GraphGPRegressor.predict`.
         """
-        if checks.flag("as_frame", as_frame):
-            result = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
-            return self._frame(places, columns_of(result, return_std, return_cov, quantiles))
-        check_deviations(return_std, return_cov)
+        self._check_fitted()
+        question = Question.of(return_std, return_cov, quantiles, as_frame=as_frame)
+        answer = self._answered(question, places, x)
+        return self._frame(places, question.columns(answer)) if question.as_frame else answer
+
+    def _answered(self, question: Question, places: Any, x: Any) -> Any:
+        """What `predict` returns without `as_frame`."""
         posterior, vertices, inverse = self._at(places, x)
-        if quantiles is not None:
-            levels = checked_levels(quantiles, return_std, return_cov)
-            law = self._marginals(posterior, vertices, "quantiles")
-            if return_std:
-                law = law.with_noise([point.noise for point, _ in self._points])
-            return law.quantiles(levels)[inverse]
+        if question.levels is not None:
+            return self._answers(posterior, vertices, "quantiles").to(question)[inverse]
         mean = posterior.means(vertices)[inverse]
-        if return_cov:
+        if question.return_cov:
             check_few(vertices.size)
             return self._shaped(mean), posterior.covariances(vertices)[np.ix_(inverse, inverse)]
-        if not return_std:
+        if not question.return_std:
             return self._shaped(mean)
         variance = posterior.variances(vertices)
-        if return_std == "observation":
+        if question.of_observation:
             variance = variance + posterior.noise
         return self._shaped(mean), self._shaped(deviations_like(mean, variance[inverse]))
 
@@ -368,13 +367,10 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
             The threshold; with both, the probability of the range between them.
         """
         low, high = checked_bounds(above, below)
+        as_frame = checks.flag("as_frame", as_frame)
         posterior, vertices, inverse = self._at(places, x)
-        result = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
-        return (
-            self._frame(places, {"probability": result})
-            if checks.flag("as_frame", as_frame)
-            else result
-        )
+        result = self._answers(posterior, vertices, "above").probability(low, high)[inverse]
+        return self._frame(places, {"probability": result}) if as_frame else result
 
     @needs_memory(_LESS_MEMORY)
     def sample(
@@ -413,17 +409,41 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
 
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
-    def _marginals(
+    def _answers(
         self, posterior: PrecisionPosterior | MixturePosterior, vertices: np.ndarray, argument: str
-    ) -> Marginals | MarginalMixture:
-        """The distribution of the function at each vertex, for one output."""
+    ) -> Answers:
+        """What can be answered about each vertex alone, for one output."""
         if not self._seen.single:
             raise checks.value_error(argument, "is for one output; fit outputs one at a time")
+        noises = [point.noise for point, _ in self._points]
         if isinstance(posterior, PrecisionPosterior):
-            return Marginals(posterior.means(vertices)[:, 0], posterior.variances(vertices), None)
+            mean = posterior.means(vertices)[:, 0]
+            law = MarginalMixture.alone(mean, posterior.variances(vertices), None)
+            return Answers(law, noises=noises)
         laws = posterior.laws(vertices, None)
         parts = [Marginals(mean[:, 0], variance, None) for _, mean, variance in laws]
-        return MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+        law = MarginalMixture(parts, np.array([probability for probability, *_ in laws]))
+        return Answers(law, noises=noises)
+
+    def _evaluated(self) -> Evaluation:
+        """The observations under the posterior at each point, for criteria."""
+        seen = self._seen
+        n = seen.places.node.size
+        where = self._pieces.where[:n]
+        observations = Observations.of(where, seen.values, seen.mean.basis, seen.weights)
+        weights = np.ones(n) if seen.weights is None else seen.weights
+        place = np.searchsorted(observations.nodes, where)
+        separate = SeparateObservations(place, seen.values, weights, np.zeros(n), seen.labels)
+        rows = [
+            NormalRows.of(moments, observations, point.noise, separate, seen.single)
+            for moments, (point, _) in zip(
+                self._posterior.leave_one_out_moments(), self._points, strict=True
+            )
+        ]
+        probabilities = np.array([weight for _, weight in self._points])
+        # all observations together have the information of so many, as in training
+        temper = min(1.0, INFORMATION / observations.means.size)
+        return Evaluation(rows, probabilities, seen.labels, temper)
 
     def _at(
         self, places: Any, x: Any

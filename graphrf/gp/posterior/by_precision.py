@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.posterior.generalised_mean import GeneralisedMean
+from graphrf.gp.posterior.generalised_mean import ALONE, GeneralisedMean
 from graphrf.operators.pathwise import draws_bytes
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.solvers import Solution
@@ -119,6 +119,22 @@ class PrecisionPosterior:
     ) -> np.ndarray:
         """The exact variances at all N nodes: nothing is gained by drawing."""
         return self.variances(np.arange(self._basis.shape[0]), bar)
+
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Means (m, p) and variances (m,) of f + H beta at each observed node, given the
+        observations of all other nodes.
+
+        With the variance v and the noise d of a node they are y - r / (1 - v / d), for the residual
+        r of the posterior mean, and v / (1 - v / d); infinite where nothing else is known.
+        """
+        variance = self.variances(self._nodes)
+        left = 1 - variance * self._noise_precisions
+        alone = left <= ALONE
+        left = np.where(alone, 1.0, left)
+        values = self._observations.means
+        fitted = self._f[self._nodes] + self._observations.basis @ self.coefficients
+        mean = values - (values - fitted) / left[:, None]
+        return [(mean, np.where(alone, np.inf, variance / left))]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""

@@ -14,7 +14,7 @@ import numpy as np
 from graphrf._base.rows import slices
 from graphrf._base.warn import warn
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.posterior.generalised_mean import GeneralisedMean
+from graphrf.gp.posterior.generalised_mean import ALONE, GeneralisedMean
 from graphrf.gp.routes.covariance import Covariance, shared_variances
 from graphrf.gp.routes.rows import RootRows
 from graphrf.operators.pathwise import FEWEST_DRAWS, draw_normals, draws_at_once, draws_bytes, signs
@@ -287,6 +287,42 @@ class Posterior:
                 bar.update(every.size * count // n_draws)
         self._sampled = squares / n_draws
         return self._sampled
+
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        r"""Means (m, p) and variances (m,) of f + H beta at each observed node, given the
+        observations of all other nodes.
+
+        .. math:: m_i = \bar y_i - (B \bar y)_i / B_{ii}, \quad
+                  v_i = (B (E_u E_u^\top + D) B)_{ii} / B_{ii}^2 - D_{ii},
+
+        with :math:`B = A^{-1} - A^{-1} H M^{-1} H^\top A^{-1}`; with exact rows :math:`v_i = 1 /
+        B_{ii} - D_{ii}` (Rasmussen and Williams 2006, Eqs. 5.10-5.12). Variances are infinite where
+        nothing else is known.
+        """
+        if not isinstance(self._solver, CholeskySolver):
+            raise ValueError(
+                "leave-one-out densities and WAIC need the variances at all observed nodes, which "
+                "conjugate gradients do not have: fit with numerics=Numerics(solver='cholesky'), or "
+                "on roads and meshes with method='precision'"
+            )
+        half, inverse = self._mean.half(self._mean.solved), self._solver.inverse_diagonal
+        own = inverse - np.square(half).sum(axis=1)
+        alone = own <= ALONE * inverse
+        own = np.where(alone, inverse, own)
+
+        errors = own if self.covariance.exact else self._left_out_errors(half)
+        variance = np.maximum(errors / np.square(own) - self._diagonal, np.finfo(np.float64).tiny)
+        mean = self._values - self.weights / own[:, None]
+        return [(mean, np.where(alone, np.inf, variance))]
+
+    def _left_out_errors(self, half: np.ndarray) -> np.ndarray:
+        """The diagonal of B (E_u E_u^T + D) B, some columns at a time."""
+        result, every = np.empty(self._nodes.size), np.eye(self._nodes.size)
+        for part in slices(result.size, _SOLVE_WIDTH):
+            columns = self._solve(every[:, part]) - half @ half[part].T
+            product = self._exact_rows.gram(columns) + self._diagonal[:, None] * columns
+            result[part] = (columns * product).sum(axis=0)
+        return result
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta at distinct nodes, (q, q), made positive

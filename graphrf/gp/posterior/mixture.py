@@ -100,6 +100,10 @@ class MixturePosterior:
         means = [part.means(nodes) for part in self._parts]
         return list(zip(self._p.tolist(), means, by_part, strict=True))
 
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each part, the moments at observed nodes given the observations of all others."""
+        return [moments for part in self._parts for moments in part.leave_one_out_moments()]
+
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance, shape (q, q), averaged over outputs where these differ in the
         parts' means.

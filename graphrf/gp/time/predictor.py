@@ -15,8 +15,9 @@ from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.types import NodesLike, TimesLike
-from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
-from graphrf.gp.posterior.marginals import Marginals
+from graphrf.gp.model.answers import Question, checked_bounds
+from graphrf.gp.posterior.answers import Answers
+from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.time.data import Clock, Columns, check_series, later_arguments, restore_type
 from graphrf.gp.time.graph_kernels import GraphCovariance, distinct_places
 from graphrf.gp.time.posterior import QueriedNodes, TimePosterior
@@ -83,20 +84,17 @@ class TimePredictor(SavedTime):
         quantiles : ndarray, shape (t, q, levels)
         """
         self._check_fitted()
-        if checks.flag("as_frame", as_frame):
-            result = self.predict(nodes, times, return_std, quantiles=quantiles)
-            if quantiles is not None:
-                return tuple(self._frame(nodes, times, each) for each in np.moveaxis(result, -1, 0))
-            if return_std:
-                return tuple(self._frame(nodes, times, each) for each in result)
-            return self._frame(nodes, times, result)
-        if quantiles is None:
-            return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
-        levels = checked_levels(quantiles, return_std)
-        law, shape = self._marginals(nodes, times)
-        if return_std:
-            law = law.with_noise([self.noise_])
-        return self._scale.back(law.quantiles(levels)).reshape(*shape, levels.size)
+        question = Question.of(return_std, quantiles=quantiles, as_frame=as_frame)
+        if question.levels is None:
+            answer = self._predicted(self._asked_nodes(nodes), self._asked(times), question)
+        else:
+            answers, shape = self._answers(nodes, times)
+            values = answers.quantiles(question.levels, question.of_observation)
+            answer = self._scale.back(values).reshape(*shape, question.levels.size)
+        if not question.as_frame:
+            return answer
+        frames = [self._frame(nodes, times, each) for each in question.columns(answer).values()]
+        return tuple(frames) if return_std or question.levels is not None else frames[0]
 
     @needs_memory(LESS_MEMORY)
     def probability(
@@ -119,9 +117,10 @@ class TimePredictor(SavedTime):
         """
         self._check_fitted()
         low, high = checked_bounds(above, below)
-        law, shape = self._marginals(nodes, times)
-        result = law.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
-        return self._frame(nodes, times, result) if checks.flag("as_frame", as_frame) else result
+        as_frame = checks.flag("as_frame", as_frame)
+        answers, shape = self._answers(nodes, times)
+        result = answers.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
+        return self._frame(nodes, times, result) if as_frame else result
 
     def score(
         self,
@@ -138,26 +137,27 @@ class TimePredictor(SavedTime):
         positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, y, nodes)
         known = ~np.isnan(values)
         predicted = self._predicted(
-            self.graph.positions(positions), self._clock.hours(stamps), False
+            self.graph.positions(positions), self._clock.hours(stamps), Question.of(False)
         )
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(values[known], predicted[known]))
 
-    def _marginals(self, nodes: Any, times: Any) -> tuple[Marginals, tuple[int, ...]]:
-        """The distribution of f at each node and time, and the shape of these."""
+    def _answers(self, nodes: Any, times: Any) -> tuple[Answers, tuple[int, ...]]:
+        """What can be answered about T of the readings at each node and time, and the shape of
+        these.
+        """
         mean, variance = self._modelled(self._asked_nodes(nodes), self._asked(times), True)
-        return Marginals(mean.ravel(), variance.ravel(), None), mean.shape
+        law = MarginalMixture.alone(mean.ravel(), variance.ravel(), None)
+        return Answers(law, noises=[self.noise_]), mean.shape
 
-    def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
+    def _predicted(self, nodes: Any, hours: np.ndarray, question: Question) -> Any:
         """Means, and deviations on request, in the units of the readings."""
-        check_deviations(return_std)
-        mean, variance = self._modelled(
-            nodes, hours, bool(return_std) or self._scale.name is not None
-        )
-        variance = variance + (self.noise_ if return_std == "observation" else 0.0)
+        deviations = bool(question.return_std)
+        mean, variance = self._modelled(nodes, hours, deviations or self._scale.name is not None)
+        variance = variance + (self.noise_ if question.of_observation else 0.0)
         mean, variance = self._scale.moments(mean, variance)
-        return (mean, np.sqrt(variance)) if return_std else mean
+        return (mean, np.sqrt(variance)) if deviations else mean
 
     def _modelled(
         self, nodes: Any, hours: np.ndarray, deviations: bool
@@ -199,6 +199,7 @@ class TimePredictor(SavedTime):
         filled, std : as Y
         """
         self._check_fitted()
+        question = Question.of(return_std)
         positions, stamps, values = later_arguments(
             self.graph, self._columns, Y, times, None, nodes
         )
@@ -208,9 +209,7 @@ class TimePredictor(SavedTime):
         block = np.ix_(gaps.any(axis=1), gaps.any(axis=0))
         std = np.zeros(values.shape)
         if gaps.any():
-            result = self._predicted(
-                positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std
-            )
+            result = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], question)
             mean, deviation = result if return_std else (result, 0.0)
             values[block] = np.where(gaps[block], mean, values[block])
             std[block] = np.where(gaps[block], deviation, 0.0)

@@ -464,7 +464,7 @@ class NodePredictor(WithCriteria, NodeEstimator):
                 for given_others, point in zip(moments, points, strict=True)
             ],
             np.array([point.weight for point in fitted.points] or [1.0]),
-            separate.index([self.graph.nodes[node] for node in nodes.tolist()]),
+            separate.named([self.graph.nodes[node] for node in nodes.tolist()]),
             temper=min(1.0, INFORMATION / fitted.observations.means.size),
         )
 

@@ -290,14 +290,12 @@ class Posterior:
 
     def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
         r"""Means (m, p) and variances (m,) of f + H beta at each observed node, given the
-        observations of all other nodes.
+        observations of all other nodes; the variances are infinite where nothing else is known.
 
-        .. math:: m_i = \bar y_i - (B \bar y)_i / B_{ii}, \quad
-                  v_i = (B (E_u E_u^\top + D) B)_{ii} / B_{ii}^2 - D_{ii},
+        .. math:: m_i = \bar y_i - (B \bar y)_i / B_{ii}, \quad v_i = 1 / B_{ii} - D_{ii}, \quad
+                  B = A^{-1} - A^{-1} H M^{-1} H^\top A^{-1}
 
-        with :math:`B = A^{-1} - A^{-1} H M^{-1} H^\top A^{-1}`; with exact rows :math:`v_i = 1 /
-        B_{ii} - D_{ii}` (Rasmussen and Williams 2006, Eqs. 5.10-5.12). Variances are infinite where
-        nothing else is known.
+        where F = E (Rasmussen and Williams 2006, Eqs. 5.10-5.12).
         """
         if not isinstance(self._solver, CholeskySolver):
             raise ValueError(
@@ -309,20 +307,31 @@ class Posterior:
         own = inverse - np.square(half).sum(axis=1)
         alone = own <= ALONE * inverse
         own = np.where(alone, inverse, own)
-
-        errors = own if self.covariance.exact else self._left_out_errors(half)
-        variance = np.maximum(errors / np.square(own) - self._diagonal, np.finfo(np.float64).tiny)
-        mean = self._values - self.weights / own[:, None]
+        if self.covariance.exact:
+            mean, variance = self._values - self.weights / own[:, None], 1 / own - self._diagonal
+        else:
+            mean, variance = self._left_out_by_sampled_rows(half, own)
+        variance = np.maximum(variance, np.finfo(np.float64).tiny)
         return [(mean, np.where(alone, np.inf, variance))]
 
-    def _left_out_errors(self, half: np.ndarray) -> np.ndarray:
-        """The diagonal of B (E_u E_u^T + D) B, some columns at a time."""
-        result, every = np.empty(self._nodes.size), np.eye(self._nodes.size)
-        for part in slices(result.size, _SOLVE_WIDTH):
-            columns = self._solve(every[:, part]) - half @ half[part].T
-            product = self._exact_rows.gram(columns) + self._diagonal[:, None] * columns
-            result[part] = (columns * product).sum(axis=0)
-        return result
+    def _left_out_by_sampled_rows(
+        self, half: np.ndarray, own: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means and error variances of the predictor without each observed node, whose weights are
+        w_i - B e_i w_ii / B_ii.
+        """
+        places = np.arange(self._nodes.size)
+        mean, variance = np.empty(self._values.shape), np.empty(places.size)
+        for part in slices(places.size, _SOLVE_WIDTH):
+            units = np.eye(places.size)[:, part]
+            exact = self.covariance.exact_rows(self._nodes[part]).apply_t(units[part])
+            weights = self._predictor(self._rows.apply(exact), self._nodes[part])
+            columns = self._solve(units) - half @ half[part].T
+            weights -= columns * ((weights * units).sum(axis=0) / own[part])
+            mean[part] = weights.T @ self._values
+            exact -= self._exact_rows.apply_t(weights)
+            variance[part] = np.square(exact).sum(axis=0) + self._diagonal @ np.square(weights)
+        return mean, variance
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta at distinct nodes, (q, q), made positive

@@ -24,7 +24,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.problem import LatentProblem, NormalProblem
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
-from graphrf.gp.posterior.approximation.integrals import monotone_average, tilted
+from graphrf.gp.posterior.approximation.integrals import Tilted, monotone_average, tilted
 from graphrf.gp.posterior.condition import FittedModel
 from graphrf.gp.posterior.marginals import Marginals
 
@@ -268,7 +268,7 @@ class SeparateObservations(NamedTuple):
         precisions = np.ones(n) if problem.precisions is None else problem.precisions
         return cls(place, problem.values, precisions, np.zeros(n), problem.labels)
 
-    def index(self, nodes: Sequence[Any]) -> Any:
+    def named(self, nodes: Sequence[Any]) -> Any:
         """The labels of the observations, by default their nodes."""
         return nodes if self.labels is None else self.labels
 
@@ -363,6 +363,8 @@ class LatentRows(NamedTuple):
     others: Marginals  # given all others
     y: np.ndarray  # (n,) or (k, n), as the likelihood takes them
     offset: np.ndarray
+    # log densities given all others where the latent value is not nearly normal, else NaN
+    known: np.ndarray | float = np.nan
 
     @classmethod
     def of(
@@ -380,10 +382,9 @@ class LatentRows(NamedTuple):
         sites = Sites(observations.counts, observations.counts * observations.means[:, 0])
         total = 1 / variance + sites.precision
         fitted = Marginals((mean / variance + sites.shift) / total, 1 / total, likelihood)
-        others = _beside_others(
-            Marginals(mean, variance, likelihood).at(separate.place), likelihood, separate
-        )
-        return cls(fitted.at(separate.place), others, separate.y, separate.offset)
+        given_nodes = Marginals(mean, variance, likelihood).at(separate.place)
+        others, known = _beside_others(given_nodes, separate)
+        return cls(fitted.at(separate.place), others, separate.y, separate.offset, known)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray | None]:
         law = self.others
@@ -395,7 +396,8 @@ class LatentRows(NamedTuple):
             transform = monotone_average(distribution, law.mean, np.sqrt(law.variance))
         except NotImplementedError:
             transform = None
-        return law.log_density(self.y, self.offset), transform
+        density = law.log_density(self.y, self.offset)
+        return np.where(np.isnan(self.known), density, self.known), transform
 
     def given_all(self) -> Pointwise:
         law = self.fitted
@@ -418,36 +420,45 @@ def without_sites(fitted: Marginals, sites: Sites) -> Marginals:
     return Marginals(mean, variance, fitted.likelihood)
 
 
-def _beside_others(
-    law: Marginals, likelihood: Likelihood, separate: SeparateObservations
-) -> Marginals:
-    """The latent value of each observation given all others, from that given all other nodes.
+def _beside_others(law: Marginals, separate: SeparateObservations) -> tuple[Marginals, np.ndarray]:
+    """The latent value of each observation given all others, from that given all other nodes, and
+    the log densities of observations that share a node, NaN for those that do not.
 
-    The other observations of its node change mean and variance to those of the tilted distribution,
-    an integral; for k observations of a node, k - 1 densities for each.
+    The other observations of a node tilt the distribution of its latent value: the density is a
+    quotient of two integrals, and mean and variance are those of the tilted distribution. Cost: k -
+    1 densities for each of k observations of a node.
     """
+    likelihood, repeats = law.likelihood, separate.repeats
     order = np.argsort(separate.place, kind="stable")
-    counts = np.bincount(separate.place)
-    first = np.cumsum(counts) - counts
+    first = np.searchsorted(separate.place[order], separate.place)
     mean, variance = law.mean.copy(), law.variance.copy()
-    repeated = np.flatnonzero(separate.repeats > 1)
-    sizes = separate.repeats[repeated]
+    log_density = np.full(mean.size, np.nan)
 
-    for block in np.split(repeated, np.flatnonzero(np.diff(np.cumsum(sizes) // _PAIRS)) + 1):
-        if not block.size:
-            continue
-        row = np.repeat(np.arange(block.size), separate.repeats[block])
-        start = np.cumsum(separate.repeats[block]) - separate.repeats[block]
-        own = first[separate.place[block]]
-        other = order[own[row] + np.arange(row.size) - start[row]]
-        row, other = row[other != block[row]], other[other != block[row]]
-        responses = Responses(
-            block, row, separate.y[..., other], separate.offset[other], np.zeros((block.size, 0))
-        )
+    shared = np.flatnonzero(repeats > 1)
+    ends = np.flatnonzero(np.diff(np.cumsum(repeats[shared]) // _PAIRS)) + 1
+    for block in filter(np.size, np.split(shared, ends)):
+        # the observations at the node of each, in `row` by their number in the block
+        row = np.repeat(np.arange(block.size), repeats[block])
+        start = np.cumsum(repeats[block]) - repeats[block]
+        every = order[first[block][row] + np.arange(row.size) - start[row]]
+        without = every != block[row]
+        prior = law.at(block)
+        total = _tilted(prior, row, every, separate)
+        others = _tilted(prior, row[without], every[without], separate)
+        log_density[block] = total.log_mass - others.log_mass
+        mean[block], variance[block] = others.mean, others.variance
+    return Marginals(mean, variance, likelihood), log_density
 
-        def log_density(f: np.ndarray, responses: Responses = responses) -> np.ndarray:
-            return responses.log_density(likelihood, f)
 
-        result = tilted(log_density, mean[block], np.sqrt(variance[block]))
-        mean[block], variance[block] = result.mean, result.variance
-    return Marginals(mean, variance, likelihood)
+def _tilted(
+    prior: Marginals, row: np.ndarray, chosen: np.ndarray, separate: SeparateObservations
+) -> Tilted:
+    """Normal distributions, tilted by some observations each: those chosen are of these rows."""
+    y, offset = separate.y[..., chosen], separate.offset[chosen]
+    numbers = np.arange(prior.mean.size)
+    responses = Responses(numbers, row, y, offset, np.zeros((numbers.size, 0)))
+
+    def log_density(f: np.ndarray) -> np.ndarray:
+        return responses.log_density(prior.likelihood, f)
+
+    return tilted(log_density, prior.mean, np.sqrt(prior.variance), points=129)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,7 @@ from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.progress import node_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import checked_targets
-from graphrf.gp.posterior.answers import Answers
+from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT, Posterior
 from graphrf.gp.posterior.condition import FittedModel
@@ -371,29 +371,19 @@ class NodePredictor(WithCriteria, NodeEstimator):
         with self._linear_algebra():
             draws, parts = joint_draws(gp._posterior, distinct, inverse, n_samples, rng)
         if checks.flag("observations", observations):
-            draws = self._observed(draws, rng.spawn(1)[0], parts)
+            draws = draw_observations(draws, parts, self._models(), rng.spawn(1)[0])
         return self._shaped(draws, axis=2)
 
-    def _observed(
-        self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray | None
-    ) -> np.ndarray:
-        """Observations in place of draws of f, one for each node; `parts` has the point of each
-        draw.
-        """
-        own = np.zeros(draws.shape[0], dtype=np.int64) if parts is None else parts
+    def _models(self) -> list[Any]:
+        """The likelihood, or the variance of the noise, of each part of the posterior."""
+        points = self._fitted.points
         if hasattr(self, "likelihood_"):
-            models = [point.likelihood for point in self._fitted.points] or [self.likelihood_]
-            for number, draw in zip(own.tolist(), draws, strict=True):
-                draw[:] = cast(Likelihood, models[number]).sample(draw, rng)
-            return draws
+            return [point.likelihood for point in points] or [self.likelihood_]
         if np.ndim(self.noise_):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
-        noises = [self.noise_] if parts is None else [point.noise for point in self._fitted.points]
-        for number, draw in zip(own.tolist(), draws, strict=True):
-            draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
-        return draws
+        return [point.noise for point in points] or [self.noise_]
 
     @needs_memory(LESS_MEMORY)
     def log_density(

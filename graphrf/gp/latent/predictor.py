@@ -140,11 +140,23 @@ class LatentPredictor(WithCriteria):
         *,
         seed: int | None = None,
         latent: bool = False,
+        observations: bool = False,
     ) -> np.ndarray:
-        """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
+        """Joint posterior draws of the expected observations, shape (rows, n_samples).
+
+        With `latent` of the linear predictor; with `observations` of new observations, at exposure
+        1 and of one trial.
+        """
         self._check_fitted()
+        latent = checks.flag("latent", latent)
+        observations = checks.flag("observations", observations)
+        if latent and observations:
+            raise checks.value_error(
+                "observations", "are not of the latent function: set latent=False"
+            )
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
+        (noise,) = rng.spawn(1)  # draws of the linear predictor do not depend on `observations`
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
@@ -161,7 +173,10 @@ class LatentPredictor(WithCriteria):
                 chosen = numbers[part]
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
                 eta = rows.known @ z + rows.more(rng, chosen.size)
-                draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
+                if observations:
+                    draws[:, chosen] = point.likelihood.sample(eta, noise)
+                else:
+                    draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
         return draws
 
     # -- inside ------------------------------------------------------------------------------------

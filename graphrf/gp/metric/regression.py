@@ -28,7 +28,7 @@ from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_prior, checked_targets
-from graphrf.gp.posterior.answers import Answers
+from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.criteria import Evaluation, NormalRows, SeparateObservations, WithCriteria
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
@@ -380,18 +380,39 @@ class MetricGraphGPRegressor(
         seed: int | None = None,
         *,
         x: ArrayLike | None = None,
+        observations: bool = False,
     ) -> np.ndarray:
         """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples,
         q, p).
 
         Draws depend on the seed and on the set of places, which are given as in `predict`, with
-        their covariates `x`.
+        their covariates `x`. With `observations` they are of new observations, noise included.
         """
+        observations = checks.flag("observations", observations)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
         posterior, vertices, inverse = self._at(places, x)
-        draws, _ = joint_draws(posterior, vertices, inverse, n_samples, rng)
+        draws, parts = joint_draws(posterior, vertices, inverse, n_samples, rng)
+        if observations:
+            noises = [point.noise for point, _ in self._points]
+            draws = draw_observations(draws, parts, noises, rng.spawn(1)[0])
         return self._shaped(draws, axis=2)
+
+    @needs_memory(_LESS_MEMORY)
+    def log_density(
+        self, places: NodesLike, y: ArrayLike | None = None, *, x: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Log predictive densities of single observations, shape (n,) or (n, p); arguments as in
+        `fit`.
+
+        Normal ones, with the mean and the standard deviation that `predict` has for observations.
+        """
+        places, y, rows = observed_places(places, y)
+        values, single = checked_targets(y, rows.n)
+        own = None if x is None else rows.taken("x", x)
+        mean, std = self.predict(places, return_std="observation", x=own)
+        z = ((values[:, 0] if single else values) - mean) / std
+        return np.asarray(-0.5 * np.square(z) - np.log(std) - 0.5 * np.log(2 * np.pi))
 
     def score(
         self,

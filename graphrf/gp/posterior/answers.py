@@ -13,6 +13,27 @@ from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.posterior.predictive import observed_quantiles
 
 
+def draw_observations(
+    draws: np.ndarray,
+    parts: np.ndarray | None,
+    models: Sequence[Likelihood | float],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Put an observation in the place of each latent value of some draws, along the first axis.
+
+    `models` are likelihoods, or variances of normal noise, one for each part of a mixture, and
+    `parts` has the part of each draw; None if there is one.
+    """
+    numbers = np.zeros(len(draws), dtype=np.int64) if parts is None else parts
+    for number, draw in zip(numbers.tolist(), draws, strict=True):
+        model = models[number]
+        if isinstance(model, Likelihood):
+            draw[:] = model.sample(draw, rng)
+        else:
+            draw += np.sqrt(model) * rng.standard_normal(draw.shape)
+    return draws
+
+
 class Answers(NamedTuple):
     """Means, deviations, quantiles and probabilities of f, or with a likelihood of the expected
     observation.

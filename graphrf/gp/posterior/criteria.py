@@ -122,7 +122,8 @@ class PredictedRows(Protocol):
 class Evaluation(NamedTuple):
     """Predicted observations at points that represent the posterior of hyperparameters.
 
-    `temper` is the power of the likelihood in that posterior, and `index` labels the observations.
+    `temper` is the power of the likelihood in that posterior, in which all observations together
+    have a bounded amount of information; `index` labels the observations.
     """
 
     rows: Sequence[PredictedRows]
@@ -165,8 +166,8 @@ class WithCriteria:
         >>> for kernel in (grf.Diffusion(0.2), grf.Diffusion(2.0)):
         ...     gp = grf.GraphGPRegressor(line, kernel=kernel, **known).fit(nodes, y)
         ...     print(round(gp.loo().total, 2))  # larger is better
-        -6.0
-        -3.0
+        -7.0
+        -3.11
         """
         self._check_fitted()
         return leave_one_out(self._evaluated())

@@ -16,7 +16,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.types import NodesLike, TimesLike
 from graphrf.gp.model.answers import Question, checked_bounds
-from graphrf.gp.posterior.answers import Answers
+from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.time.data import Clock, Columns, check_series, later_arguments, restore_type
 from graphrf.gp.time.graph_kernels import GraphCovariance, distinct_places
@@ -223,15 +223,20 @@ class TimePredictor(SavedTime):
         times: TimesLike | None = None,
         n_samples: int = 1,
         seed: int | None = None,
+        *,
+        observations: bool = False,
     ) -> np.ndarray:
         """Joint draws of f from the posterior at up to 5,000 nodes, (n_samples, t, q); arguments as
         in `predict`.
+
+        With `observations` they are of new observations, noise included.
 
         Matheron's rule: draws from the prior, moved onto the observations by a solve for each.
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
+        seed, observations = checks.seed(seed), checks.flag("observations", observations)
         places, columns, hours, rows = self._places(
             self._asked_nodes(nodes), self._asked(times), "draws"
         )
@@ -241,9 +246,12 @@ class TimePredictor(SavedTime):
             "ask for fewer at a time, with another `seed` each, or for fewer nodes or times",
         )
         with blas_threads(1):
-            draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
+            draws = self._posterior.draws(places, hours, n_samples, seed)
         draws = draws[:, rows[:, None], columns]
         draws += self.mean_
+        if observations:
+            (rng,) = np.random.default_rng(seed).spawn(1)
+            draws = draw_observations(draws, None, [self.noise_], rng)
         return self._scale.back(draws)
 
     def _asked_nodes(self, nodes: Any) -> Any:

@@ -173,9 +173,10 @@ def settled(
             stuck, halted = client.run_on_scheduler(_state, keys=list(every))
             paused = paused + 1 if halted else 0
             if paused == _SLICES:
+                seconds = _SLICES * between
                 warn(
-                    f"Dask has paused all workers for {_SLICES * between:.0f} seconds, because their "
-                    "memory is above what `distributed.worker.memory.pause` allows (0.8 of the "
+                    f"Dask has paused all workers for {seconds:.0f} seconds, because their memory "
+                    "is above what `distributed.worker.memory.pause` allows (0.8 of the "
                     "limit): give them more, release results that are not needed, or start more "
                     "workers",
                     RuntimeWarning,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,14 +16,9 @@ from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.types import NodesLike, SignalLike
+from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.answers import (
-    check_deviations,
-    checked_bounds,
-    checked_levels,
-    columns_of,
-    deviations_like,
-)
+from graphrf.gp.model.answers import Question, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import NodeEstimator
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.mean_function import MeanFunction
@@ -33,10 +28,16 @@ from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.progress import node_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import checked_targets
+from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, marginals_of
+from graphrf.gp.posterior.criteria import (
+    Evaluation,
+    SeparateObservations,
+    WithCriteria,
+    predicted_rows,
+)
+from graphrf.gp.posterior.marginals import MarginalMixture, marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
-from graphrf.gp.posterior.predictive import quantiles_of
 from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.graph.alignment import Rows, observed_rows, rows_of
@@ -50,7 +51,7 @@ LESS_MEMORY = (
 _LESS_EXACT = ", numerics=Numerics(std_method='sampled') or fewer nodes take less"
 
 
-class NodePredictor(NodeEstimator):
+class NodePredictor(WithCriteria, NodeEstimator):
     """Predictions at nodes from the posterior that `fit` computed."""
 
     numerics: Numerics
@@ -68,6 +69,7 @@ class NodePredictor(NodeEstimator):
     _posterior: Posterior
     _fitted: FittedModel
     _mean_function: MeanFunction
+    _separate: SeparateObservations
 
     @needs_memory(LESS_MEMORY)
     def predict(
@@ -128,43 +130,40 @@ class NodePredictor(NodeEstimator):
         with conjugate gradients a solve for each node. Memory: blocks of about 64 MB; m^2 numbers
         for observed nodes with Cholesky; 3 N x 16 numbers for draws.
         """
-        if checks.flag("as_frame", as_frame):
-            answer = self.predict(
-                nodes, return_std, return_cov, x=x, quantiles=quantiles, latent=latent
-            )
-            return self._frame(nodes, columns_of(answer, return_std, return_cov, quantiles))
         self._check_fitted()
-        if x is not None:
-            return self._with_covariates(nodes, x).predict(
-                nodes, return_std, return_cov, quantiles=quantiles, latent=latent
-            )
-        response = self._is_response(return_std, return_cov, quantiles, latent)
+        question = Question.of(return_std, return_cov, quantiles, latent=latent, as_frame=as_frame)
+        answer = self._with_covariates(nodes, x)._answered(question, nodes)
+        return self._frame(nodes, question.columns(answer)) if question.as_frame else answer
+
+    def _answered(self, question: Question, nodes: Any) -> Any:
+        """What `predict` returns without `as_frame`."""
+        of_response = self._is_of_response(question)
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
-        if quantiles is not None or response:
-            return self._predict_marginals(distinct, return_std, quantiles, response, inverse)
-        if return_cov:
+        if question.levels is not None or of_response:
+            answer = self._from_marginals(distinct, question, of_response)
+            return (
+                tuple(part[inverse] for part in answer)
+                if isinstance(answer, tuple)
+                else (answer[inverse])
+            )
+        if question.return_cov:
             return self._predict_jointly(distinct, inverse)
-        with self._bar(distinct.size, return_std) as bar, self._linear_algebra():
-            if not return_std:
+
+        with self._bar(distinct.size, question.return_std) as bar, self._linear_algebra():
+            if not question.return_std:
                 return self._shaped(self._posterior.means(distinct, bar)[inverse])
             mean = self._posterior.means(distinct)[inverse]
             variance = self._variances(distinct, bar)[inverse]
-        if return_std == "observation":
+        if question.of_observation:
             variance = variance + self._posterior.noise
         return self._shaped(mean), self._shaped(deviations_like(mean, variance))
 
-    def _is_response(
-        self, return_std: bool | str, return_cov: bool, quantiles: Any, latent: bool
-    ) -> bool:
+    def _is_of_response(self, question: Question) -> bool:
         """True for predictions of the expected observation, and not of f; raises unless they can be
         made.
         """
-        check_deviations(return_std, return_cov)
-        if quantiles is not None:
-            checked_levels(quantiles, return_std, return_cov)
-        latent = checks.flag("latent", latent)
         if not hasattr(self, "likelihood_"):
-            if return_std == "observation" and np.ndim(self.noise_):
+            if question.of_observation and np.ndim(self.noise_):
                 raise checks.value_error(
                     "return_std",
                     "= 'observation' needs one noise variance, but `noise` has one for each "
@@ -172,15 +171,11 @@ class NodePredictor(NodeEstimator):
                     "`return_std=True`",
                 )
             return False
-        if latent and return_std == "observation":
-            raise checks.value_error(
-                "return_std", "= 'observation' is not of the latent function: set latent=False"
-            )
-        if return_cov and not latent:
+        if question.return_cov and not question.latent:
             raise checks.value_error(
                 "return_cov", "is of the latent function with this likelihood: set latent=True"
             )
-        return not latent
+        return not question.latent
 
     def _predict_jointly(self, distinct: np.ndarray, inverse: np.ndarray) -> Any:
         """Means and the covariance of f."""
@@ -218,7 +213,7 @@ class NodePredictor(NodeEstimator):
             distinct
         ]
 
-    def _marginals(self, nodes: np.ndarray, bar: Any = None) -> Marginals | MarginalMixture:
+    def _marginals(self, nodes: np.ndarray, bar: Any = None) -> MarginalMixture:
         """The distribution of f at distinct nodes, for one output."""
         rng = None if self._exact_deviations(nodes.size) else np.random.default_rng([self.seed_, 2])
         likelihoods = [point.likelihood for point in self._fitted.points]
@@ -226,41 +221,27 @@ class NodePredictor(NodeEstimator):
             self._posterior.laws(nodes, rng, bar), likelihoods or [self._fitted.likelihood]
         )
 
-    def _predict_marginals(
-        self,
-        distinct: np.ndarray,
-        return_std: bool | str,
-        quantiles: Any,
-        response: bool,
-        inverse: np.ndarray,
-    ) -> Any:
-        """Predictions from the distribution of f at each node alone: of f, or of the expected
-        observation.
+    def _from_marginals(self, nodes: np.ndarray, question: Question, of_response: bool) -> Any:
+        """Predictions from the distribution of f at each of distinct nodes alone: of f, or of the
+        expected observation.
         """
-        levels = None if quantiles is None else checked_levels(quantiles, return_std)
-        if levels is not None and not self._fitted.single:
+        if not self._fitted.single:
             raise checks.value_error(
                 "quantiles", "are those of one output; fit outputs one at a time"
             )
-        with self._bar(distinct.size) as bar, self._linear_algebra():
-            law = self._marginals(distinct, bar)
-        if levels is not None:
-            if return_std and not response:
-                law = law.with_noise(
-                    [point.noise for point in self._fitted.points] or [self._posterior.noise]
-                )
-            return quantiles_of(law, levels, self.likelihood_ if response else None, return_std)[
-                inverse
-            ]
-        mean, variance = law.response()
-        if self.likelihood_.log_link:
-            names = [self.graph.nodes[node] for node in distinct.tolist()]
-            warn_of_skewed_means(names, mean, self.likelihood_.mean(law.centre))
-        if not return_std:
-            return mean[inverse]
-        if return_std == "observation":
-            variance = variance + law.observation_variance()
-        return mean[inverse], np.sqrt(variance)[inverse]
+        answers = self._answers(nodes, of_response)
+        if of_response and question.levels is None and self.likelihood_.log_link:
+            names = [self.graph.nodes[node] for node in nodes.tolist()]
+            medians = self.likelihood_.mean(answers.law.centre)
+            warn_of_skewed_means(names, answers.moments()[0], medians)
+        return answers.to(question)
+
+    def _answers(self, nodes: np.ndarray, of_response: bool) -> Answers:
+        """What can be answered about distinct nodes, each alone, for one output."""
+        with self._bar(nodes.size) as bar, self._linear_algebra():
+            law = self._marginals(nodes, bar)
+        noises = [point.noise for point in self._fitted.points] or [self._posterior.noise]
+        return Answers(law, self.likelihood_ if of_response else None, noises)
 
     @needs_memory(LESS_MEMORY)
     def probability(
@@ -316,24 +297,17 @@ class NodePredictor(NodeEstimator):
             Without a threshold, or for several outputs.
         """
         self._check_fitted()
-        low, high = checked_bounds(above, below)
-        if x is not None:
-            return self._with_covariates(nodes, x).probability(
-                nodes, above=above, below=below, latent=latent, as_frame=as_frame
-            )
+        question, ends = (
+            Question.of(False, latent=latent, as_frame=as_frame),
+            checked_bounds(above, below),
+        )
         if not self._fitted.single:
             raise checks.value_error("above", "is for one output; fit outputs one at a time")
-        like = self.likelihood_ if self._is_response(False, False, None, latent) else None
-        if like is not None:
-            low, high = like.latent_at(low), like.latent_at(high)
-        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
-        with self._bar(distinct.size) as bar, self._linear_algebra():
-            result = self._marginals(distinct, bar).probability(low, high, like)[inverse]
-        return (
-            self._frame(nodes, {"probability": result})
-            if checks.flag("as_frame", as_frame)
-            else result
-        )
+        gp = self._with_covariates(nodes, x)
+        distinct, inverse = np.unique(gp._queried(nodes), return_inverse=True)
+        answers = gp._answers(distinct, gp._is_of_response(question))
+        result = answers.probability(*ends)[inverse]
+        return self._frame(nodes, {"probability": result}) if question.as_frame else result
 
     @needs_memory(LESS_MEMORY)
     def sample(
@@ -384,38 +358,26 @@ class NodePredictor(NodeEstimator):
         the result, and 8 N p numbers for each of 16 draws.
         """
         self._check_fitted()
-        if x is not None:
-            return self._with_covariates(nodes, x).sample(
-                nodes, n_samples, seed, observations=observations
-            )
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
-        distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+        gp = self._with_covariates(nodes, x)
+        distinct, inverse = np.unique(gp._queried(nodes), return_inverse=True)
         with self._linear_algebra():
-            draws, parts = joint_draws(self._posterior, distinct, inverse, n_samples, rng)
+            draws, parts = joint_draws(gp._posterior, distinct, inverse, n_samples, rng)
         if checks.flag("observations", observations):
-            draws = self._observed(draws, rng.spawn(1)[0], parts)
+            draws = draw_observations(draws, parts, self._models(), rng.spawn(1)[0])
         return self._shaped(draws, axis=2)
 
-    def _observed(
-        self, draws: np.ndarray, rng: np.random.Generator, parts: np.ndarray
-    ) -> np.ndarray:
-        """Observations in place of draws of f, one for each node; `parts` has the point of each
-        draw.
-        """
+    def _models(self) -> list[Any]:
+        """The likelihood, or the variance of the noise, of each part of the posterior."""
+        points = self._fitted.points
         if hasattr(self, "likelihood_"):
-            models = [point.likelihood for point in self._fitted.points] or [self.likelihood_]
-            for number, draw in zip(parts.tolist(), draws, strict=True):
-                draw[:] = cast(Likelihood, models[number]).sample(draw, rng)
-            return draws
+            return [point.likelihood for point in points] or [self.likelihood_]
         if np.ndim(self.noise_):
             raise checks.value_error(
                 "observations", "need one noise variance, but `noise` has one for each observation"
             )
-        noises = [point.noise for point in self._fitted.points] or [self.noise_]
-        for number, draw in zip(parts.tolist(), draws, strict=True):
-            draw += np.sqrt(noises[number]) * rng.standard_normal(draw.shape)
-        return draws
+        return [point.noise for point in points] or [self.noise_]
 
     @needs_memory(LESS_MEMORY)
     def log_density(
@@ -473,6 +435,23 @@ class NodePredictor(NodeEstimator):
         positions, y, rows = observed_rows(self.graph, nodes, y)
         return self.graph.positions(positions), y, rows
 
+    def _evaluated(self) -> Evaluation:
+        """The observations under the posterior at each point, for criteria."""
+        fitted, separate = self._fitted, self._separate
+        with self._linear_algebra():
+            moments = self._posterior.leave_one_out_moments()
+        points = [fitted.at(point) for point in fitted.points] or [fitted]
+        nodes = fitted.observations.nodes[separate.place]
+        return Evaluation(
+            [
+                predicted_rows(given_others, separate, point, single=fitted.single)
+                for given_others, point in zip(moments, points, strict=True)
+            ],
+            np.array([point.weight for point in fitted.points] or [1.0]),
+            separate.named([self.graph.nodes[node] for node in nodes.tolist()]),
+            temper=min(1.0, INFORMATION / fitted.observations.means.size),
+        )
+
     @needs_memory(LESS_MEMORY)
     def prior_covariance(self, nodes: NodesLike | None = None) -> np.ndarray:
         """The prior covariance output_scale_ K / mean_variance_ without noise, (q, q), by the
@@ -489,7 +468,9 @@ class NodePredictor(NodeEstimator):
         return (0.5 * self.output_scale_ / self.mean_variance_) * (block + block.T)
 
     def _with_covariates(self, nodes: Any, x: Any) -> Self:
-        """A copy of the regressor, with covariates of these nodes."""
+        """A copy of the regressor, with covariates of these nodes; itself without any."""
+        if x is None:
+            return self
         positions = super()._queried(nodes)
         other, before = copy.copy(self), self._fitted.covariates
         rows = rows_of(self.graph, nodes, positions)

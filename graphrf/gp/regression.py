@@ -33,6 +33,7 @@ from graphrf.gp.model.settings import (
     checked_settings,
     checked_targets,
 )
+from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
 from graphrf.gp.routes.plan import make_plan
@@ -233,7 +234,10 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         for m observed nodes, or conjugate gradients (one product with K a step). Memory: m^2
         numbers for each Cholesky factor; up to 512 MB for training by the series.
         """
-        forget(self, ("_posterior", "_fitted", "_mean_function", "_titles", "_coefficients"))
+        forget(
+            self,
+            ("_posterior", "_fitted", "_mean_function", "_titles", "_coefficients", "_separate"),
+        )
         problem = make_problem(
             self,
             checked_settings(self),
@@ -270,6 +274,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
                     problem, model, lambda part: route.prior(part, responses, prior_std, numerics)
                 )
             self._condition(model, problem.mean, route)
+        self._separate = SeparateObservations.of(problem)
         self._keep_titles(nodes, y, self.mean)
         return self
 

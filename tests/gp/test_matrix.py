@@ -410,6 +410,10 @@ def test_quantiles_of_a_new_observation_are_further_apart_than_those_of_its_expe
         gp.predict(quantiles=levels),
         gp.predict(return_std="observation", quantiles=levels),
     )
+    draws = gp.sample(n_samples=2_000, seed=0, observations=True)
+    for level, own in zip(levels, observed.T, strict=True):
+        assert ((draws <= own).mean(axis=0) > level - 0.05).all()
+        assert ((draws < own).mean(axis=0) < level + 0.05).all()
     if case.likelihood == "gaussian":
         mean, std = gp.predict(return_std="observation")
         np.testing.assert_allclose(
@@ -417,10 +421,6 @@ def test_quantiles_of_a_new_observation_are_further_apart_than_those_of_its_expe
         )
     else:
         assert (observed == np.floor(observed)).all()
-        draws = gp.sample(n_samples=2_000, seed=0, observations=True)
-        for level, own in zip(levels, observed.T, strict=True):
-            assert ((draws <= own).mean(axis=0) > level - 0.05).all()
-            assert ((draws < own).mean(axis=0) < level + 0.05).all()
     if case.likelihood != "binomial":  # whose observation of one trial is 0 or 1
         assert (observed[:, 2] - observed[:, 0] > expected[:, 2] - expected[:, 0]).all()
     frame = gp.predict(return_std="observation", quantiles=levels, as_frame=True)
@@ -438,6 +438,31 @@ def test_score_and_samples(case):
     assert np.isclose(gp.score(shuffled(series), **extra), gp.score(names, y, **case.extra()))
     if hasattr(gp, "sample"):
         assert gp.sample(n_samples=3, seed=0).shape == (3, N)
+        density = gp.log_density(names, y, **case.extra())
+        np.testing.assert_allclose(density, gp.log_density(shuffled(series)[names], **extra))
+        assert density.sum() > gp.log_density(names, y[::-1], **case.extra()).sum()
+        if case.likelihood == "gaussian":
+            mean, std = gp.predict(names, return_std="observation")
+            expected = -0.5 * (((y - mean) / std) ** 2 + np.log(2 * np.pi * std**2))
+            np.testing.assert_allclose(density, expected)
+
+
+@pytest.mark.filterwarnings("ignore:WAIC may mislead")
+@by(REGRESSORS)
+def test_criteria_have_the_rows_of_fit(case):
+    index = pandas.Index([PLACES[k] for k in SEEN], name="district")
+    y = pandas.Series(case.y(), index=index)
+    gp = case.make().fit(y, **case.extra())
+    found, arrays = gp.loo(), case.fit().loo()
+    assert list(found.index) == list(arrays.index) == index.tolist()
+    np.testing.assert_allclose(found.log_density, arrays.log_density)
+    assert found.pit.shape == found.log_density.shape == (SEEN.size,)
+    criterion = gp.waic()
+    assert criterion.value == pytest.approx(case.fit().waic().value)
+    assert 0 < criterion.n_effective < SEEN.size
+    order = np.random.default_rng(0).permutation(SEEN.size)
+    other = case.make().fit(y.iloc[order], **case.extra()).loo()
+    np.testing.assert_allclose(other.log_density, found.log_density[order], rtol=1e-6, atol=1e-9)
 
 
 def test_scores_of_counts_multiply_rates_by_exposures():

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import (
     LARGEST,
     attributes,
@@ -24,6 +25,7 @@ from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.settings import checked_prior, checked_settings
+from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.gp.routes.plan import NAMES, route_of
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
@@ -74,6 +76,8 @@ class SavedRegressor(Saved):
             )
         if model.covariates is not None:
             arrays["x"], names = model.covariates.values[observations.nodes], model.covariates.names
+        separate: SeparateObservations = self._separate
+        arrays |= {f"each_{name}": getattr(separate, name) for name in separate._fields[:-1]}
         if model.points and model.likelihood is not None:
             approximations: list[Any] = [point.observations for point in model.points]
             arrays |= {
@@ -83,6 +87,9 @@ class SavedRegressor(Saved):
 
         record = {
             "x_names": list(names),
+            "labels": None
+            if separate.labels is None
+            else encoded_labels("labels of y", separate.labels),
             "settings": {name: encoded(name, value) for name, value in settings.items()},
             "fitted": attributes(model, _PLAIN),
             "kernel": encoded("kernel", model.kernel),
@@ -142,10 +149,13 @@ class SavedRegressor(Saved):
         )
         _check_numbers(model)
         _check_models(model)
+        separate = _separate(model, record["labels"], arrays)
         kernels = [*(point.kernel for point in model.points), model.kernel]
         n_threads = regressor.numerics.n_threads
         route = route_of(graph, model.method, kernels, model.sampler, n_threads)
-        return regressor._condition(model, mean, route)
+        loaded: Any = regressor._condition(model, mean, route)
+        loaded._separate = separate
+        return loaded
 
 
 def _require_consistent(holds: bool) -> None:
@@ -184,6 +194,28 @@ def _observed(
         checks.integer("n_total", record["n_total"], low=nodes.size),
         checks.number("log_precisions", record["log_precisions"]),
     )
+
+
+def _separate(
+    given: FittedModel, labels: Any, arrays: Mapping[str, np.ndarray]
+) -> SeparateObservations:
+    """The observations one by one, once they can be those of the fit."""
+    place, y = arrays["each_place"], arrays["each_y"]
+    precisions, offset = (
+        _counts("each_precisions", arrays["each_precisions"], 1),
+        arrays["each_offset"],
+    )
+    _require_consistent(y.ndim in (1, 2))
+    n, m = given.observations.n_total, given.observations.nodes.size
+    if given.likelihood is None:
+        _require_consistent(y.shape == (n, given.observations.n_outputs))
+    _require_consistent(real("each_y", y, y.ndim).shape[0 if given.likelihood is None else -1] == n)
+    _require_consistent(place.shape == precisions.shape == real("each_offset", offset, 1).shape)
+    _require_consistent(place.dtype == np.int64 and place.shape == (n,))
+    _require_consistent(np.array_equal(np.unique(place), np.arange(m)))
+    labels = None if labels is None else decoded_labels(labels)
+    _require_consistent(labels is None or len(labels) == n)
+    return SeparateObservations(place, y, precisions, offset, labels)
 
 
 def _candidate(kernel: Any, evidence: Any, probability: Any) -> ComparedKernel:

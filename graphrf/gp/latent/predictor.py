@@ -14,14 +14,14 @@ from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
 from graphrf.gp.latent.basis import FixedEffects
 from graphrf.gp.latent.columns import as_pandas_frame, require_columns
-from graphrf.gp.latent.criteria import LeaveOneOut, Waic, leave_one_out, waic
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
 from graphrf.gp.likelihoods.proportions import Binomial
-from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
+from graphrf.gp.model.answers import Question, checked_bounds
+from graphrf.gp.posterior.answers import Answers
+from graphrf.gp.posterior.criteria import Evaluation, LatentRows, WithCriteria, without_sites
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
-from graphrf.gp.posterior.predictive import quantiles_of
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
@@ -29,7 +29,7 @@ from graphrf.operators.pathwise import draws_at_once, draws_bytes
 LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 
 
-class LatentPredictor:
+class LatentPredictor(WithCriteria):
     """The answers of a fitted latent Gaussian model, from its posterior at weighted points."""
 
     _points: list[Gaussian]
@@ -71,29 +71,11 @@ class LatentPredictor:
         as_frame : bool
             A data frame with the index of the frame, by default of the fit's.
         """
-        check_deviations(return_std)
-        latent, as_frame = checks.flag("latent", latent), checks.flag("as_frame", as_frame)
-        if latent and isinstance(return_std, str):
-            raise checks.value_error(
-                "return_std", "= 'observation' is of observations, not of latent=True"
-            )
-        law, index = self._marginals(frame)
-        levels = None if quantiles is None else checked_levels(quantiles, return_std)
-        if levels is not None:
-            result = quantiles_of(
-                law, levels, None if latent else law.parts[0].likelihood, return_std
-            )
-            columns: dict[Any, np.ndarray] = dict(zip(levels.tolist(), result.T, strict=True))
-        else:
-            mean, variance = law.moments() if latent else law.response()
-            if isinstance(return_std, str):
-                variance = variance + law.observation_variance()
-            columns = {"mean": mean, **({"std": np.sqrt(variance)} if return_std else {})}
-        if as_frame:
-            return _table(columns, index)
-        if levels is not None:
-            return result
-        return (mean, columns["std"]) if return_std else mean
+        self._check_fitted()
+        question = Question.of(return_std, quantiles=quantiles, latent=latent, as_frame=as_frame)
+        answers, index = self._answers(frame, question)
+        answer = answers.to(question)
+        return _table(question.columns(answer), index) if question.as_frame else answer
 
     @needs_memory(LESS_MEMORY)
     def probability(
@@ -115,14 +97,12 @@ class LatentPredictor:
         above, below : float
             The threshold; with both, the probability of what is between.
         """
+        self._check_fitted()
         low, high = checked_bounds(above, below)
-        latent, as_frame = checks.flag("latent", latent), checks.flag("as_frame", as_frame)
-        law, index = self._marginals(frame)
-        like = None if latent else law.parts[0].likelihood
-        if like is not None:
-            low, high = like.latent_at(low), like.latent_at(high)
-        result = law.probability(low, high, like)
-        return _table({"probability": result}, index) if as_frame else result
+        question = Question.of(False, latent=latent, as_frame=as_frame)
+        answers, index = self._answers(frame, question)
+        result = answers.probability(low, high)
+        return _table({"probability": result}, index) if question.as_frame else result
 
     def score(self, frame: Any) -> float:
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1
@@ -160,11 +140,23 @@ class LatentPredictor:
         *,
         seed: int | None = None,
         latent: bool = False,
+        observations: bool = False,
     ) -> np.ndarray:
-        """Joint posterior draws of the expected observations, shape (rows, n_samples)."""
+        """Joint posterior draws of the expected observations, shape (rows, n_samples).
+
+        With `latent` of the linear predictor; with `observations` of new observations, at exposure
+        1 and of one trial.
+        """
         self._check_fitted()
+        latent = checks.flag("latent", latent)
+        observations = checks.flag("observations", observations)
+        if latent and observations:
+            raise checks.value_error(
+                "observations", "are not of the latent function: set latent=False"
+            )
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
+        (noise,) = rng.spawn(1)  # draws of the linear predictor do not depend on `observations`
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
@@ -181,38 +173,34 @@ class LatentPredictor:
                 chosen = numbers[part]
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
                 eta = rows.known @ z + rows.more(rng, chosen.size)
-                draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
+                if observations:
+                    draws[:, chosen] = point.likelihood.sample(eta, noise)
+                else:
+                    draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
         return draws
-
-    @needs_memory(LESS_MEMORY)
-    def loo(self) -> LeaveOneOut:
-        """Densities of each observation given all others, and probability integral transforms,
-        without refits.
-
-        Warns
-        -----
-        UserWarning
-            If densities are not finite.
-        """
-        self._check_fitted()
-        return leave_one_out(self._points, self._probabilities, self._data, self._frame.index)
-
-    @needs_memory(LESS_MEMORY)
-    def waic(self) -> Waic:
-        """The widely applicable information criterion.
-
-        Warns
-        -----
-        UserWarning
-            If the log density of an observation has a variance above 0.4 over the posterior: use
-            `loo`.
-        """
-        self._check_fitted()
-        return waic(self._points, self._probabilities, self._data)
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _evaluated(self) -> Evaluation:
+        """The observations under the posterior at each point, for criteria."""
+        y, offset = self._data.y, self._data.offset
+        laws = [
+            Marginals(each.fitted.mean, each.fitted.variance, each.likelihood)
+            for each in self._points
+        ]
+        rows = [
+            LatentRows(law, without_sites(law, point.sites), y, offset)
+            for law, point in zip(laws, self._points, strict=True)
+        ]
+        return Evaluation(rows, self._probabilities, self._frame.index)
+
+    def _answers(self, frame: Any, question: Question) -> tuple[Answers, Any]:
+        """What can be answered about the rows of a frame, and their labels."""
+        law, index = self._marginals(frame)
+        return Answers(law, None if question.latent else law.parts[0].likelihood), index
+
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
+        """The distribution of the linear predictor in each row of a frame, and their labels."""
         self._check_fitted()
         if frame is None:
             parts = [

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory
 from graphrf._base.types import NodesLike
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
-from graphrf.gp.metric.graph import MetricGraph, check_few, require_metric_graph
-from graphrf.gp.metric.saved import SavedMetric, Seen
+from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
+from graphrf.gp.metric.predictor import LESS_MEMORY, MetricPredictor, observed_places
+from graphrf.gp.metric.saved import Seen
 from graphrf.gp.metric.subdivision import Places, Subdivision
 from graphrf.gp.metric.training import FieldHyperparameters, averaged, best, warn_of_no_information
-from graphrf.gp.model.answers import (
-    Titles,
-    check_deviations,
-    checked_bounds,
-    checked_levels,
-    columns_of,
-    deviations_like,
-)
+from graphrf.gp.model.answers import Titles
 from graphrf.gp.model.estimator import checked_weights, forget
 from graphrf.gp.model.mean_function import Coefficients, Covariates, MeanFunction, WithCoefficients
 from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
@@ -36,15 +28,12 @@ from graphrf.gp.model.problem import assumed_variances
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.settings import HYPERPARAMETERS, checked_prior, checked_targets
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, marginals_of
-from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
+from graphrf.gp.posterior.mixture import MixturePosterior
 from graphrf.gp.posterior.protocol import Posterior
-from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
-
-_LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
+from graphrf.graph.alignment import Rows, labels_of
 
 
-class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, BaseEstimator):
+class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere
     on them.
 
@@ -145,7 +134,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    @needs_memory(_LESS_MEMORY)
+    @needs_memory(LESS_MEMORY)
     def fit(
         self,
         places: NodesLike,
@@ -186,11 +175,13 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         if x is not None:
             x = rows.taken("x", x)
+        labels = list(rows.labels if rows.labels is not None and rows.labelled else rows.keys()[0])
         if weights is not None:
             kept = np.flatnonzero(weights > 0)
             result, values, weights = result.at(kept), values[kept], weights[kept]
+            labels = [labels[row] for row in kept.tolist()]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
-        self._condition_on(result, values, weights, x, single, fixed, prior)
+        self._condition_on(result, values, weights, x, single, fixed, prior, labels)
         return self
 
     def _checked(self) -> tuple[FieldHyperparameters, HyperparameterPrior]:
@@ -216,6 +207,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
         single: bool,
         fixed: FieldHyperparameters,
         prior: HyperparameterPrior,
+        labels: list[Any],
     ) -> None:
         """Train, and condition on observations of positive weights."""
         graph: MetricGraph = self.graph
@@ -241,7 +233,7 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
             if self.hyperparameters == "average":
                 points = averaged(search, min(1.0, INFORMATION / observations.means.size))
         warn_of_no_information(search, observations, fixed)
-        self._settle(Seen(observed, values, offset, weights, mean, single), pieces, points)
+        self._settle(Seen(observed, values, offset, weights, mean, single, labels), pieces, points)
         self.lengthscale_, self.output_scale_, self.noise_ = search.best
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
@@ -294,211 +286,3 @@ class MetricGraphGPRegressor(SavedMetric, WithCoefficients, RegressorMixin, Base
             if len(parts) == 1
             else MixturePosterior(parts, np.array([weight for _, weight in points]))
         )
-
-    # -- predictions -------------------------------------------------------------------------------
-
-    @needs_memory(_LESS_MEMORY)
-    def predict(
-        self,
-        places: NodesLike | None = None,
-        return_std: bool | str = False,
-        return_cov: bool = False,
-        *,
-        x: ArrayLike | None = None,
-        quantiles: float | Sequence[float] | None = None,
-        as_frame: bool = False,
-    ) -> Any:
-        """The posterior mean, and on request standard deviations or covariances of the noise-free
-        function.
-
-        Parameters
-        ----------
-        places : places, as in `fit`; default all nodes
-        return_std, return_cov, x, quantiles
-            As in `GraphGPRegressor.predict`, for c + x b + u; covariances of at most 5,000 distinct
-            places.
-        as_frame : bool
-            Return a pandas data frame with one row per place, indexed by that of `places` or by the
-            places.
-
-        Returns
-        -------
-        mean, std, cov, quantiles : ndarray
-            As by `GraphGPRegressor.predict`.
-        """
-        if checks.flag("as_frame", as_frame):
-            result = self.predict(places, return_std, return_cov, x=x, quantiles=quantiles)
-            return self._frame(places, columns_of(result, return_std, return_cov, quantiles))
-        check_deviations(return_std, return_cov)
-        posterior, vertices, inverse = self._at(places, x)
-        if quantiles is not None:
-            levels = checked_levels(quantiles, return_std, return_cov)
-            law = self._marginals(posterior, vertices, "quantiles")
-            if return_std:
-                law = law.with_noise([point.noise for point, _ in self._points])
-            return law.quantiles(levels)[inverse]
-        mean = posterior.means(vertices)[inverse]
-        if return_cov:
-            check_few(vertices.size)
-            return self._shaped(mean), posterior.covariances(vertices)[np.ix_(inverse, inverse)]
-        if not return_std:
-            return self._shaped(mean)
-        variance = posterior.variances(vertices)
-        if return_std == "observation":
-            variance = variance + posterior.noise
-        return self._shaped(mean), self._shaped(deviations_like(mean, variance[inverse]))
-
-    @needs_memory(_LESS_MEMORY)
-    def probability(
-        self,
-        places: NodesLike | None = None,
-        *,
-        above: float | None = None,
-        below: float | None = None,
-        x: ArrayLike | None = None,
-        as_frame: bool = False,
-    ) -> Any:
-        """The probability that the noise-free function exceeds a threshold, or is below one, shape
-        (q,).
-
-        Parameters
-        ----------
-        places, x, as_frame
-            As in `predict`; the column is "probability".
-        above, below : float
-            The threshold; with both, the probability of the range between them.
-        """
-        low, high = checked_bounds(above, below)
-        posterior, vertices, inverse = self._at(places, x)
-        result = self._marginals(posterior, vertices, "above").probability(low, high)[inverse]
-        return (
-            self._frame(places, {"probability": result})
-            if checks.flag("as_frame", as_frame)
-            else result
-        )
-
-    @needs_memory(_LESS_MEMORY)
-    def sample(
-        self,
-        places: NodesLike | None = None,
-        n_samples: int = 1,
-        seed: int | None = None,
-        *,
-        x: ArrayLike | None = None,
-    ) -> np.ndarray:
-        """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples,
-        q, p).
-
-        Draws depend on the seed and on the set of places, which are given as in `predict`, with
-        their covariates `x`.
-        """
-        n_samples = checks.integer("n_samples", n_samples, low=1)
-        rng = np.random.default_rng(checks.seed(seed))
-        posterior, vertices, inverse = self._at(places, x)
-        draws, _ = joint_draws(posterior, vertices, inverse, n_samples, rng)
-        return self._shaped(draws, axis=2)
-
-    def score(
-        self,
-        places: NodesLike,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        x: ArrayLike | None = None,
-    ) -> float:
-        """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
-        places, y, rows = observed_places(places, y)
-        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
-        predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
-        from sklearn.metrics import r2_score  # which loads much of scipy
-
-        return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
-
-    def _marginals(
-        self, posterior: Posterior, vertices: np.ndarray, argument: str
-    ) -> Marginals | MarginalMixture:
-        """The distribution of the function at each vertex, for one output."""
-        if not self._seen.single:
-            raise checks.value_error(argument, "is for one output; fit outputs one at a time")
-        return marginals_of(posterior.laws(vertices, None), [None] * self.n_points_)
-
-    def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
-        """The posterior where places are vertices, their distinct vertices, and which of these each
-        place is.
-        """
-        self._check_fitted()
-        asked = self.graph.places(places)
-        pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
-        n_seen = self._seen.places.node.size
-        seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
-        mean, posterior = self._seen.mean, self._posterior
-        if pieces.n_nodes != self._pieces.n_nodes or mean.width.size:
-            basis = np.zeros((pieces.n_nodes, mean.basis.shape[1]))
-            basis[:, :1] = 1.0
-            basis[seen] = mean.basis[self._pieces.where[:n_seen]]
-            if x is not None:
-                rows = place_rows(
-                    self.graph.graph.nodes if places is None else places, asked.node.size
-                )
-                basis = mean._replace(basis=basis).with_rows(own, x, rows)
-            elif mean.width.size and not np.isin(own, seen).all():
-                raise checks.value_error(
-                    "x",
-                    "must be given: `fit` was given no covariates of "
-                    f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for each "
-                    "place, or ask for observed places only",
-                )
-            posterior = self._conditioned(self._seen, pieces, self._points, basis)
-        elif x is not None:
-            raise checks.value_error("x", "must be None: `fit` was given no covariates")
-        vertices, inverse = np.unique(own, return_inverse=True)
-        return posterior, vertices, inverse
-
-    def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:
-        """A data frame with a row for each of the places."""
-        labels, _ = labels_of(places)
-        if labels is None:
-            labels = self.graph.graph.nodes if places is None else places
-        listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        names = [tuple(each) if isinstance(each, list) else each for each in listed]
-        return self._titles.frame(names, columns, places)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_posterior"):
-            raise NotFittedError(
-                "this MetricGraphGPRegressor is not fitted yet: call fit(places, y) first"
-            )
-
-    def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
-        """Without the axis of outputs where y had none."""
-        return np.take(array, 0, axis=axis) if self._seen.single else array
-
-
-def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
-    """Places, what was observed there, and the rows by which other arguments are aligned."""
-    places = as_pandas(places)
-    if y is None:
-        labels, _ = labels_of(places)
-        if labels is None:
-            raise checks.type_error(
-                "y",
-                "must be given, unless `places` is a dictionary or a Series, got "
-                f"{checks.describe(places)}",
-            )
-        return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
-    n = len(places) if hasattr(places, "__len__") else np.size(places)
-    rows = place_rows(places, n)
-    return places, rows.taken("y", y, all_of_them=True), rows.beside(y)
-
-
-def place_rows(places: Any, n: int) -> Rows:
-    """The rows of n places that a user gave; their other labels are the places themselves."""
-    labels, numbered = labels_of(places)
-
-    def keys() -> list[Any]:
-        if hasattr(places, "itertuples"):
-            return [list(places.itertuples(index=False, name=None))]
-        listed = places.tolist() if hasattr(places, "tolist") else list(places)
-        return [[tuple(each) if isinstance(each, list) else each for each in listed]]
-
-    return Rows(n, labels, numbered, keys)

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.gp.files.graphs import WAY_OUT, GraphFile, decoded_names
+from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
@@ -98,6 +99,7 @@ class Seen(NamedTuple):
     weights: np.ndarray | None
     mean: MeanFunction
     single: bool
+    labels: list[Any]  # of the observations, or their places
 
 
 class SavedMetric(Saved):
@@ -123,6 +125,7 @@ class SavedMetric(Saved):
             "points": [[*point, weight] for point, weight in self._points],
             "single": bool(seen.single),
             "x_names": list(mean.names),
+            "labels": encoded_labels("labels of y", seen.labels),
         }
         return record, arrays
 
@@ -171,6 +174,9 @@ def _seen(
     weights = real("precisions", arrays["precisions"], 1) if "precisions" in arrays else None
     if values.shape != (n, offset.size) or not values.size or (single and offset.size != 1):
         raise ValueError("its arrays are inconsistent")
+    labels = decoded_labels(record["labels"])
+    if len(labels) != n:
+        raise ValueError("its labels are not those of its observations")
     if weights is not None and (weights.size != n or (weights <= 0).any()):
         raise checks.value_error("precisions", "must be positive, one for each place")
     pieces = graph.subdivide(places, alpha)
@@ -181,9 +187,8 @@ def _seen(
             raise ValueError("its arrays are inconsistent")
         covariates = Covariates.of(x, Rows(n, None, False, list), pieces.where, pieces.n_nodes)
     function = MeanFunction.of(mean, pieces.n_nodes, np.unique(pieces.where), covariates)
-    return Seen(
-        places, values, offset, weights, function._replace(names=names or function.names), single
-    )
+    function = function._replace(names=names or function.names)
+    return Seen(places, values, offset, weights, function, single, labels)
 
 
 def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:

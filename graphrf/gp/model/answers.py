@@ -50,54 +50,71 @@ def levels_of(table: Any) -> tuple[Hashable, ...] | None:
     return tuple(titles)
 
 
-def check_deviations(return_std: Any, return_cov: Any = False) -> None:
-    """Raise for unknown values of `return_std`, and for deviations beside the covariance."""
-    checks.flag("return_cov", return_cov)
-    if return_std and return_cov:
-        raise checks.value_error(
-            "return_std", "and `return_cov` exclude each other; the covariance's diagonal has both"
-        )
-    if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
-        raise checks.value_error(
-            "return_std", f"must be True, False or 'observation', got {checks.describe(return_std)}"
-        )
+class Question(NamedTuple):
+    """The checked arguments of a call of `predict`: what it asks for beside means."""
 
+    return_std: bool | str
+    return_cov: bool
+    levels: np.ndarray | None  # of quantiles, in the order asked for
+    latent: bool
+    as_frame: bool
 
-def deviations_like(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Standard deviations in the shape of the mean (q, p), of variances (q,) that all outputs
-    share, or (q, p).
-    """
-    std = np.sqrt(variance)
-    return np.broadcast_to(std[:, None] if std.ndim == 1 else std, mean.shape).copy()
-
-
-def columns_of(
-    predictions: Any, return_std: Any, return_cov: Any, quantiles: Any
-) -> dict[Any, np.ndarray]:
-    """Predictions by the titles of their columns: "mean" and "std", or the levels of quantiles."""
-    if return_cov:
-        raise checks.value_error(
-            "as_frame", "is for means, deviations and quantiles: set return_cov=False"
-        )
-    if quantiles is not None:
-        return dict(
-            zip(
-                checked_levels(quantiles, return_std).tolist(),
-                np.moveaxis(predictions, -1, 0),
-                strict=True,
+    @classmethod
+    def of(
+        cls,
+        return_std: Any,
+        return_cov: Any = False,
+        quantiles: Any = None,
+        *,
+        latent: Any = False,
+        as_frame: Any = False,
+    ) -> Question:
+        """The question, once no two of its arguments exclude each other."""
+        return_cov, latent = checks.flag("return_cov", return_cov), checks.flag("latent", latent)
+        as_frame = checks.flag("as_frame", as_frame)
+        if return_std and return_cov:
+            raise checks.value_error(
+                "return_std",
+                "and `return_cov` exclude each other; the covariance's diagonal has both",
             )
-        )
-    return dict(zip(("mean", "std"), predictions if return_std else (predictions,), strict=False))
+        if not isinstance(return_std, bool | np.bool_) and return_std != "observation":
+            raise checks.value_error(
+                "return_std",
+                f"must be True, False or 'observation', got {checks.describe(return_std)}",
+            )
+        if return_cov and as_frame:
+            raise checks.value_error(
+                "as_frame", "is for means, deviations and quantiles: set return_cov=False"
+            )
+        if latent and return_std == "observation":
+            raise checks.value_error(
+                "return_std", "= 'observation' is not of the latent function: set latent=False"
+            )
+        levels = None
+        if quantiles is not None:
+            if return_cov or (return_std and return_std != "observation"):
+                raise checks.value_error(
+                    "quantiles",
+                    "are returned alone: ask for standard deviations or covariances in another "
+                    "call; return_std='observation' makes them those of a new observation",
+                )
+            levels = _checked_levels(quantiles)
+        return cls(return_std, return_cov, levels, latent, as_frame)
+
+    @property
+    def of_observation(self) -> bool:
+        """True if deviations or quantiles are those of a new observation, noise included."""
+        return isinstance(self.return_std, str)
+
+    def columns(self, answer: Any) -> dict[Any, np.ndarray]:
+        """An answer by the titles of its columns: "mean" and "std", or the levels of quantiles."""
+        if self.levels is not None:
+            return dict(zip(self.levels.tolist(), np.moveaxis(answer, -1, 0), strict=True))
+        return dict(zip(("mean", "std"), answer if self.return_std else (answer,), strict=False))
 
 
-def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = False) -> np.ndarray:
-    """Levels of quantiles, in (0, 1); an error beside deviations or covariances."""
-    if return_cov or (return_std and return_std != "observation"):
-        raise checks.value_error(
-            "quantiles",
-            "are returned alone: ask for standard deviations or covariances in another call; "
-            "return_std='observation' makes them those of a new observation",
-        )
+def _checked_levels(quantiles: Any) -> np.ndarray:
+    """Levels of quantiles, in (0, 1)."""
     levels = checks.finite(
         "quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64))
     )
@@ -106,6 +123,14 @@ def checked_levels(quantiles: Any, return_std: Any = False, return_cov: Any = Fa
             "quantiles", f"must be levels between 0 and 1, got {checks.describe(quantiles)}"
         )
     return levels
+
+
+def deviations_like(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Standard deviations in the shape of the mean (q, p), of variances (q,) that all outputs
+    share, or (q, p).
+    """
+    std = np.sqrt(variance)
+    return np.broadcast_to(std[:, None] if std.ndim == 1 else std, mean.shape).copy()
 
 
 def checked_bounds(above: Any, below: Any) -> tuple[float, float]:

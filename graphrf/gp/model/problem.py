@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class Problem:
     max_train: int
     seed: int
     n_threads: int | None
+    # of the observations, in the order of the arguments; None where these are the nodes
+    labels: Any = field(default=None, kw_only=True)
 
     @property
     def nodes(self) -> np.ndarray:
@@ -198,6 +200,7 @@ def make_problem(
         np.array([middle]),
         single=True,
         **_shared(gp, kernels),
+        labels=rows.labels if rows.labelled else None,
         likelihood=likelihood,
         responses=Responses.of(positions, y, offset + middle, mean.basis),
         unit=likelihood.unit(y),
@@ -216,10 +219,13 @@ def _normal(
     values, single = checked_targets(y, positions.size)
     noise, precisions = checked_noise(rows.numbers("noise", gp.noise), positions.size)
     weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
+    labels = rows.labels if rows.labelled else None
     if weights is not None:
         precisions = weights if precisions is None else precisions * weights
         kept = weights > 0
         positions, values, precisions = positions[kept], values[kept], precisions[kept]
+        if labels is not None and not kept.all():
+            labels = [label for label, stays in zip(labels, kept, strict=True) if stays]
     distinct = np.unique(positions)
     if covariates is not None:
         covariates = covariates.only(distinct)
@@ -233,6 +239,7 @@ def _normal(
         offset,
         single,
         **_shared(gp, kernels),
+        labels=labels,
         positions=positions,
         values=values,
         precisions=precisions,

@@ -13,7 +13,7 @@ import numpy as np
 from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.posterior.generalised_mean import GeneralisedMean
+from graphrf.gp.posterior.generalised_mean import ALONE, GeneralisedMean
 from graphrf.gp.posterior.single import SinglePosterior
 from graphrf.operators.pathwise import draws_bytes
 from graphrf.operators.precision.protocol import Precision
@@ -141,6 +141,22 @@ class PrecisionPosterior(SinglePosterior):
     ) -> list[np.ndarray]:
         """The exact variances of several posteriors at all N nodes."""
         return [part.sampled_variances(rng, bar) for part in parts]
+
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Means (m, p) and variances (m,) of f + H beta at each observed node, given the
+        observations of all other nodes.
+
+        With the variance v and the noise d of a node they are y - r / (1 - v / d), for the residual
+        r of the posterior mean, and v / (1 - v / d); infinite where nothing else is known.
+        """
+        variance = self.variances(self._nodes)
+        left = 1 - variance * self._noise_precisions
+        alone = left <= ALONE
+        left = np.where(alone, 1.0, left)
+        values = self._observations.means
+        fitted = self._f[self._nodes] + self._observations.basis @ self.coefficients
+        mean = values - (values - fitted) / left[:, None]
+        return [(mean, np.where(alone, np.inf, variance / left))]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphrf.gp.posterior.by_rows import RowsPosterior
+from graphrf._base.rows import slices
+from graphrf.gp.posterior.by_rows import SOLVE_WIDTH, RowsPosterior
+from graphrf.gp.posterior.generalised_mean import ALONE
 from graphrf.operators.solvers import CholeskySolver, Solution
 
 
@@ -52,6 +54,45 @@ class CholeskyPosterior(RowsPosterior[CholeskySolver]):
             prior_variances = prior_variances[unseen]
         result[unseen] = super()._variances(nodes[unseen], bar, prior_variances)
         return result + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
+
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        r"""Means (m, p) and variances (m,) of f + H beta at each observed node, given the
+        observations of all other nodes; the variances are infinite where nothing else is known.
+
+        .. math:: m_i = \bar y_i - (B \bar y)_i / B_{ii}, \quad v_i = 1 / B_{ii} - D_{ii}, \quad
+                  B = A^{-1} - A^{-1} H M^{-1} H^\top A^{-1}
+
+        where F = E (Rasmussen and Williams 2006, Eqs. 5.10-5.12).
+        """
+        half, inverse = self._mean.half(self._mean.solved), self._solver.inverse_diagonal
+        own = inverse - np.square(half).sum(axis=1)
+        alone = own <= ALONE * inverse
+        own = np.where(alone, inverse, own)
+        if self.covariance.exact:
+            mean, variance = self._values - self.weights / own[:, None], 1 / own - self._diagonal
+        else:
+            mean, variance = self._left_out_by_sampled_rows(half, own)
+        variance = np.maximum(variance, np.finfo(np.float64).tiny)
+        return [(mean, np.where(alone, np.inf, variance))]
+
+    def _left_out_by_sampled_rows(
+        self, half: np.ndarray, own: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means and error variances of the predictor without each observed node, whose weights are
+        w_i - B e_i w_ii / B_ii.
+        """
+        places = np.arange(self._nodes.size)
+        mean, variance = np.empty(self._values.shape), np.empty(places.size)
+        for part in slices(places.size, SOLVE_WIDTH):
+            units = np.eye(places.size)[:, part]
+            exact = self.covariance.exact_rows(self._nodes[part]).apply_t(units[part])
+            weights = self._predictor(self._rows.apply(exact), self._nodes[part])
+            columns = self._solve(units) - half @ half[part].T
+            weights -= columns * ((weights * units).sum(axis=0) / own[part])
+            mean[part] = weights.T @ self._values
+            exact -= self._exact_rows.apply_t(weights)
+            variance[part] = np.square(exact).sum(axis=0) + self._diagonal @ np.square(weights)
+        return mean, variance
 
     def _exact_covariance(
         self, prior: np.ndarray, cross: np.ndarray, nodes: np.ndarray

@@ -6,6 +6,9 @@ import numpy as np
 
 # Eigenvalues of the scaled M below this fraction of the largest count as 0.
 _UNDETERMINED = 1e-12
+# The share of an observation's information that is not spent on coefficients, below which it alone
+# determines one.
+ALONE = 1e-10
 
 
 class GeneralisedMean:

@@ -23,6 +23,14 @@ class IterativePosterior(RowsPosterior[IterativeSolver]):
         """NaN: there is no determinant."""
         return float("nan")
 
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """ValueError: the variances at all observed nodes are not known."""
+        raise ValueError(
+            "leave-one-out densities and WAIC need the variances at all observed nodes, which "
+            "conjugate gradients do not have: fit with numerics=Numerics(solver='cholesky'), or "
+            "on roads and meshes with method='precision'"
+        )
+
     def _exact_covariance(
         self, prior: np.ndarray, cross: np.ndarray, nodes: np.ndarray
     ) -> np.ndarray:

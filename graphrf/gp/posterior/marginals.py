@@ -31,14 +31,9 @@ class Marginals(NamedTuple):
         """Marginals at some of the nodes, repeats included."""
         return Marginals(self.mean[positions], self.variance[positions], self.likelihood)
 
-    @property
-    def centre(self) -> np.ndarray:
-        """The mean of f, shape (q,)."""
-        return self.mean
-
-    def with_noise(self, noises: Sequence[float]) -> Marginals:
-        """The distribution of f plus normal noise, of one variance."""
-        return self._replace(variance=self.variance + noises[0])
+    def with_noise(self, noise: float) -> Marginals:
+        """The distribution of f plus normal noise of this variance."""
+        return self._replace(variance=self.variance + noise)
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the expected observation at each node."""
@@ -64,10 +59,8 @@ class Marginals(NamedTuple):
             result[rows] = tilted(log_density, self.mean[rows], std, points=129).log_mass
         return result
 
-    def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """The probability of f between two ends, in any order, shape (q,). `like` is
-        for mixtures.
-        """
+    def probability(self, low: float, high: float) -> np.ndarray:
+        """The probability of f between two ends, in any order, shape (q,)."""
         low, high = min(low, high), max(low, high)  # expected observations may decrease with f
         std = np.maximum(np.sqrt(self.variance), np.finfo(np.float64).tiny)
         with np.errstate(over="ignore"):
@@ -93,6 +86,11 @@ class MarginalMixture(NamedTuple):
     parts: list[Marginals]
     probabilities: np.ndarray
 
+    @classmethod
+    def alone(cls, mean: np.ndarray, variance: np.ndarray, likelihood: Any) -> MarginalMixture:
+        """The distributions under one set of hyperparameters."""
+        return cls([Marginals(mean, variance, likelihood)], np.ones(1))
+
     def at(self, positions: np.ndarray) -> MarginalMixture:
         """Marginals at some of the nodes, repeats included."""
         return MarginalMixture([part.at(positions) for part in self.parts], self.probabilities)
@@ -109,7 +107,7 @@ class MarginalMixture(NamedTuple):
     def with_noise(self, noises: Sequence[float]) -> MarginalMixture:
         """The distribution of f plus normal noise, of a variance for each part."""
         return self._replace(
-            parts=[self.parts[k].with_noise([each]) for k, each in enumerate(noises)]
+            parts=[part.with_noise(noise) for part, noise in zip(self.parts, noises, strict=True)]
         )
 
     def response(self) -> tuple[np.ndarray, np.ndarray]:
@@ -118,6 +116,8 @@ class MarginalMixture(NamedTuple):
 
     def _total(self, moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the mixture from those of the parts, (parts, 2, q)."""
+        if len(moments) == 1:  # also where infinite means leave no deviation from them
+            return moments[0, 0], moments[0, 1]
         means, variances = moments.swapaxes(0, 1)
         mean = self.probabilities @ means
         return mean, self.probabilities @ (variances + np.square(means - mean))
@@ -135,6 +135,8 @@ class MarginalMixture(NamedTuple):
         """The probability of f between two ends, in any order, shape (q,); `like` is as in
         `quantiles`.
         """
+        if len(self.parts) == 1:
+            return self.parts[0].probability(low, high)
         each = [
             part.probability(*_own(part, np.array([low, high]), like).tolist())
             for part in self.parts
@@ -149,6 +151,8 @@ class MarginalMixture(NamedTuple):
         as `like`, quantiles are of the f at which `like` expects what each part does, so that its
         means there are quantiles of the expected observation.
         """
+        if len(self.parts) == 1:
+            return self.parts[0].quantiles(levels, like)
         size = self.parts[0].mean.size
         require_quantiles(size, levels.size)
         result = np.empty((size, levels.size))
@@ -180,14 +184,12 @@ class MarginalMixture(NamedTuple):
         return np.asarray(0.5 * (low + high))
 
 
-def marginals_of(laws: Sequence[Law], likelihoods: Sequence[Any]) -> Marginals | MarginalMixture:
+def marginals_of(laws: Sequence[Law], likelihoods: Sequence[Any]) -> MarginalMixture:
     """The distribution of f, one output, from those under each set of hyperparameters."""
     parts = [
-        Marginals(law.means[:, 0], law.variances, likelihood)
+        Marginals(law.means[:, 0], law.variances.reshape(-1), likelihood)
         for law, likelihood in zip(laws, likelihoods, strict=True)
     ]
-    if len(parts) == 1:
-        return parts[0]
     return MarginalMixture(parts, np.array([law.probability for law in laws]))
 
 

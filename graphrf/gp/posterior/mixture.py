@@ -86,6 +86,10 @@ class MixturePosterior(Posterior):
         means = [part.means(nodes) for part in self._parts]
         return list(map(Law, self._p.tolist(), means, by_part))
 
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each part, the moments at observed nodes given the observations of all others."""
+        return [moments for part in self._parts for moments in part.leave_one_out_moments()]
+
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance, shape (q, q), averaged over outputs where these differ in the
         parts' means.

@@ -1,4 +1,4 @@
-"""Quantiles of f, of the expected observation, and of a new observation."""
+"""Quantiles of a new observation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphrf._base.rows import slices
 from graphrf.gp.likelihoods.likelihood import Likelihood, known
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation.integrals import monotone_average
-from graphrf.gp.posterior.marginals import MarginalMixture, Marginals, require_quantiles
+from graphrf.gp.posterior.marginals import MarginalMixture, require_quantiles
 
 # Pairs of a node and a level at once; the most steps that widen or narrow a bracket; the error of a
 # level, in normal deviates.
@@ -22,37 +22,20 @@ _PAIRS, _STEPS, _ERROR = 3_000, 200, 1e-7
 _LEAST, _MOST = 1e-300, 1 - 1e-16
 
 
-def quantiles_of(
-    law: Marginals | MarginalMixture,
-    levels: np.ndarray,
-    likelihood: Likelihood | None,
-    return_std: bool | str,
-) -> np.ndarray:
-    """Quantiles of a new observation with "observation", else of the expected one; without a
-    likelihood of f.
-    """
-    if likelihood is None:
-        return law.quantiles(levels)
-    if return_std == "observation":
-        return observed_quantiles(law, levels)
-    return likelihood.mean(law.quantiles(levels, likelihood))
-
-
-def observed_quantiles(law: Marginals | MarginalMixture, levels: np.ndarray) -> np.ndarray:
+def observed_quantiles(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
     r"""Quantiles of a new observation at each node, shape (q, levels): the least y with P(Y <= y)
     >= level.
 
     .. math:: P(Y \le y) = \sum_k p_k \int P(Y \le y \mid f, \phi_k) \, N(f; m_k, v_k) \, df
     """
-    mixture = MarginalMixture([law], np.ones(1)) if isinstance(law, Marginals) else law
-    likelihoods = [part.likelihood for part in mixture.parts]
+    likelihoods = [part.likelihood for part in law.parts]
     if all(isinstance(each, NormalNoise) for each in likelihoods):
         return law.with_noise([known(each.scale) ** 2 for each in likelihoods]).quantiles(levels)
-    size = mixture.centre.size
+    size = law.centre.size
     require_quantiles(size, levels.size)
     result = np.empty((size, levels.size))
     for block in slices(size, max(1, _PAIRS // levels.size)):
-        result[block] = _searched(mixture.at(np.arange(block.start, block.stop)), levels)
+        result[block] = _searched(law.at(np.arange(block.start, block.stop)), levels)
     return result
 
 
@@ -72,7 +55,7 @@ def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
             np.sqrt(law.moments()[1])[row], 1e-6 * np.abs(start) + np.finfo(np.float64).tiny
         )
     if len(parts) > 1:
-        alone = MarginalMixture([Marginals(*law.moments(), like)], np.ones(1))
+        alone = MarginalMixture.alone(*law.moments(), like)
         start = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
     step = unit if len(parts) == 1 or scale.whole else 0.05 * unit
     return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(

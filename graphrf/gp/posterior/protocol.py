@@ -58,6 +58,12 @@ class Posterior(Protocol):
         """The distributions under each set of hyperparameters; with `rng`, of sampled variances."""
         ...
 
+    def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Means (m, p) and variances (m,) of f + H beta at each observed node, given the
+        observations of all other nodes, under each set of hyperparameters.
+        """
+        ...
+
     def draws_and_parts(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:

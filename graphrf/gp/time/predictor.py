@@ -13,8 +13,9 @@ from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.types import NodesLike, TimesLike
-from graphrf.gp.model.answers import check_deviations, checked_bounds, checked_levels
-from graphrf.gp.posterior.marginals import Marginals
+from graphrf.gp.model.answers import Question, checked_bounds
+from graphrf.gp.posterior.answers import Answers, draw_observations
+from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.time.data import Clock, Columns, check_series, later_arguments, restore_type
 from graphrf.gp.time.graph_kernels import GraphCovariance, distinct_places
 from graphrf.gp.time.posterior import QueriedNodes, TimePosterior
@@ -80,20 +81,17 @@ class TimePredictor(SavedTime):
         quantiles : ndarray, shape (t, q, levels)
         """
         self._check_fitted()
-        if checks.flag("as_frame", as_frame):
-            result = self.predict(nodes, times, return_std, quantiles=quantiles)
-            if quantiles is not None:
-                return tuple(self._frame(nodes, times, each) for each in np.moveaxis(result, -1, 0))
-            if return_std:
-                return tuple(self._frame(nodes, times, each) for each in result)
-            return self._frame(nodes, times, result)
-        if quantiles is None:
-            return self._predicted(self._asked_nodes(nodes), self._asked(times), return_std)
-        levels = checked_levels(quantiles, return_std)
-        law, shape = self._marginals(nodes, times)
-        if return_std:
-            law = law.with_noise([self.noise_])
-        return self._scale.back(law.quantiles(levels)).reshape(*shape, levels.size)
+        question = Question.of(return_std, quantiles=quantiles, as_frame=as_frame)
+        if question.levels is None:
+            answer = self._predicted(self._asked_nodes(nodes), self._asked(times), question)
+        else:
+            answers, shape = self._answers(nodes, times)
+            values = answers.quantiles(question.levels, question.of_observation)
+            answer = self._scale.back(values).reshape(*shape, question.levels.size)
+        if not question.as_frame:
+            return answer
+        frames = [self._frame(nodes, times, each) for each in question.columns(answer).values()]
+        return tuple(frames) if return_std or question.levels is not None else frames[0]
 
     @needs_memory(LESS_MEMORY)
     def probability(
@@ -116,9 +114,10 @@ class TimePredictor(SavedTime):
         """
         self._check_fitted()
         low, high = checked_bounds(above, below)
-        law, shape = self._marginals(nodes, times)
-        result = law.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
-        return self._frame(nodes, times, result) if checks.flag("as_frame", as_frame) else result
+        as_frame = checks.flag("as_frame", as_frame)
+        answers, shape = self._answers(nodes, times)
+        result = answers.probability(self._scale.bound(low), self._scale.bound(high)).reshape(shape)
+        return self._frame(nodes, times, result) if as_frame else result
 
     def score(
         self,
@@ -133,26 +132,27 @@ class TimePredictor(SavedTime):
         positions, stamps, values = later_arguments(self.graph, self._columns, Y, times, y, nodes)
         known = ~np.isnan(values)
         predicted = self._predicted(
-            self.graph.positions(positions), self._clock.hours(stamps), False
+            self.graph.positions(positions), self._clock.hours(stamps), Question.of(False)
         )
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(values[known], predicted[known]))
 
-    def _marginals(self, nodes: Any, times: Any) -> tuple[Marginals, tuple[int, ...]]:
-        """The distribution of f at each node and time, and the shape of these."""
+    def _answers(self, nodes: Any, times: Any) -> tuple[Answers, tuple[int, ...]]:
+        """What can be answered about T of the readings at each node and time, and the shape of
+        these.
+        """
         mean, variance = self._modelled(self._asked_nodes(nodes), self._asked(times), True)
-        return Marginals(mean.ravel(), variance.ravel(), None), mean.shape
+        law = MarginalMixture.alone(mean.ravel(), variance.ravel(), None)
+        return Answers(law, noises=[self.noise_]), mean.shape
 
-    def _predicted(self, nodes: Any, hours: np.ndarray, return_std: bool | str) -> Any:
+    def _predicted(self, nodes: Any, hours: np.ndarray, question: Question) -> Any:
         """Means, and deviations on request, in the units of the readings."""
-        check_deviations(return_std)
-        mean, variance = self._modelled(
-            nodes, hours, bool(return_std) or self._scale.name is not None
-        )
-        variance = variance + (self.noise_ if return_std == "observation" else 0.0)
+        deviations = bool(question.return_std)
+        mean, variance = self._modelled(nodes, hours, deviations or self._scale.name is not None)
+        variance = variance + (self.noise_ if question.of_observation else 0.0)
         mean, variance = self._scale.moments(mean, variance)
-        return (mean, np.sqrt(variance)) if return_std else mean
+        return (mean, np.sqrt(variance)) if deviations else mean
 
     def _modelled(
         self, nodes: Any, hours: np.ndarray, deviations: bool
@@ -194,6 +194,7 @@ class TimePredictor(SavedTime):
         filled, std : as Y
         """
         self._check_fitted()
+        question = Question.of(return_std)
         positions, stamps, values = later_arguments(
             self.graph, self._columns, Y, times, None, nodes
         )
@@ -203,9 +204,7 @@ class TimePredictor(SavedTime):
         block = np.ix_(gaps.any(axis=1), gaps.any(axis=0))
         std = np.zeros(values.shape)
         if gaps.any():
-            result = self._predicted(
-                positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], return_std
-            )
+            result = self._predicted(positions[gaps.any(axis=0)], hours[gaps.any(axis=1)], question)
             mean, deviation = result if return_std else (result, 0.0)
             values[block] = np.where(gaps[block], mean, values[block])
             std[block] = np.where(gaps[block], deviation, 0.0)
@@ -219,14 +218,19 @@ class TimePredictor(SavedTime):
         times: TimesLike | None = None,
         n_samples: int = 1,
         seed: int | None = None,
+        *,
+        observations: bool = False,
     ) -> np.ndarray:
         """Joint posterior draws of f at up to 5,000 nodes, (n_samples, t, q), as in `predict`.
+
+        With `observations` they are of new observations, noise included.
 
         Matheron's rule: draws from the prior, moved onto the observations by a solve for each.
         Source: Wilson et al. 2021, "Pathwise Conditioning of Gaussian Processes".
         """
         self._check_fitted()
         n_samples = checks.integer("n_samples", n_samples, low=1)
+        seed, observations = checks.seed(seed), checks.flag("observations", observations)
         places, columns, hours, rows = self._places(
             self._asked_nodes(nodes), self._asked(times), "draws"
         )
@@ -236,9 +240,12 @@ class TimePredictor(SavedTime):
             "ask for fewer at a time, with another `seed` each, or for fewer nodes or times",
         )
         with blas_threads(1):
-            draws = self._posterior.draws(places, hours, n_samples, checks.seed(seed))
+            draws = self._posterior.draws(places, hours, n_samples, seed)
         draws = draws[:, rows[:, None], columns]
         draws += self.mean_
+        if observations:
+            (rng,) = np.random.default_rng(seed).spawn(1)
+            draws = draw_observations(draws, None, [self.noise_], rng)
         return self._scale.back(draws)
 
     def _asked_nodes(self, nodes: Any) -> Any:

@@ -118,9 +118,7 @@ def test_the_sign_of_f_does_not_change_answers_about_observations():
 def test_quantiles_of_observations_are_those_of_drawn_observations(likelihood):
     gp = model(likelihood).fit(FRAME)
     rows = FRAME.iloc[:4]
-    draws = gp.sample(rows, 20_000, seed=0, latent=True)
-    own = gp._points[0].likelihood
-    draws = own.sample(draws, np.random.default_rng(1))
+    draws = gp.sample(rows, 20_000, seed=0, observations=True)
     found = gp.predict(rows, quantiles=(0.1, 0.5, 0.9), return_std="observation")
     for k, level in enumerate((0.1, 0.5, 0.9)):
         quantile = found[:, k, None]
@@ -129,6 +127,14 @@ def test_quantiles_of_observations_are_those_of_drawn_observations(likelihood):
     if likelihood != "binomial":  # whose new observation, one trial, is 0 or 1
         narrow = gp.predict(rows, quantiles=(0.1, 0.9))
         assert (found[:, 2] - found[:, 0] > 1.5 * (narrow[:, 1] - narrow[:, 0])).all()
+
+
+def test_draws_are_of_observations_or_of_the_linear_predictor():
+    gp = model().fit(FRAME)
+    with pytest.raises(ValueError, match="`observations` are not of the latent function"):
+        gp.sample(FRAME, 3, latent=True, observations=True)
+    latent, rates = gp.sample(FRAME, 3, seed=0, latent=True), gp.sample(FRAME, 3, seed=0)
+    np.testing.assert_allclose(rates, np.exp(latent))
 
 
 def test_the_fitted_rows_have_their_labels():

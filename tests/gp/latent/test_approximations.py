@@ -12,7 +12,6 @@ from scipy.stats import multivariate_normal
 import graphrf as grf
 from graphrf.gp import Groups, Nodes, Steps
 from graphrf.gp.latent import joint_expectation_propagation, laplace
-from graphrf.gp.latent.criteria import leave_one_out
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import conditioned
 from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
@@ -20,6 +19,8 @@ from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.posterior.approximation import expectation_propagation
+from graphrf.gp.posterior.criteria import Evaluation, LatentRows, leave_one_out, without_sites
+from graphrf.gp.posterior.marginals import Marginals
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.term import BoundTerm
 
@@ -82,7 +83,9 @@ def test_normal_noise_is_exact():
         mode.factor.variances(own.observed), np.diag(k - gain @ k), atol=1e-7
     )
     posterior = conditioned(own, data, vector, mode.sites(own), rounds=False)
-    left_out = leave_one_out([posterior], np.ones(1), data, np.arange(len(data.offset)))
+    law = Marginals(posterior.fitted.mean, posterior.fitted.variance, posterior.likelihood)
+    rows = LatentRows(law, without_sites(law, posterior.sites), data.y, data.offset)
+    left_out = leave_one_out(Evaluation([rows], np.ones(1), np.arange(len(data.offset))))
     whole = np.linalg.inv(k + scale**2 * np.eye(M))
     variance = 1 / np.diag(whole)
     mean = data.y - OFFSET - variance * (whole @ (data.y - OFFSET))

@@ -145,6 +145,7 @@ def test_score_and_log_densities(likelihood, fits):
     assert np.isfinite(density).all()
     # The rows that were fitted are known better than those left out.
     assert density.sum() > fitted.loo().total
+    assert fitted.loo().index.equals(FRAME.index)
     with pytest.raises(ValueError, match=f"`frame` has no column '{likelihood}'"):
         fitted.score(FRAME.drop(columns=likelihood))
 

@@ -114,7 +114,7 @@ def test_the_distribution_function_reaches_each_level_at_its_quantile(likelihood
 @pytest.mark.parametrize(("likelihood", "known"), SCIPY, ids=[repr(each) for each, _ in SCIPY])
 def test_quantiles_where_f_is_known_are_those_of_scipy(likelihood, known):
     f = np.array([-2.0, 0.3, 3.0])
-    found = observed_quantiles(Marginals(f, np.full(3, 1e-16), likelihood), LEVELS)
+    found = observed_quantiles(MarginalMixture.alone(f, np.full(3, 1e-16), likelihood), LEVELS)
     np.testing.assert_allclose(found, [known(each).ppf(LEVELS) for each in f], rtol=1e-5)
 
 
@@ -140,7 +140,7 @@ def test_means_of_monotone_functions_are_right_however_steep_they_are(steepness)
 def test_many_nodes_and_levels_in_any_order_are_those_of_each_alone():
     rng = np.random.default_rng(0)
     mean, variance = rng.standard_normal(1_203), rng.uniform(0.0, 1.0, 1_203)
-    law = Marginals(mean, variance, Poisson())
+    law = MarginalMixture.alone(mean, variance, Poisson())
     found = observed_quantiles(law, np.array([0.9, 0.1]))
     for node in (0, 999, 1_000, 1_202):
         alone = observed_quantiles(law.at(np.array([node])), np.array([0.1, 0.9]))
@@ -148,7 +148,7 @@ def test_many_nodes_and_levels_in_any_order_are_those_of_each_alone():
 
 
 def test_counts_beyond_all_reason_have_quantiles():
-    law = Marginals(np.array([30.0, -700.0]), np.array([1e-4, 0.0]), Poisson())
+    law = MarginalMixture.alone(np.array([30.0, -700.0]), np.array([1e-4, 0.0]), Poisson())
     found = observed_quantiles(law, np.array([0.1, 0.9]))
     np.testing.assert_allclose(
         found[0], np.exp(30 + 0.01 * scipy.stats.norm.ppf([0.1, 0.9])), rtol=1e-5

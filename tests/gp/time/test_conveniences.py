@@ -70,6 +70,9 @@ def test_quantiles_probabilities_and_scores():
     ):
         gp.predict(quantiles=(0.025, 0.975), return_std=True)
     np.testing.assert_array_equal(gp.probability(above=0.0) > 0.5, mean > 0)
+    draws = gp.sample(n_samples=2_000, seed=0, observations=True)
+    np.testing.assert_allclose(draws.std(axis=0), spread, rtol=0.15)
+    np.testing.assert_allclose(gp.sample(n_samples=2_000, seed=0).std(axis=0), std, rtol=0.15)
     assert gp.score(FRAME) > 0.95
     assert np.isclose(gp.score(FRAME[["b", "a"]]), gp.score(FRAME[["a", "b"]]))
 

@@ -1,0 +1,295 @@
+"""Predictions of a regressor fitted along the edges of a metric graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
+
+from graphrf._base import checks
+from graphrf._base.memory import needs_memory
+from graphrf._base.types import NodesLike
+from graphrf.gp.hyperparameters.explore import INFORMATION
+from graphrf.gp.metric.graph import MetricGraph, check_few
+from graphrf.gp.metric.saved import SavedMetric, Seen
+from graphrf.gp.metric.subdivision import Subdivision
+from graphrf.gp.metric.training import FieldHyperparameters
+from graphrf.gp.model.answers import Question, Titles, checked_bounds, deviations_like
+from graphrf.gp.model.estimator import checked_weights
+from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.settings import checked_targets
+from graphrf.gp.posterior.answers import Answers, draw_observations
+from graphrf.gp.posterior.criteria import Evaluation, NormalRows, SeparateObservations, WithCriteria
+from graphrf.gp.posterior.marginals import marginals_of
+from graphrf.gp.posterior.mixture import joint_draws
+from graphrf.gp.posterior.protocol import Posterior
+from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
+
+LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
+
+
+class MetricPredictor(WithCriteria, SavedMetric):
+    """Predictions at places from the posterior that `fit` computed."""
+
+    graph: MetricGraph
+    alpha: int
+    _seen: Seen
+    _points: list[tuple[FieldHyperparameters, float]]
+    _pieces: Subdivision
+    _posterior: Posterior
+    _titles: Titles
+
+    def _conditioned(
+        self,
+        seen: Seen,
+        pieces: Subdivision,
+        points: list[tuple[FieldHyperparameters, float]],
+        basis: np.ndarray,
+    ) -> Posterior:
+        raise NotImplementedError
+
+    @needs_memory(LESS_MEMORY)
+    def predict(
+        self,
+        places: NodesLike | None = None,
+        return_std: bool | str = False,
+        return_cov: bool = False,
+        *,
+        x: ArrayLike | None = None,
+        quantiles: float | Sequence[float] | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """The posterior mean, and on request standard deviations or covariances of the noise-free
+        function.
+
+        Parameters
+        ----------
+        places : places, as in `fit`; default all nodes
+        return_std, return_cov, x, quantiles
+            As in `GraphGPRegressor.predict`, for c + x b + u; covariances of at most 5,000 distinct
+            places.
+        as_frame : bool
+            Return a pandas data frame with one row per place, indexed by that of `places` or by the
+            places.
+
+        Returns
+        -------
+        mean, std, cov, quantiles : ndarray
+            As by `GraphGPRegressor.predict`.
+        """
+        self._check_fitted()
+        question = Question.of(return_std, return_cov, quantiles, as_frame=as_frame)
+        answer = self._answered(question, places, x)
+        return self._frame(places, question.columns(answer)) if question.as_frame else answer
+
+    def _answered(self, question: Question, places: Any, x: Any) -> Any:
+        """What `predict` returns without `as_frame`."""
+        posterior, vertices, inverse = self._at(places, x)
+        if question.levels is not None:
+            return self._answers(posterior, vertices, "quantiles").to(question)[inverse]
+        mean = posterior.means(vertices)[inverse]
+        if question.return_cov:
+            check_few(vertices.size)
+            return self._shaped(mean), posterior.covariances(vertices)[np.ix_(inverse, inverse)]
+        if not question.return_std:
+            return self._shaped(mean)
+        variance = posterior.variances(vertices)
+        if question.of_observation:
+            variance = variance + posterior.noise
+        return self._shaped(mean), self._shaped(deviations_like(mean, variance[inverse]))
+
+    @needs_memory(LESS_MEMORY)
+    def probability(
+        self,
+        places: NodesLike | None = None,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        x: ArrayLike | None = None,
+        as_frame: bool = False,
+    ) -> Any:
+        """The probability that the noise-free function exceeds a threshold, or is below one, shape
+        (q,).
+
+        Parameters
+        ----------
+        places, x, as_frame
+            As in `predict`; the column is "probability".
+        above, below : float
+            The threshold; with both, the probability of the range between them.
+        """
+        low, high = checked_bounds(above, below)
+        as_frame = checks.flag("as_frame", as_frame)
+        posterior, vertices, inverse = self._at(places, x)
+        result = self._answers(posterior, vertices, "above").probability(low, high)[inverse]
+        return self._frame(places, {"probability": result}) if as_frame else result
+
+    @needs_memory(LESS_MEMORY)
+    def sample(
+        self,
+        places: NodesLike | None = None,
+        n_samples: int = 1,
+        seed: int | None = None,
+        *,
+        x: ArrayLike | None = None,
+        observations: bool = False,
+    ) -> np.ndarray:
+        """Joint draws of the noise-free function from the posterior, (n_samples, q) or (n_samples,
+        q, p).
+
+        Draws depend on the seed and on the set of places, which are given as in `predict`, with
+        their covariates `x`. With `observations` they are of new observations, noise included.
+        """
+        observations = checks.flag("observations", observations)
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
+        posterior, vertices, inverse = self._at(places, x)
+        draws, parts = joint_draws(posterior, vertices, inverse, n_samples, rng)
+        if observations:
+            noises = [point.noise for point, _ in self._points]
+            draws = draw_observations(draws, parts, noises, rng.spawn(1)[0])
+        return self._shaped(draws, axis=2)
+
+    @needs_memory(LESS_MEMORY)
+    def log_density(
+        self, places: NodesLike, y: ArrayLike | None = None, *, x: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Log predictive densities of single observations, shape (n,) or (n, p); arguments as in
+        `fit`.
+
+        Normal ones, with the mean and the standard deviation that `predict` has for observations.
+        """
+        places, y, rows = observed_places(places, y)
+        values, single = checked_targets(y, rows.n)
+        own = None if x is None else rows.taken("x", x)
+        mean, std = self.predict(places, return_std="observation", x=own)
+        z = ((values[:, 0] if single else values) - mean) / std
+        return np.asarray(-0.5 * np.square(z) - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+    def score(
+        self,
+        places: NodesLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        x: ArrayLike | None = None,
+    ) -> float:
+        """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
+        places, y, rows = observed_places(places, y)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
+        from sklearn.metrics import r2_score  # which loads much of scipy
+
+        return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
+
+    def _answers(self, posterior: Posterior, vertices: np.ndarray, argument: str) -> Answers:
+        """What can be answered about each vertex alone, for one output."""
+        if not self._seen.single:
+            raise checks.value_error(argument, "is for one output; fit outputs one at a time")
+        noises = [point.noise for point, _ in self._points]
+        law = marginals_of(posterior.laws(vertices, None), [None] * len(noises))
+        return Answers(law, noises=noises)
+
+    def _evaluated(self) -> Evaluation:
+        """The observations under the posterior at each point, for criteria."""
+        seen = self._seen
+        n = seen.places.node.size
+        where = self._pieces.where[:n]
+        observations = Observations.of(where, seen.values, seen.mean.basis, seen.weights)
+        weights = np.ones(n) if seen.weights is None else seen.weights
+        place = np.searchsorted(observations.nodes, where)
+        separate = SeparateObservations(place, seen.values, weights, np.zeros(n), seen.labels)
+        rows = [
+            NormalRows.of(moments, observations, point.noise, separate, seen.single)
+            for moments, (point, _) in zip(
+                self._posterior.leave_one_out_moments(), self._points, strict=True
+            )
+        ]
+        probabilities = np.array([weight for _, weight in self._points])
+        # all observations together have the information of so many, as in training
+        temper = min(1.0, INFORMATION / observations.means.size)
+        return Evaluation(rows, probabilities, seen.labels, temper)
+
+    def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
+        """The posterior where places are vertices, their distinct vertices, and which of these each
+        place is.
+        """
+        self._check_fitted()
+        asked = self.graph.places(places)
+        pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
+        n_seen = self._seen.places.node.size
+        seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
+        mean, posterior = self._seen.mean, self._posterior
+        if pieces.n_nodes != self._pieces.n_nodes or mean.width.size:
+            basis = np.zeros((pieces.n_nodes, mean.basis.shape[1]))
+            basis[:, :1] = 1.0
+            basis[seen] = mean.basis[self._pieces.where[:n_seen]]
+            if x is not None:
+                rows = place_rows(
+                    self.graph.graph.nodes if places is None else places, asked.node.size
+                )
+                basis = mean._replace(basis=basis).with_rows(own, x, rows)
+            elif mean.width.size and not np.isin(own, seen).all():
+                raise checks.value_error(
+                    "x",
+                    "must be given: `fit` was given no covariates of "
+                    f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for each "
+                    "place, or ask for observed places only",
+                )
+            posterior = self._conditioned(self._seen, pieces, self._points, basis)
+        elif x is not None:
+            raise checks.value_error("x", "must be None: `fit` was given no covariates")
+        vertices, inverse = np.unique(own, return_inverse=True)
+        return posterior, vertices, inverse
+
+    def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:
+        """A data frame with a row for each of the places."""
+        labels, _ = labels_of(places)
+        if labels is None:
+            labels = self.graph.graph.nodes if places is None else places
+        listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        names = [tuple(each) if isinstance(each, list) else each for each in listed]
+        return self._titles.frame(names, columns, places)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_posterior"):
+            raise NotFittedError(
+                "this MetricGraphGPRegressor is not fitted yet: call fit(places, y) first"
+            )
+
+    def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:
+        """Without the axis of outputs where y had none."""
+        return np.take(array, 0, axis=axis) if self._seen.single else array
+
+
+def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
+    """Places, what was observed there, and the rows by which other arguments are aligned."""
+    places = as_pandas(places)
+    if y is None:
+        labels, _ = labels_of(places)
+        if labels is None:
+            raise checks.type_error(
+                "y",
+                "must be given, unless `places` is a dictionary or a Series, got "
+                f"{checks.describe(places)}",
+            )
+        return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
+    n = len(places) if hasattr(places, "__len__") else np.size(places)
+    rows = place_rows(places, n)
+    return places, rows.taken("y", y, all_of_them=True), rows.beside(y)
+
+
+def place_rows(places: Any, n: int) -> Rows:
+    """The rows of n places that a user gave; their other labels are the places themselves."""
+    labels, numbered = labels_of(places)
+
+    def keys() -> list[Any]:
+        if hasattr(places, "itertuples"):
+            return [list(places.itertuples(index=False, name=None))]
+        listed = places.tolist() if hasattr(places, "tolist") else list(places)
+        return [[tuple(each) if isinstance(each, list) else each for each in listed]]
+
+    return Rows(n, labels, numbered, keys)

@@ -26,6 +26,7 @@ from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
 from graphrf.gp.terms.along import Along
 from graphrf.gp.terms.groups import Groups
+from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.nodes import Nodes
 from graphrf.gp.terms.steps import Steps
 from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term
@@ -81,7 +82,7 @@ class SavedModel(Saved):
             f"{name}_": np.broadcast_to(values, (len(self._frame),))
             for name, values in numbers.items()
         }
-        return record, {**arrays, "observed": self._observations, **_posterior_arrays(self)}
+        return record, {**arrays, "observed": self._observations, **self._posterior_arrays()}
 
     @classmethod
     def _restored(
@@ -100,7 +101,18 @@ class SavedModel(Saved):
         }
         made: Any = cls
         model = made(terms=terms, **settings, **given)
-        _, likelihood = model._checked()
+        model._restore(record, arrays, terms, numbers)
+        return model
+
+    def _restore(
+        self: Any,
+        record: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        terms: list[Term],
+        numbers: Mapping[str, np.ndarray],
+    ) -> None:
+        """Set what a fit sets, once the contents of a file can be those of one."""
+        _, likelihood = self._checked()
         observed = real("observed", arrays["observed"], 1)
         y, offset = checked_responses(
             likelihood, observed.size, observed, *map(numbers.get, BESIDE)
@@ -111,74 +123,78 @@ class SavedModel(Saved):
         if len(design.matrix) != observed.size:
             raise ValueError("its design is not that of its observations")
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
-        model._frame, model._response = frame, decoded_expression(record["response"])
-        model._observations, model._beside = observed, {name: numbers.get(name) for name in BESIDE}
-        model._bind(bound, design, data, [each.rows(frame) for each in bound])
+
+        self._frame, self._response = frame, decoded_expression(record["response"])
+        self._observations, self._beside = observed, {name: numbers.get(name) for name in BESIDE}
+        self._bind(bound, design, data, [each.rows(frame) for each in bound])
         for name in ("seed_", "log_marginal_likelihood_", "converged_"):
-            setattr(model, name, record["fitted"][name])
-        checks.seed(checks.integer("seed_", model.seed_))
-        checks.number("log_marginal_likelihood_", model.log_marginal_likelihood_)
-        checks.flag("converged_", model.converged_)
-        _set_posterior(model, arrays)
-        return model
+            setattr(self, name, record["fitted"][name])
+        checks.seed(checks.integer("seed_", self.seed_))
+        checks.number("log_marginal_likelihood_", self.log_marginal_likelihood_)
+        checks.flag("converged_", self.converged_)
+        self._restore_posterior(arrays)
 
+    def _posterior_arrays(self: Any) -> dict[str, np.ndarray]:
+        """The design, and arrays from which the posterior is made again."""
+        points = self._points
+        return {
+            "matrix": self._design.matrix,
+            "vectors": np.array([each.vector for each in points]),
+            "means": np.array([each.mean for each in points]),
+            "precisions": np.array([each.sites.precision for each in points]),
+            "shifts": np.array([each.sites.shift for each in points]),
+            "probabilities": self._probabilities,
+            "sample": self._sample.vectors,
+            "shares": self._sample.weights,
+        }
 
-def _posterior_arrays(model: Any) -> dict[str, np.ndarray]:
-    """The design, and arrays from which the posterior is made again."""
-    points = model._points
-    return {
-        "matrix": model._design.matrix,
-        "vectors": np.array([each.vector for each in points]),
-        "means": np.array([each.mean for each in points]),
-        "precisions": np.array([each.sites.precision for each in points]),
-        "shifts": np.array([each.sites.shift for each in points]),
-        "probabilities": model._probabilities,
-        "sample": model._sample.vectors,
-        "shares": model._sample.weights,
-    }
-
-
-def _set_posterior(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """The posterior of a file, once it can be one, by a factorisation for each of its points."""
-    n, m, box = model._joint.n, model._data.offset.size, model._box()
-    vectors, means, precisions, shifts = (
-        real(name, arrays[name], 2) for name in ("vectors", "means", "precisions", "shifts")
-    )
-    sample, shares = real("sample", arrays["sample"], 2), real("shares", arrays["shares"], 1)
-    probabilities = real("probabilities", arrays["probabilities"], 1)
-    k = probabilities.size
-    if (vectors.shape, means.shape, precisions.shape, shifts.shape) != (
-        (k, len(box)),
-        (k, n),
-        (k, m),
-        (k, m),
-    ):
-        raise ValueError("its arrays are inconsistent")
-    if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
-        raise ValueError("its arrays are not those of a posterior")
-    for each in (vectors, sample[shares > 0]):
-        if (np.clip(each, *box.T) != each).any():
-            raise ValueError("its hyperparameters are outside of what is searched")
-    for weights in (probabilities, shares):
-        check_probabilities(weights.tolist())
-        if (weights < 0).any():
-            raise checks.value_error("probabilities", "must not be negative")
-    try:
-        model._points = [
-            _point(model, *each) for each in zip(vectors, means, precisions, shifts, strict=True)
-        ]
-    except np.linalg.LinAlgError as error:
-        raise ValueError(f"its posterior cannot be had: {error}") from error
-    model._probabilities, model._sample = probabilities, Sample(sample, shares)
-    model.coefficients_ = model.summary().iloc[: len(model._design.names)]
+    def _restore_posterior(self: Any, arrays: Mapping[str, np.ndarray]) -> None:
+        """The posterior of a file, once it can be one, by a factorisation for each of its points."""
+        n, m, box = self._joint.n, self._data.offset.size, self._box()
+        vectors, means, precisions, shifts = (
+            real(name, arrays[name], 2) for name in ("vectors", "means", "precisions", "shifts")
+        )
+        sample, shares = real("sample", arrays["sample"], 2), real("shares", arrays["shares"], 1)
+        probabilities = real("probabilities", arrays["probabilities"], 1)
+        k = probabilities.size
+        if (vectors.shape, means.shape, precisions.shape, shifts.shape) != (
+            (k, len(box)),
+            (k, n),
+            (k, m),
+            (k, m),
+        ):
+            raise ValueError("its arrays are inconsistent")
+        if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
+            raise ValueError("its arrays are not those of a posterior")
+        for each in (vectors, sample[shares > 0]):
+            if (np.clip(each, *box.T) != each).any():
+                raise ValueError("its hyperparameters are outside of what is searched")
+        for weights in (probabilities, shares):
+            check_probabilities(weights.tolist())
+            if (weights < 0).any():
+                raise checks.value_error("probabilities", "must not be negative")
+        try:
+            self._points = [
+                _point(self._joint, self._data, *each)
+                for each in zip(vectors, means, precisions, shifts, strict=True)
+            ]
+        except np.linalg.LinAlgError as error:
+            raise ValueError(f"its posterior cannot be had: {error}") from error
+        self._probabilities, self._sample = probabilities, Sample(sample, shares)
+        self.coefficients_ = self.summary().iloc[: len(self._design.names)]
 
 
 def _point(
-    model: Any, vector: np.ndarray, mean: np.ndarray, precision: np.ndarray, shift: np.ndarray
+    joint: Joint,
+    data: Data,
+    vector: np.ndarray,
+    mean: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
 ) -> Gaussian:
     """The posterior at a point, by one factorisation."""
-    point = conditioned(model._joint, model._data, vector, Sites(precision, shift), rounds=False)
-    fitted = point.fitted._replace(mean=model._joint.a @ mean)
+    point = conditioned(joint, data, vector, Sites(precision, shift), rounds=False)
+    fitted = point.fitted._replace(mean=joint.a @ mean)
     with np.errstate(over="ignore", invalid="ignore"):
         answers = point.likelihood.moments(fitted.mean, fitted.variance)
     if not np.isfinite(answers).all():

@@ -204,7 +204,7 @@ def test_draws_of_an_average_are_shared_by_probability():
     class Part:
         solution = SimpleNamespace(residual=0.0, converged=True, _replace=lambda converged: None)
         solver, noise, n_outputs = "cholesky", 1.0, 1
-        coefficients = np.zeros((0, 1))
+        coefficients, coefficients_covariance = np.zeros((0, 1)), np.zeros((0, 0))
 
         def __init__(self, name):
             self.name = name

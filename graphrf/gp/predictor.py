@@ -23,6 +23,7 @@ from graphrf.gp.model.estimator import NodeEstimator
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
 from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.observations import SeparateObservations
 from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.progress import node_bar
 from graphrf.gp.model.responses import checked_responses
@@ -31,12 +32,7 @@ from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT, Posterior
 from graphrf.gp.posterior.condition import FittedModel
-from graphrf.gp.posterior.criteria import (
-    Evaluation,
-    SeparateObservations,
-    WithCriteria,
-    predicted_rows,
-)
+from graphrf.gp.posterior.criteria import Evaluation, WithCriteria, predicted_rows
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products

@@ -33,7 +33,6 @@ from graphrf.gp.model.settings import (
     checked_targets,
 )
 from graphrf.gp.posterior.condition import FittedModel, condition, fitted_model, known
-from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
 from graphrf.gp.routes.plan import make_plan
@@ -276,7 +275,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             else:
                 given = fitted_model(problem, route, found, problem.observations)
             self._condition(given, problem.mean, route.precision)
-        self._separate = SeparateObservations.of(problem)
+        self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)
         return self
 

@@ -23,10 +23,9 @@ from graphrf.gp.files.saved import Saved
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
-from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.settings import checked_prior, checked_settings
 from graphrf.gp.posterior.condition import FittedModel
-from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel

@@ -19,11 +19,11 @@ from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.gp.metric.training import FieldHyperparameters
 from graphrf.gp.model.answers import Question, Titles, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import checked_weights
-from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.settings import checked_targets
 from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
-from graphrf.gp.posterior.criteria import Evaluation, NormalRows, SeparateObservations, WithCriteria
+from graphrf.gp.posterior.criteria import Evaluation, NormalRows, WithCriteria
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.posterior.mixture import MixturePosterior, joint_draws
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered

@@ -1,4 +1,4 @@
-"""Answers about nodes, places, times or rows, from the distribution of the latent function at each."""
+"""Answers about nodes, places, times or rows, from the distribution of the latent value at each."""
 
 from __future__ import annotations
 

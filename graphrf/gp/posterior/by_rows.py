@@ -300,8 +300,8 @@ class Posterior:
         if not isinstance(self._solver, CholeskySolver):
             raise ValueError(
                 "leave-one-out densities and WAIC need the variances at all observed nodes, which "
-                "conjugate gradients do not have: fit with numerics=Numerics(solver='cholesky'), or "
-                "on roads and meshes with method='precision'"
+                "conjugate gradients do not have: fit with numerics=Numerics(solver='cholesky'), "
+                "or on roads and meshes with method='precision'"
             )
         half, inverse = self._mean.half(self._mean.solved), self._solver.inverse_diagonal
         own = inverse - np.square(half).sum(axis=1)

@@ -77,8 +77,8 @@ class SavedRegressor(Saved):
             )
         if given.covariates is not None:
             arrays["x"], names = given.covariates.values[observations.nodes], given.covariates.names
-        separate: SeparateObservations = self._separate
-        arrays |= {f"each_{name}": getattr(separate, name) for name in separate._fields[:-1]}
+        labels, each = _described(self._separate)
+        arrays |= each
         if given.points and given.likelihood is not None:
             own: list[Any] = [point.observations for point in given.points]
             arrays |= {
@@ -87,9 +87,7 @@ class SavedRegressor(Saved):
             }
         record = {
             "x_names": list(names),
-            "labels": None
-            if separate.labels is None
-            else encoded_labels("labels of y", separate.labels),
+            "labels": labels,
             "settings": {name: encoded(name, value) for name, value in settings.items()},
             "fitted": attributes(given, _PLAIN),
             "kernel": encoded("kernel", given.kernel),
@@ -188,6 +186,14 @@ def _observed(
         checks.integer("n_total", record["n_total"], low=nodes.size),
         checks.number("log_precisions", record["log_precisions"]),
     )
+
+
+def _described(separate: SeparateObservations) -> tuple[Any, dict[str, np.ndarray]]:
+    """The labels of the observations, as JSON knows them, and arrays with a row for each."""
+    arrays = {f"each_{name}": getattr(separate, name) for name in separate._fields[:-1]}
+    if separate.labels is None:
+        return None, arrays
+    return encoded_labels("labels of y", separate.labels), arrays
 
 
 def _separate(

@@ -24,18 +24,14 @@ from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
 from graphrf.gp.model.numerics import Numerics
+from graphrf.gp.model.observations import SeparateObservations
 from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.progress import node_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.model.settings import checked_targets
 from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.posterior.criteria import (
-    Evaluation,
-    SeparateObservations,
-    WithCriteria,
-    predicted_rows,
-)
+from graphrf.gp.posterior.criteria import Evaluation, WithCriteria, predicted_rows
 from graphrf.gp.posterior.marginals import MarginalMixture, marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.protocol import Posterior

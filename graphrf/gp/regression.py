@@ -33,7 +33,6 @@ from graphrf.gp.model.settings import (
     checked_settings,
     checked_targets,
 )
-from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
 from graphrf.gp.routes.plan import make_plan
@@ -274,7 +273,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
                     problem, model, lambda part: route.prior(part, responses, prior_std, numerics)
                 )
             self._condition(model, problem.mean, route)
-        self._separate = SeparateObservations.of(problem)
+        self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)
         return self
 

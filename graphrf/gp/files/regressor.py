@@ -23,9 +23,8 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
-from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.settings import checked_prior, checked_settings
-from graphrf.gp.posterior.criteria import SeparateObservations
 from graphrf.gp.routes.plan import NAMES, route_of
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
@@ -76,8 +75,8 @@ class SavedRegressor(Saved):
             )
         if model.covariates is not None:
             arrays["x"], names = model.covariates.values[observations.nodes], model.covariates.names
-        separate: SeparateObservations = self._separate
-        arrays |= {f"each_{name}": getattr(separate, name) for name in separate._fields[:-1]}
+        labels, separate = _described(self._separate)
+        arrays |= separate
         if model.points and model.likelihood is not None:
             approximations: list[Any] = [point.observations for point in model.points]
             arrays |= {
@@ -87,9 +86,7 @@ class SavedRegressor(Saved):
 
         record = {
             "x_names": list(names),
-            "labels": None
-            if separate.labels is None
-            else encoded_labels("labels of y", separate.labels),
+            "labels": labels,
             "settings": {name: encoded(name, value) for name, value in settings.items()},
             "fitted": attributes(model, _PLAIN),
             "kernel": encoded("kernel", model.kernel),
@@ -194,6 +191,14 @@ def _observed(
         checks.integer("n_total", record["n_total"], low=nodes.size),
         checks.number("log_precisions", record["log_precisions"]),
     )
+
+
+def _described(separate: SeparateObservations) -> tuple[Any, dict[str, np.ndarray]]:
+    """The labels of the observations, as JSON knows them, and arrays with a row for each."""
+    arrays = {f"each_{name}": getattr(separate, name) for name in separate._fields[:-1]}
+    if separate.labels is None:
+        return None, arrays
+    return encoded_labels("labels of y", separate.labels), arrays
 
 
 def _separate(

@@ -149,7 +149,7 @@ class SavedModel(Saved):
         }
 
     def _restore_posterior(self: Any, arrays: Mapping[str, np.ndarray]) -> None:
-        """The posterior of a file, once it can be one, by a factorisation for each of its points."""
+        """Set the posterior of a file, once it can be one, by a factorisation for each point."""
         n, m, box = self._joint.n, self._data.offset.size, self._box()
         vectors, means, precisions, shifts = (
             real(name, arrays[name], 2) for name in ("vectors", "means", "precisions", "shifts")

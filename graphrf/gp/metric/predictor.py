@@ -19,10 +19,10 @@ from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.gp.metric.training import FieldHyperparameters
 from graphrf.gp.model.answers import Question, Titles, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import checked_weights
-from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.settings import checked_targets
 from graphrf.gp.posterior.answers import Answers, draw_observations
-from graphrf.gp.posterior.criteria import Evaluation, NormalRows, SeparateObservations, WithCriteria
+from graphrf.gp.posterior.criteria import Evaluation, NormalRows, WithCriteria
 from graphrf.gp.posterior.marginals import marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.protocol import Posterior

@@ -90,15 +90,8 @@ class Question(NamedTuple):
             raise checks.value_error(
                 "return_std", "= 'observation' is not of the latent function: set latent=False"
             )
-        levels = None
-        if quantiles is not None:
-            if return_cov or (return_std and return_std != "observation"):
-                raise checks.value_error(
-                    "quantiles",
-                    "are returned alone: ask for standard deviations or covariances in another "
-                    "call; return_std='observation' makes them those of a new observation",
-                )
-            levels = _checked_levels(quantiles)
+        alone = not (return_cov or (return_std and return_std != "observation"))
+        levels = None if quantiles is None else _checked_levels(quantiles, alone)
         return cls(return_std, return_cov, levels, latent, as_frame)
 
     @property
@@ -113,8 +106,14 @@ class Question(NamedTuple):
         return dict(zip(("mean", "std"), answer if self.return_std else (answer,), strict=False))
 
 
-def _checked_levels(quantiles: Any) -> np.ndarray:
-    """Levels of quantiles, in (0, 1)."""
+def _checked_levels(quantiles: Any, alone: bool) -> np.ndarray:
+    """Levels of quantiles, in (0, 1); an error unless they are asked for alone."""
+    if not alone:
+        raise checks.value_error(
+            "quantiles",
+            "are returned alone: ask for standard deviations or covariances in another call; "
+            "return_std='observation' makes them those of a new observation",
+        )
     levels = checks.finite(
         "quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64))
     )

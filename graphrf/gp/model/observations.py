@@ -1,7 +1,8 @@
-"""Observations of a graph signal, with repeated ones at a node joined without loss."""
+"""Observations of a graph signal: repeated ones at a node joined without loss, and one by one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,3 +94,22 @@ class Observations(NamedTuple):
         """
         determinant = 0.5 * log_determinant + 0.5 * float(np.log(self.counts).sum())
         return -0.5 * quadratic - self.n_outputs * determinant + float(self.log_constant(noise))
+
+
+class SeparateObservations(NamedTuple):
+    """The n observations of a fit one by one, in the order of its arguments."""
+
+    place: np.ndarray  # (n,) where their nodes are among the distinct observed ones
+    y: np.ndarray  # (n, p) less the offset of normal noise; else as the likelihood takes them
+    precisions: np.ndarray  # (n,) of normal noise, relative
+    offset: np.ndarray  # (n,) of the latent function of other likelihoods
+    labels: Any = None  # None where these are the nodes
+
+    def named(self, nodes: Sequence[Any]) -> Any:
+        """The labels of the observations, by default their nodes."""
+        return nodes if self.labels is None else self.labels
+
+    @property
+    def repeats(self) -> np.ndarray:
+        """The number of observations at the node of each, shape (n,)."""
+        return np.bincount(self.place)[self.place]

@@ -16,7 +16,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import checked_weights
 from graphrf.gp.model.likelihoods import checked_likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
-from graphrf.gp.model.observations import Observations
+from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses, checked_responses
 from graphrf.gp.model.settings import checked_noise, checked_prior, checked_targets, is_normalized
@@ -61,6 +61,11 @@ class Problem:
         raise NotImplementedError
 
     @property
+    def separate(self) -> SeparateObservations:
+        """The observations one by one, in the order of the arguments."""
+        raise NotImplementedError
+
+    @property
     def trained(self) -> bool:
         """True if there are hyperparameters to learn."""
         return len(self.kernels) > 1 or bool(self.kernels[0][1]) or self.output_scale is None
@@ -87,6 +92,17 @@ class NormalProblem(Problem):
     @property
     def n_observations(self) -> int:
         return int(self.positions.size)
+
+    @property
+    def separate(self) -> SeparateObservations:
+        n, precisions = self.positions.size, self.precisions
+        return SeparateObservations(
+            np.searchsorted(self.nodes, self.positions),
+            self.values,
+            np.ones(n) if precisions is None else precisions,
+            np.zeros(n),
+            self.labels,
+        )
 
     def at(self, nodes: np.ndarray) -> Observations:
         """Observations at some nodes."""
@@ -138,6 +154,11 @@ class LatentProblem(Problem):
     @property
     def n_observations(self) -> int:
         return int(self.responses.place.size)
+
+    @property
+    def separate(self) -> SeparateObservations:
+        place, y, offset = self.responses.place, self.responses.y, self.responses.offset
+        return SeparateObservations(place, y, np.ones(place.size), offset, self.labels)
 
     @property
     def prior_std(self) -> float:

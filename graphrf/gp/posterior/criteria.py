@@ -21,8 +21,7 @@ from graphrf._base.memory import needs_memory
 from graphrf._base.warn import warn
 from graphrf.gp.likelihoods.likelihood import Likelihood, normal_average
 from graphrf.gp.model.fitted_model import FittedModel
-from graphrf.gp.model.observations import Observations
-from graphrf.gp.model.problem import LatentProblem, NormalProblem
+from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
 from graphrf.gp.posterior.approximation.integrals import Tilted, monotone_average, tilted
@@ -247,36 +246,6 @@ def waic(evaluation: Evaluation) -> Waic:
         )
     n_effective = float(variances.sum())
     return Waic(-2 * (total - n_effective), n_effective)
-
-
-class SeparateObservations(NamedTuple):
-    """The n observations of a fit one by one, in the order of its arguments."""
-
-    place: np.ndarray  # (n,) where their nodes are among the distinct observed ones
-    y: np.ndarray  # (n, p) less the offset of normal noise; else as the likelihood takes them
-    precisions: np.ndarray  # (n,) of normal noise, relative
-    offset: np.ndarray  # (n,) of the latent function of other likelihoods
-    labels: Any = None  # None where these are the nodes
-
-    @classmethod
-    def of(cls, problem: NormalProblem | LatentProblem) -> SeparateObservations:
-        """Those of the problem of a fit."""
-        n = problem.n_observations
-        if isinstance(problem, LatentProblem):
-            responses = problem.responses
-            return cls(responses.place, responses.y, np.ones(n), responses.offset, problem.labels)
-        place = np.searchsorted(problem.nodes, problem.positions)
-        precisions = np.ones(n) if problem.precisions is None else problem.precisions
-        return cls(place, problem.values, precisions, np.zeros(n), problem.labels)
-
-    def named(self, nodes: Sequence[Any]) -> Any:
-        """The labels of the observations, by default their nodes."""
-        return nodes if self.labels is None else self.labels
-
-    @property
-    def repeats(self) -> np.ndarray:
-        """The number of observations at the node of each, shape (n,)."""
-        return np.bincount(self.place)[self.place]
 
 
 def predicted_rows(

@@ -19,9 +19,7 @@ from graphrf.gp.hyperparameters.class_evidence import PRIOR, UNIT, ClassEvidence
 from graphrf.gp.hyperparameters.explore import POINTS
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
-from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
-from graphrf.gp.hyperparameters.parameters import Parameters
-from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.model.class_labels import Labels, checked_labels
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.hyperparameters import Hyperparameters
@@ -266,7 +264,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             )
         self.kernel_ = found.model.kernel
         self.output_scale_ = found.amplitude
-        density, _ = found.space.log_prior(found.space.vector(found.model))
+        density, _ = found.space.log_prior(found.space.vector_of(found.model))
         self.log_marginal_likelihood_ = found.log_posterior - density
         points = points or [found.hyperparameters]
 
@@ -337,10 +335,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             if set(names) - {"lengthscale", *kernel.proportions}:
                 grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
             axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
-            parameters = Parameters(kernel, names, axis.ranges)
-            space = LatentSpace(
-                parameters, scale, Likelihood(), PRIOR, unit=UNIT, length_unit=axis.unit
-            )
+            units = Units(UNIT**2, axis.unit)
+            space = Space.of(kernel, axis.ranges, PRIOR, units, output_scale=scale)
             evidence = ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
             found = find_latent_mode(space, evidence, start)
             start = found.model
@@ -355,9 +351,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         if scale is None:
             n, factor = int(seen.counts.sum()), found.log_posterior - evidence.of_constants()
             warn_of_nothing(factor, n, "the labels")
-        points = (
-            evidence.points(axis.at(found.model.kernel), space, found.model) if averages else []
-        )
+        points = evidence.points(axis.at(found.model.kernel), found.model) if averages else []
         kernels = [found.model.kernel, *(point.kernel for point in points)]
         grams.check(found.model.kernel)
         return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)

@@ -22,12 +22,10 @@ from graphrf.gp.hyperparameters.grid import (
     Cells,
     independent_log_likelihoods,
     log_likelihoods,
-    log_sum_exp,
-    systematic,
 )
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.mode import find_mode
-from graphrf.gp.hyperparameters.parameters import NOISES
+from graphrf.gp.hyperparameters.space import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import NormalProblem, Problem
@@ -35,6 +33,7 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.costs import TRAINED
 from graphrf.gp.routes.normaliser import RoughNormaliser, normaliser
 from graphrf.gp.routes.protocol import Grams, Route, Trained
+from graphrf.gp.search.sample import log_sum_exp, probabilities, systematic
 from graphrf.kernels.kernel import Kernel
 
 # n_0 in observations, and the points that represent the posterior: chosen by
@@ -168,11 +167,9 @@ class _Exploration:
         """The kernels, the most probable first, and their order."""
         evidence = np.array([each.log_evidence for each in evaluated])
         order = np.argsort(-evidence, kind="stable").tolist()
-        probabilities = np.exp(evidence - log_sum_exp(evidence))
+        shares = probabilities(evidence)
         kernels = [
-            ComparedKernel(
-                self._peak(evaluated[k]).kernel, float(evidence[k]), float(probabilities[k])
-            )
+            ComparedKernel(self._peak(evaluated[k]).kernel, float(evidence[k]), float(shares[k]))
             for k in order
         ]
         return kernels, order
@@ -352,8 +349,7 @@ class _Exploration:
     def _noise_alone(self) -> float:
         """The noise variance if there is no signal."""
         _, log = self._alone()
-        weights = np.exp(log - log_sum_exp(log))
-        return float(np.exp(weights @ np.log(_AXES.noises))) * self._problem.unit
+        return float(np.exp(probabilities(log) @ np.log(_AXES.noises))) * self._problem.unit
 
     def _log_bayes_factor(self, evaluated: Sequence[_Evaluated]) -> float:
         """The log Bayes factor of all kernels against noise alone; inf where a variance

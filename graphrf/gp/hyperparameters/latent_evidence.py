@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.hyperparameters.likelihood_search import Divisor
+from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses

@@ -99,7 +99,7 @@ class PrecisionSearch(LikelihoodSearch):
         self,
         kernel: Kernel,
         names: Sequence[str] | None,
-        given: Matrices,
+        matrices: Matrices,
         amplitude: float,
         noise: float,
     ) -> MarginalLikelihood:

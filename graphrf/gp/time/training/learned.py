@@ -20,7 +20,7 @@ from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import CompleteGrid, evidence, maximised, training_rows
+from graphrf.gp.time.training.ascent import CompleteGrid, ascended, evidence, training_rows
 
 _OWN_CORRELATIONS = (0.0, 0.3, 1.0, 3.0)
 # Rounds, with values missing independently and in long gaps.
@@ -98,7 +98,7 @@ def learned(
             correlation = choices[int(np.argmax(result))]
         value = max(result)
         if not whole:
-            model, value, _ = maximised(
+            model, value, _ = ascended(
                 model, grids(weight, correlation), prior, 10, n_threads, step
             )
     return Learned(model, weight, correlation, averages[-1], averages[:2], value)

@@ -19,6 +19,7 @@ from graphrf.gp.hyperparameters.class_evidence import PRIOR, UNIT, ClassEvidence
 from graphrf.gp.hyperparameters.explore import POINTS
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
+from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough
 from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.model.class_labels import Labels, checked_labels
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
@@ -36,7 +37,7 @@ from graphrf.gp.posterior.classes import ClassPosterior
 from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
 from graphrf.gp.routes.covariance import Covariance, SampledSource
 from graphrf.gp.routes.plan import Plan, make_plan
-from graphrf.gp.routes.protocol import Route
+from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -329,32 +330,27 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         Rows are longer while they end too early.
         """
-        start: Model | None = None
         scale = None if self.output_scale is None else float(self.output_scale)
-        for grams in route.grams([(kernel, names)], [seen.nodes], self.seed_):
-            if set(names) - {"lengthscale", *kernel.proportions}:
-                grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
-            axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
+
+        def evidence_of(grams: Grams) -> ClassEvidence:
+            return ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
+
+        def find(axis: KernelAxis, grams: Grams, start: Model | None) -> LatentMode:
             units = Units(UNIT**2, axis.unit)
             space = Space.of(kernel, axis.ranges, PRIOR, units, output_scale=scale)
-            evidence = ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
-            found = find_latent_mode(space, evidence, start)
-            start = found.model
-            longest = axis.ranges["lengthscale"][1] if axis.is_cut else np.inf
-            if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
-                break
-        else:
-            warn(
-                f"the data favour a lengthscale longer than {longest:.3g}, "
-                f"{route.limitation(kernel)}"
-            )
+            return find_latent_mode(space, evidence_of(grams), start)
+
+        mode, axis, grams = mode_on_long_enough(
+            self.graph, route, (kernel, names), [seen.nodes], self.seed_, find
+        )
+        evidence = evidence_of(grams)
         if scale is None:
-            n, factor = int(seen.counts.sum()), found.log_posterior - evidence.of_constants()
+            n, factor = int(seen.counts.sum()), mode.log_posterior - evidence.of_constants()
             warn_of_nothing(factor, n, "the labels")
-        points = evidence.points(axis.at(found.model.kernel), found.model) if averages else []
-        kernels = [found.model.kernel, *(point.kernel for point in points)]
-        grams.check(found.model.kernel)
-        return found, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
+        points = evidence.points(axis.at(mode.model.kernel), mode.model) if averages else []
+        kernels = [mode.model.kernel, *(point.kernel for point in points)]
+        grams.check(mode.model.kernel)
+        return mode, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
     def _trained_precisions(
         self, precision: KernelPrecision | None, points: Sequence[Hyperparameters]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from graphrf.gp.hyperparameters.grid import (
     log_likelihoods,
 )
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
+from graphrf.gp.hyperparameters.longer_rows import trained_on_long_enough
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.space import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
@@ -179,12 +181,11 @@ class _Exploration:
     def _evaluated(self) -> list[_Evaluated]:
         result: list[_Evaluated] = []
         for members in families(self._problem.kernels):
-            family: list[_Evaluated] = []
-            for grams in self._route.grams(members, self._nodes, self._problem.seed):
-                family = [self._on_grid(kernel, names, grams) for kernel, names in members]
-                if self._mass_at_end(family) <= 0.1:  # else on longer rows of sampled features
-                    break
-            result += family
+            result += trained_on_long_enough(
+                self._route.grams(members, self._nodes, self._problem.seed),
+                partial(self._family, members),
+                self._mass_at_end,
+            )
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
         possible = [each for each in result if np.isfinite(each.log_posterior).any()]
@@ -195,6 +196,9 @@ class _Exploration:
                 "lengthscale of `kernel`"
             )
         return possible
+
+    def _family(self, members: Sequence[Trained], grams: Grams) -> list[_Evaluated]:
+        return [self._on_grid(kernel, names, grams) for kernel, names in members]
 
     def _on_grid(self, kernel: Kernel, names: Sequence[str], grams: Grams) -> _Evaluated:
         """A kernel; of several hyperparameters to be trained all but one are first set

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtr
 
 from graphrf._base.blas import linear_algebra
-from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
@@ -28,6 +27,7 @@ from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
+from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough, trained_on_long_enough
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.likelihoods.likelihood import Likelihood
@@ -156,13 +156,16 @@ class _LatentExploration:
         """Kernels with one Laplacian; sampled rows become longer while the data favour
         the longest.
         """
-        for grams in self._route.grams(members, self._nodes, self._problem.seed):
-            sample = self._sampled(
-                grams, [self._axis(kernel, names, grams) for kernel, names in members]
-            )
-            if math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights)) <= 0.1:
-                break
-        return sample
+
+        def sampled(grams: Grams) -> _Sample:
+            axes = [self._axis(kernel, names, grams) for kernel, names in members]
+            return self._sampled(grams, axes)
+
+        def probability_at_end(sample: _Sample) -> float:
+            return math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights))
+
+        candidates = self._route.grams(members, self._nodes, self._problem.seed)
+        return trained_on_long_enough(candidates, sampled, probability_at_end)
 
     def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> KernelAxis:
         """A kernel whose hyperparameters without a prior are at the mode, and the one that is
@@ -396,14 +399,21 @@ def _mode(
     problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None
 ) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
-    result = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
-    order = sorted(result, key=lambda pair: -pair[0].log_posterior)
-    total = log_sum_exp(np.array([mode.log_posterior for mode, _ in order]))
-    compared = [
-        ComparedKernel(mode.model.kernel, mode.log_posterior, math.exp(mode.log_posterior - total))
-        for mode, _ in order
+
+    def find(axis: KernelAxis, grams: Grams, start: Model | None) -> LatentMode:
+        return _block_mode(problem, route, axis, nodes, grams, step, start)
+
+    modes = [
+        mode_on_long_enough(problem.graph, route, member, nodes, problem.seed, find)
+        for member in problem.kernels
     ]
-    mode, grams = order[0]
+    modes.sort(key=lambda result: -result.mode.log_posterior)
+    shares = probabilities(np.array([result.mode.log_posterior for result in modes]))
+    compared = [
+        ComparedKernel(result.mode.model.kernel, result.mode.log_posterior, float(share))
+        for result, share in zip(modes, shares, strict=True)
+    ]
+    mode, _, grams = modes[0]
     if route.precision is not None and problem.responses.nodes.size > nodes[0].size:
         mode = _exact_mode(problem, route.precision, mode, grams, step)
     warn_of_bounds(mode.space, mode.space.vector_of(mode.model))
@@ -411,34 +421,6 @@ def _mode(
     sampler = route.sampler_for([best.kernel], problem.responses.nodes.size, grams.sampler)
     grams.check(best.kernel)
     return Explored(best, [], compared, mode.converged, sampler)
-
-
-def _kernel_mode(
-    problem: LatentProblem,
-    route: Route,
-    member: tuple[Kernel, tuple[str, ...]],
-    nodes: Sequence[np.ndarray],
-    step: Step | None,
-) -> tuple[LatentMode, Grams]:
-    """The mode of one kernel; with default rows of features on longer ones while it is at their
-    end.
-    """
-    kernel, names = member
-    start: Model | None = None
-    for grams in route.grams([member], nodes, problem.seed):
-        if set(names) - {"lengthscale", *kernel.proportions}:
-            grams = route.exact_grams(grams, kernel, nodes, problem.seed)
-        axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
-        mode = _block_mode(problem, route, axis, nodes, grams, step, start)
-        start = mode.model
-        if (
-            not axis.is_cut
-            or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]
-        ):
-            return mode, grams
-    longest = axis.ranges["lengthscale"][1]
-    warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
-    return mode, grams
 
 
 def _block_mode(

@@ -23,7 +23,7 @@ from graphrf.gp.hyperparameters.explore import (
     warn_of_end,
     with_exact_scale,
 )
-from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis, length_unit
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
@@ -47,7 +47,6 @@ from graphrf.gp.search.sample import (
     systematic,
 )
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.operators.precision.protocol import KernelPrecision
 
 # Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation
@@ -81,10 +80,9 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
 
 def _space(problem: LatentProblem, axis: KernelAxis) -> Space:
     """Coordinates of the hyperparameters of a kernel."""
-    kernel = axis.kernel
-    length = lengthscale_unit(problem.graph, kernel.laplacian) if kernel.is_series else 1.0
+    length = length_unit(problem.graph, axis.kernel)
     return Space.of(
-        kernel,
+        axis.kernel,
         axis.ranges,
         problem.prior,
         Units(problem.unit**2, length, problem.unit),

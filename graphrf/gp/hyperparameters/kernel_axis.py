@@ -18,6 +18,11 @@ from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 
 
+def length_unit(graph: Graph, kernel: Kernel) -> float:
+    """The unit of a kernel's lengthscales on a graph."""
+    return lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
+
+
 @dataclass(frozen=True)
 class KernelAxis:
     """A kernel and the hyperparameter of it that varies on the grid."""
@@ -34,7 +39,7 @@ class KernelAxis:
         cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]
     ) -> KernelAxis:
         """The lengthscale, up to the longest that is served, or a share, if it is to be trained."""
-        unit = lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
+        unit = length_unit(graph, kernel)
         end, is_cut = LENGTHSCALES[1] * unit, False
         if "lengthscale" in names:
             served = longest(kernel)

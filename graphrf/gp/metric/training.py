@@ -19,6 +19,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 from graphrf.gp.search.bounds import warn_of_bounds
+from graphrf.gp.search.sample import curvature
 
 # How far the posterior's points lie out: this over the root of the number of hyperparameters, in
 # standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
@@ -56,9 +57,9 @@ def best(
     """The hyperparameters of the largest posterior density, from a few starts; `step` is called
     each time.
     """
-    names = ("lengthscale",) if fixed.lengthscale is None else ()
     unit = observations.variance() or 1.0
-    ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
+    lengths = 0.01 * length_unit, 100.0 * length_unit
+    ranges = {"lengthscale": lengths} if fixed.lengthscale is None else {}
     space = Space.of(
         cast(Any, precision.kernel),
         ranges,
@@ -74,8 +75,8 @@ def best(
     # y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
-        [math.log(factor * each) for factor in factors]
-        for (each, factors), value in zip(choices, fixed, strict=True)
+        [math.log(factor * unit_of_axis) for factor in factors]
+        for (unit_of_axis, factors), value in zip(choices, fixed, strict=True)
         if value is None
     ]
     starts = [np.array(point) for point in itertools.product(*axes)]
@@ -122,13 +123,9 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     if d == 0:
         return [(result.best, 1.0)]
     search = result.search
-    step = 0.05  # of the differences that make the curvature
-    slopes = [
-        [search.log_posterior(mode + side * step * axis)[1] for side in (-1, 1)]
-        for axis in np.eye(d)
-    ]
-    curvature = temper * np.array([(ahead - behind) / (2 * step) for ahead, behind in slopes])
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    box = search.space.box
+    tempered = temper * curvature(mode, lambda point: search.log_posterior(point)[1], box)
+    values, vectors = np.linalg.eigh(tempered)
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
     highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)
 

@@ -60,14 +60,7 @@ class NormalProposal(NamedTuple):
         """The distribution with the curvature of a log density at its mode, from differences of its
         gradient within a box, and with deviations times a factor.
         """
-        p = mode.size
-        hessian = np.empty((p, p))
-        for k in range(p):
-            ahead, behind = mode.copy(), mode.copy()
-            ahead[k] = min(ahead[k] + _STEP, box[k, 1])
-            behind[k] = max(behind[k] - _STEP, box[k, 0])
-            hessian[k] = (gradient(behind) - gradient(ahead)) / (ahead[k] - behind[k])
-        values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+        values, vectors = np.linalg.eigh(curvature(mode, gradient, box))
         covariance = (vectors / np.maximum(values, _WIDEST**-2)) @ vectors.T
         return cls(mode, factor * np.linalg.cholesky(0.5 * (covariance + covariance.T)))
 
@@ -82,6 +75,21 @@ class NormalProposal(NamedTuple):
             np.log(np.diag(self.root)).sum()
         )
         return np.asarray(-0.5 * np.square(z).sum(axis=0) - constant)
+
+
+def curvature(
+    mode: np.ndarray, gradient: Callable[[np.ndarray], np.ndarray], box: np.ndarray
+) -> np.ndarray:
+    """Minus the second derivatives of a log density, shape (p, p), by differences of its gradient
+    within a box of shape (p, 2).
+    """
+    rows = []
+    for k in range(mode.size):
+        ahead, behind = mode.copy(), mode.copy()
+        ahead[k] = min(ahead[k] + _STEP, box[k, 1])
+        behind[k] = max(behind[k] - _STEP, box[k, 0])
+        rows.append((gradient(behind) - gradient(ahead)) / (ahead[k] - behind[k]))
+    return 0.5 * (np.array(rows) + np.transpose(rows))
 
 
 class MixtureSample(NamedTuple):

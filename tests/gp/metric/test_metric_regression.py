@@ -139,7 +139,7 @@ def test_points_of_a_normal_posterior_have_its_moments():
 
     class Normal:
         def __init__(self):
-            self.space = self
+            self.space, self.box = self, np.tile([-np.inf, np.inf], (3, 1))
 
         def log_posterior(self, point, gradient=True):
             return -0.5 * (point - mode) @ inner @ (point - mode), -inner @ (point - mode)

@@ -61,12 +61,12 @@ class ClassEvidence:
         try:
             matrix, _, changes = self._prepared(*self.gram(model.kernel, names))
             prior = scale * matrix + CONSTANT
-            found = evidence(prior, counts, start=self._last)
-            slope = evidence_slope(prior, counts, found)
+            approximation = evidence(prior, counts, start=self._last)
+            slope = evidence_slope(prior, counts, approximation)
         except np.linalg.LinAlgError:
             return -np.inf, np.zeros(len(names) + 1)
-        self._last = found.mode.weights
-        return found.value, np.array(
+        self._last = approximation.mode.weights
+        return approximation.value, np.array(
             [scale * float(np.vdot(slope, change)) for change in (*changes, matrix)]
         )
 
@@ -97,13 +97,15 @@ class ClassEvidence:
                 if self.step is not None:
                     self.step()
                 try:
-                    own, divisor, _ = self._prepared(matrix, [])
-                    found = evidence(scale * own + CONSTANT, self.labels.counts, start=start)
+                    unit_matrix, divisor, _ = self._prepared(matrix, [])
+                    approximation = evidence(
+                        scale * unit_matrix + CONSTANT, self.labels.counts, start=start
+                    )
                 except np.linalg.LinAlgError:
                     continue
                 amplitudes[k, j] = scale / divisor
-                if found.mode.converged and np.isfinite(found.value):
-                    start, log[k, j] = found.mode.weights, found.value
+                if approximation.mode.converged and np.isfinite(approximation.value):
+                    start, log[k, j] = approximation.mode.weights, approximation.value
         log *= min(1.0, INFORMATION / n)
         log += axis.log_prior(PRIOR)[:, None]
         if self.trained:

@@ -181,11 +181,12 @@ class _Exploration:
     def _evaluated(self) -> list[_Evaluated]:
         result: list[_Evaluated] = []
         for members in families(self._problem.kernels):
-            result += trained_on_long_enough(
+            family: list[_Evaluated] = trained_on_long_enough(
                 self._route.grams(members, self._nodes, self._problem.seed),
                 partial(self._family, members),
                 self._mass_at_end,
             )
+            result += family
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
         possible = [each for each in result if np.isfinite(each.log_posterior).any()]
@@ -376,13 +377,13 @@ class _Exploration:
     # -- warnings ----------------------------------------------------------------------------------
 
     @staticmethod
-    def _mass_at_end(evaluated: Sequence[_Evaluated]) -> float:
+    def _mass_at_end(evaluated: list[_Evaluated]) -> float:
         """The probability of the longest lengthscales, where longer ones are not served."""
         total = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
         end = log_sum_exp(np.array([each.log_mass_at_end for each in evaluated]))
         return math.exp(end - total) if math.isfinite(total) else 0.0
 
-    def _warn_of_ends(self, evaluated: Sequence[_Evaluated]) -> None:
+    def _warn_of_ends(self, evaluated: list[_Evaluated]) -> None:
         kernel = max(evaluated, key=lambda each: each.log_mass_at_end).kernels[-1]
         longest = kernel.hyperparameters.get("lengthscale", math.inf)
         warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._route)

@@ -240,11 +240,13 @@ class _LatentExploration:
         for number, model in enumerate(models):
             if self._step is not None:
                 self._step()
-            own = [each[number] for each in matrices]
-            divisor = self._divisor(model.kernel, own)
+            at_blocks = [matrix[number] for matrix in matrices]
+            divisor = self._divisor(model.kernel, at_blocks)
             if np.isfinite(divisor) and divisor > 0:  # else the modulation underflows
                 amplitudes[number] = model.output_scale / divisor
-                evidence[number] = self._temper * self._evidence(model, amplitudes[number], own)
+                evidence[number] = self._temper * self._evidence(
+                    model, amplitudes[number], at_blocks
+                )
         return _Evaluated(which, evidence, vectors, amplitudes)
 
     def _evidence(self, model: Model, amplitude: float, matrices: Sequence[np.ndarray]) -> float:
@@ -450,11 +452,13 @@ def _exact_mode(
     step: Step | None,
 ) -> LatentMode:
     """The mode by the evidence of all observations with a sparse precision."""
-    own = precision.with_kernel(mode.model.kernel)
+    precision = precision.with_kernel(mode.model.kernel)
     axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.kernel_names, grams.longest)
-    divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
+    divisor = mode_divisor(
+        problem.graph, mode.model.kernel, problem.normalize, problem.seed, precision
+    )
     evidence = SparseEvidence(
-        own, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step
+        precision, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step
     )
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
     return find_latent_mode(_space(problem, axis), evidence, start)

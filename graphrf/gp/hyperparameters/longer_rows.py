@@ -59,6 +59,7 @@ def mode_on_long_enough(
     the longest rows are not long enough.
     """
     kernel, names = member
+    start: Model | None = None
 
     def train(grams: Grams) -> KernelMode:
         nonlocal start
@@ -76,7 +77,6 @@ def mode_on_long_enough(
         lengthscale = result.mode.model.kernel.hyperparameters["lengthscale"]
         return float(lengthscale >= _NEAR * longest)
 
-    start: Model | None = None
     result = trained_on_long_enough(route.grams([member], nodes, seed), train, at_end)
     if at_end(result):
         longest = result.axis.ranges["lengthscale"][1]

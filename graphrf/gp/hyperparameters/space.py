@@ -30,13 +30,17 @@ NOISES = (1e-6, 10.0)
 _STARTS = (0.3, 3.0)
 
 
+# The likelihood of normal observations, whose noise is no parameter of it.
+NORMAL = Likelihood()
+
+
 class Model(NamedTuple):
     """A kernel, its output scale, and what is observed of the latent function."""
 
     kernel: Kernel
     output_scale: float
-    likelihood: Likelihood | None = None  # None for normal noise
-    noise: float = 1.0
+    likelihood: Likelihood = NORMAL
+    noise: float = 1.0  # of normal observations
 
 
 class Units(NamedTuple):
@@ -91,7 +95,7 @@ class Space(Coordinates):
     kernel: Kernel  # with the values of its other hyperparameters
     kernel_names: tuple[str, ...]  # its trained ones
     output_scale: float | None  # None trains it
-    likelihood: Likelihood | None  # None for normal noise
+    likelihood: Likelihood
     noise: float | None  # None trains it
 
     @classmethod
@@ -103,7 +107,7 @@ class Space(Coordinates):
         units: Units,
         *,
         output_scale: float | None,
-        likelihood: Likelihood | None = None,
+        likelihood: Likelihood = NORMAL,
         noise: float | None = 1.0,
     ) -> Self:
         """The space of a kernel whose hyperparameters with `ranges` are trained.
@@ -121,9 +125,8 @@ class Space(Coordinates):
                     Parameter(name, "positive", unit, low * unit, high * unit, prior_of_variance)
                 )
 
-        if likelihood is not None:
-            flat = prior == FLAT
-            parameters += likelihood_parameters(likelihood, units.latent, flat=flat)
+        flat = prior == FLAT
+        parameters += likelihood_parameters(likelihood, units.latent, flat=flat)
         return cls(tuple(parameters), kernel, tuple(ranges), output_scale, likelihood, noise)
 
     def model(self, vector: np.ndarray) -> Model:
@@ -134,7 +137,7 @@ class Space(Coordinates):
         kernel = self.kernel.replace(**dict(zip(names, values, strict=False))) if names else None
         output_scale = others.pop(0) if self.output_scale is None else self.output_scale
         noise = others.pop(0) if self.noise is None else self.noise
-        likelihood = None if self.likelihood is None else likelihood_at(self.likelihood, others)
+        likelihood = likelihood_at(self.likelihood, others)
         return Model(kernel or self.kernel, output_scale, likelihood, noise)
 
     def vector_of(self, model: Model) -> np.ndarray:
@@ -142,8 +145,7 @@ class Space(Coordinates):
         values = [model.kernel.hyperparameters[name] for name in self.kernel_names]
         values += [model.output_scale] if self.output_scale is None else []
         values += [model.noise] if self.noise is None else []
-        if self.likelihood is not None:
-            values += [getattr(model.likelihood, name) for name in self.likelihood.unknown]
+        values += [getattr(model.likelihood, name) for name in self.likelihood.unknown]
         return self.vector(values)
 
     def kernel_slopes(

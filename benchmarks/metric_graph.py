@@ -117,7 +117,7 @@ def california(lengthscale: float) -> None:
         places = np.column_stack([edges, rng.random(6_000) * length[edges]])
         f = roads.sample(places, lengthscale=lengthscale, seed=seed)[0]
         y = f + 0.3 * rng.standard_normal(6_000)
-        pieces = roads.cut(roads.places(places))
+        pieces = roads.subdivide(roads.places(places))
         cut = grf.from_edges(
             pieces.src, pieces.dst, pieces.length, n_nodes=pieces.n_nodes, weight_is="distance"
         )

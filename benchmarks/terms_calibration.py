@@ -30,8 +30,8 @@ import graphrf as grf
 from graphrf.gp import Along, Groups, LatentGaussianModel, MetricGraph, Nodes, Steps
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.joint import Joint, JointPrecision
-from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.step_structures import FLAT
 from graphrf.gp.terms.term import BoundTerm
 

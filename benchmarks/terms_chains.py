@@ -86,11 +86,15 @@ def chain(model: LatentGaussianModel, steps: int, seed: int) -> np.ndarray:
     at = vectors[rng.choice(len(shares), p=shares)]
     own, w = maps(at), rng.standard_normal(joint.n)
     values, result = own @ w, np.empty((steps, len(rows)))
-    level, low_prior, box = fits(values), search.log_prior(at)[0], search.box
+    level, low_prior, box = (
+        fits(values),
+        search.coordinates.log_prior(at)[0],
+        search.coordinates.box,
+    )
     for step in range(-steps // 5, steps):
         there = at + proposal @ rng.standard_normal(at.size)
         if ((box[:, 0] < there) & (there < box[:, 1])).all():
-            other, prior = maps(there), search.log_prior(there)[0]
+            other, prior = maps(there), search.coordinates.log_prior(there)[0]
             moved = other @ w
             fit = fits(moved)
             if np.log(rng.random()) < fit + prior - level - low_prior:

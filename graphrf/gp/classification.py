@@ -19,9 +19,8 @@ from graphrf.gp.hyperparameters.class_evidence import PRIOR, UNIT, ClassEvidence
 from graphrf.gp.hyperparameters.explore import POINTS
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
-from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
-from graphrf.gp.hyperparameters.parameters import Parameters
-from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough
+from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.model.class_labels import Labels, checked_labels
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.hyperparameters import Hyperparameters
@@ -37,7 +36,7 @@ from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.classes import ClassPosterior
 from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
 from graphrf.gp.routes.plan import Plan, make_plan
-from graphrf.gp.routes.protocol import Route
+from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
@@ -264,7 +263,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             )
         self.kernel_ = mode.model.kernel
         self.output_scale_ = mode.amplitude
-        density, _ = mode.space.log_prior(mode.space.vector(mode.model))
+        density, _ = mode.space.log_prior(mode.space.vector_of(mode.model))
         self.log_marginal_likelihood_ = mode.log_posterior - density
         points = points or [mode.hyperparameters]
 
@@ -332,31 +331,24 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         Rows are longer while they end too early.
         """
-        start: Model | None = None
         scale = None if self.output_scale is None else float(self.output_scale)
-        for grams in route.grams([(kernel, names)], [seen.nodes], self.seed_):
-            if set(names) - {"lengthscale", *kernel.proportions}:
-                grams = route.exact_grams(grams, kernel, [seen.nodes], self.seed_)
-            axis = KernelAxis.of(self.graph, kernel, names, grams.longest)
-            parameters = Parameters(kernel, names, axis.ranges)
-            space = LatentSpace(
-                parameters, scale, Likelihood(), PRIOR, unit=UNIT, length_unit=axis.unit
-            )
-            evidence = ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
-            mode = find_latent_mode(space, evidence, start)
-            start = mode.model
-            longest = axis.ranges["lengthscale"][1] if axis.is_cut else np.inf
-            if start.kernel.hyperparameters.get("lengthscale", 0.0) < 0.98 * longest:
-                break
-        else:
-            warn(
-                f"the data favour a lengthscale longer than {longest:.3g}, "
-                f"{route.limitation(kernel)}"
-            )
+
+        def evidence_of(grams: Grams) -> ClassEvidence:
+            return ClassEvidence(grams.each[0], seen, self.normalize, scale is None, step)
+
+        def find(axis: KernelAxis, grams: Grams, start: Model | None) -> LatentMode:
+            units = Units(UNIT**2, axis.unit)
+            space = Space.of(kernel, axis.ranges, PRIOR, units, output_scale=scale)
+            return find_latent_mode(space, evidence_of(grams), start)
+
+        mode, axis, grams = mode_on_long_enough(
+            self.graph, route, (kernel, names), [seen.nodes], self.seed_, find
+        )
+        evidence = evidence_of(grams)
         if scale is None:
             n, factor = int(seen.counts.sum()), mode.log_posterior - evidence.of_constants()
             warn_of_nothing(factor, n, "the labels")
-        points = evidence.points(axis.at(mode.model.kernel), space, mode.model) if averages else []
+        points = evidence.points(axis.at(mode.model.kernel), mode.model) if averages else []
         kernels = [mode.model.kernel, *(point.kernel for point in points)]
         grams.check(mode.model.kernel)
         return mode, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)

@@ -12,8 +12,8 @@ from graphrf.gp.hyperparameters.likelihood_search import (
     TrainingBlock,
     precision_divisor,
 )
-from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
+from graphrf.gp.hyperparameters.space import Model, Space, Units, hyperparameter_range
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.real import StudentT
 from graphrf.gp.model.observations import Observations
@@ -148,49 +148,31 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
     precision, (name,) = precision_of(karate, kernel), kernel.proportions
     rng = np.random.default_rng(0)
     observations = Observations.of(np.arange(20), rng.standard_normal((20, 1)), np.ones((34, 1)))
-    parameters = Parameters(kernel, (name,), {name: hyperparameter_range(kernel, name, 1.0, 1.0)})
-    search = PrecisionSearch(
-        precision,
-        observations,
-        LikelihoodSearch(
-            (),
-            parameters,
-            None,
-            None,
-            precision_divisor(precision),
-            HyperparameterPrior(),
-            unit=1.0,
-            length_unit=1.0,
-        ),
-    )
-    point = search.point(kernel, 0.8, 0.3)
+    ranges, units = {name: hyperparameter_range(kernel, name, 1.0, 1.0)}, Units(1.0)
+    space = Space.of(kernel, ranges, HyperparameterPrior(), units, output_scale=None, noise=None)
+    divisor = precision_divisor(precision)
+    search = PrecisionSearch(precision, observations, LikelihoodSearch((), space, divisor))
+    point = space.vector_of(Model(kernel, 0.8, noise=0.3))
     assert point[0] == pytest.approx(
         np.log(kernel.hyperparameters[name] / (1 - kernel.hyperparameters[name]))
     )
-    assert parameters.kernel(point).hyperparameters[name] == pytest.approx(
+    assert space.model(point).kernel.hyperparameters[name] == pytest.approx(
         kernel.hyperparameters[name]
     )
-    _, gradient = search.negative(point)
+    _, gradient = search.log_posterior(point)
     numerical = [
         (
-            search.negative(point + step, gradient=False)[0]
-            - search.negative(point - step, gradient=False)[0]
+            search.log_posterior(point + step, gradient=False)[0]
+            - search.log_posterior(point - step, gradient=False)[0]
         )
         / 2e-5
         for step in 1e-5 * np.eye(3)
     ]
     np.testing.assert_allclose(gradient, numerical, atol=1e-6)
     dense = LikelihoodSearch(
-        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)],
-        parameters,
-        None,
-        None,
-        precision_divisor(precision),
-        HyperparameterPrior(),
-        unit=1.0,
-        length_unit=1.0,
+        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)], space, divisor
     )
-    for ours, theirs in zip(search.negative(point), dense.negative(point), strict=True):
+    for ours, theirs in zip(search.log_posterior(point), dense.log_posterior(point), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import graphrf as grf
 from graphrf.gp import metrics
 from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
-from graphrf.gp.hyperparameters.latent_space import Model
+from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.classes import integrated_softmax

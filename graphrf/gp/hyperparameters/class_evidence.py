@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS
-from graphrf.gp.hyperparameters.grid import systematic
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
-from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
+from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.softmax import evidence, evidence_slope
 from graphrf.gp.routes.gram import Gram
+from graphrf.gp.search.sample import systematic
 
 # The unit of latent functions: a deviation between that of labels which are nearly equally probable
 # everywhere and that of nearly certain ones. The prior is chosen by `benchmarks/few_labels.py`.
@@ -61,12 +61,12 @@ class ClassEvidence:
         try:
             matrix, _, changes = self._prepared(*self.gram(model.kernel, names))
             prior = scale * matrix + CONSTANT
-            found = evidence(prior, counts, start=self._last)
-            slope = evidence_slope(prior, counts, found)
+            approximation = evidence(prior, counts, start=self._last)
+            slope = evidence_slope(prior, counts, approximation)
         except np.linalg.LinAlgError:
             return -np.inf, np.zeros(len(names) + 1)
-        self._last = found.mode.weights
-        return found.value, np.array(
+        self._last = approximation.mode.weights
+        return approximation.value, np.array(
             [scale * float(np.vdot(slope, change)) for change in (*changes, matrix)]
         )
 
@@ -74,7 +74,7 @@ class ClassEvidence:
         """The evidence of the classes' constants alone, without the graph."""
         return evidence(np.full(2 * self.labels.nodes.shape, CONSTANT), self.labels.counts).value
 
-    def points(self, axis: KernelAxis, space: LatentSpace, mode: Model) -> list[Hyperparameters]:
+    def points(self, axis: KernelAxis, mode: Model) -> list[Hyperparameters]:
         """About eight points of the tempered posterior, on a grid of lengthscale (or share) and
         output scale.
 
@@ -97,17 +97,19 @@ class ClassEvidence:
                 if self.step is not None:
                     self.step()
                 try:
-                    own, divisor, _ = self._prepared(matrix, [])
-                    found = evidence(scale * own + CONSTANT, self.labels.counts, start=start)
+                    unit_matrix, divisor, _ = self._prepared(matrix, [])
+                    approximation = evidence(
+                        scale * unit_matrix + CONSTANT, self.labels.counts, start=start
+                    )
                 except np.linalg.LinAlgError:
                     continue
                 amplitudes[k, j] = scale / divisor
-                if found.mode.converged and np.isfinite(found.value):
-                    start, log[k, j] = found.mode.weights, found.value
+                if approximation.mode.converged and np.isfinite(approximation.value):
+                    start, log[k, j] = approximation.mode.weights, approximation.value
         log *= min(1.0, INFORMATION / n)
-        log += axis.log_prior(space.prior)[:, None]
+        log += axis.log_prior(PRIOR)[:, None]
         if self.trained:
-            log += space.prior.log_density("output_scale", np.log(scales), space.unit**2)[0]
+            log += PRIOR.log_density("output_scale", np.log(scales), UNIT**2)[0]
         if not np.isfinite(log).any():
             return []
         order = np.arange(log.size).reshape(log.shape).T.ravel()  # by scale

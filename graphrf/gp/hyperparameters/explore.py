@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +23,11 @@ from graphrf.gp.hyperparameters.grid import (
     Cells,
     independent_log_likelihoods,
     log_likelihoods,
-    log_sum_exp,
-    systematic,
 )
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
+from graphrf.gp.hyperparameters.longer_rows import trained_on_long_enough
 from graphrf.gp.hyperparameters.mode import find_mode
-from graphrf.gp.hyperparameters.parameters import NOISES
+from graphrf.gp.hyperparameters.space import NOISES
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import NormalProblem, Problem
@@ -35,6 +35,7 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.costs import TRAINED
 from graphrf.gp.routes.mean_variance import RoughMeanVariance, mean_variance
 from graphrf.gp.routes.protocol import Grams, Route, TrainedKernel
+from graphrf.gp.search.sample import log_sum_exp, probabilities, systematic
 from graphrf.kernels.kernel import Kernel
 
 # n_0 in observations, and the points that represent the posterior: chosen by
@@ -170,11 +171,9 @@ class _Exploration:
         """The kernels, the most probable first, and their order."""
         evidence = np.array([each.log_evidence for each in evaluated])
         order = np.argsort(-evidence, kind="stable").tolist()
-        probabilities = np.exp(evidence - log_sum_exp(evidence))
+        shares = probabilities(evidence)
         kernels = [
-            ComparedKernel(
-                self._peak(evaluated[k]).kernel, float(evidence[k]), float(probabilities[k])
-            )
+            ComparedKernel(self._peak(evaluated[k]).kernel, float(evidence[k]), float(shares[k]))
             for k in order
         ]
         return kernels, order
@@ -184,11 +183,11 @@ class _Exploration:
     def _evaluated(self) -> list[_Evaluated]:
         result: list[_Evaluated] = []
         for members in families(self._problem.kernels):
-            family: list[_Evaluated] = []
-            for grams in self._route.grams(members, self._nodes, self._problem.seed):
-                family = [self._on_grid(kernel, names, grams) for kernel, names in members]
-                if self._mass_at_end(family) <= 0.1:  # else on longer rows of sampled features
-                    break
+            family: list[_Evaluated] = trained_on_long_enough(
+                self._route.grams(members, self._nodes, self._problem.seed),
+                partial(self._family, members),
+                self._mass_at_end,
+            )
             result += family
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
@@ -200,6 +199,9 @@ class _Exploration:
                 "lengthscale of `kernel`"
             )
         return possible
+
+    def _family(self, members: Sequence[TrainedKernel], grams: Grams) -> list[_Evaluated]:
+        return [self._on_grid(kernel, names, grams) for kernel, names in members]
 
     def _on_grid(self, kernel: Kernel, names: Sequence[str], grams: Grams) -> _Evaluated:
         """A kernel; of several hyperparameters to be trained all but one are first set
@@ -354,8 +356,7 @@ class _Exploration:
     def _noise_alone(self) -> float:
         """The noise variance if there is no signal."""
         _, log = self._alone()
-        weights = np.exp(log - log_sum_exp(log))
-        return float(np.exp(weights @ np.log(_AXES.noises))) * self._problem.unit
+        return float(np.exp(probabilities(log) @ np.log(_AXES.noises))) * self._problem.unit
 
     def _log_bayes_factor(self, evaluated: Sequence[_Evaluated]) -> float:
         """The log Bayes factor of all kernels against noise alone; inf where a variance
@@ -378,13 +379,13 @@ class _Exploration:
     # -- warnings ----------------------------------------------------------------------------------
 
     @staticmethod
-    def _mass_at_end(evaluated: Sequence[_Evaluated]) -> float:
+    def _mass_at_end(evaluated: list[_Evaluated]) -> float:
         """The probability of the longest lengthscales, where longer ones are not served."""
         total = log_sum_exp(np.array([each.log_evidence for each in evaluated]))
         end = log_sum_exp(np.array([each.log_mass_at_end for each in evaluated]))
         return math.exp(end - total) if math.isfinite(total) else 0.0
 
-    def _warn_of_ends(self, evaluated: Sequence[_Evaluated]) -> None:
+    def _warn_of_ends(self, evaluated: list[_Evaluated]) -> None:
         kernel = max(evaluated, key=lambda each: each.log_mass_at_end).kernels[-1]
         longest = kernel.hyperparameters.get("lengthscale", math.inf)
         warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._route)

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from graphrf._base.blas import linear_algebra
-from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.explore import (
     INFORMATION,
@@ -24,15 +23,13 @@ from graphrf.gp.hyperparameters.explore import (
     warn_of_end,
     with_exact_scale,
 )
-from graphrf.gp.hyperparameters.grid import log_sum_exp, systematic
-from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
-from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
+from graphrf.gp.hyperparameters.kernel_axis import KernelAxis, length_unit
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
-from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode, warn_of_bounds
-from graphrf.gp.hyperparameters.latent_space import LatentSpace, Model
+from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
+from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough, trained_on_long_enough
 from graphrf.gp.hyperparameters.mode import mode_divisor
-from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.notices import warn_of_nothing
@@ -41,8 +38,15 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites, independent_sites
 from graphrf.gp.routes.mean_variance import RoughMeanVariance
 from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.gp.search.bounds import warn_of_bounds
+from graphrf.gp.search.sample import (
+    NormalProposal,
+    log_sum_exp,
+    mixture_sample,
+    probabilities,
+    systematic,
+)
 from graphrf.kernels.kernel import Kernel
-from graphrf.kernels.lengthscales import lengthscale_unit
 from graphrf.operators.precision.protocol import KernelPrecision
 
 # Observed nodes of a block, the most blocks, and points of each half of the sample. An evaluation
@@ -74,20 +78,32 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
         return _mode(problem, route, nodes, step)
 
 
-def _space(problem: LatentProblem, axis: KernelAxis) -> LatentSpace:
+def _space(problem: LatentProblem, axis: KernelAxis) -> Space:
     """Coordinates of the hyperparameters of a kernel."""
-    kernel = axis.kernel
-    unit = lengthscale_unit(problem.graph, kernel.laplacian) if kernel.is_series else 1.0
-    parameters = Parameters(kernel, tuple(axis.ranges), axis.ranges)
-    return LatentSpace(
-        parameters, problem.output_scale, problem.likelihood, problem.prior, problem.unit, unit
+    length = length_unit(problem.graph, axis.kernel)
+    return Space.of(
+        axis.kernel,
+        axis.ranges,
+        problem.prior,
+        Units(problem.unit**2, length, problem.unit),
+        output_scale=problem.output_scale,
+        likelihood=problem.likelihood,
     )
+
+
+class _Evaluated(NamedTuple):
+    """Points at which the evidence was computed."""
+
+    which: np.ndarray  # the kernel of each
+    log_evidence: np.ndarray  # tempered
+    vectors: np.ndarray  # coordinates
+    amplitudes: np.ndarray
 
 
 class _Sample(NamedTuple):
     """Evaluated hyperparameters of kernels that share their K."""
 
-    spaces: Sequence[LatentSpace]  # one for each kernel
+    spaces: Sequence[Space]  # one for each kernel
     which: np.ndarray  # the kernel of each point
     vectors: np.ndarray  # (n, p) coordinates, with columns that a kernel does not use
     amplitudes: np.ndarray
@@ -138,13 +154,16 @@ class _LatentExploration:
         """Kernels with one Laplacian; sampled rows become longer while the data favour
         the longest.
         """
-        for grams in self._route.grams(members, self._nodes, self._problem.seed):
-            sample = self._sampled(
-                grams, [self._axis(kernel, names, grams) for kernel, names in members]
-            )
-            if math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights)) <= 0.1:
-                break
-        return sample
+
+        def sampled(grams: Grams) -> _Sample:
+            axes = [self._axis(kernel, names, grams) for kernel, names in members]
+            return self._sampled(grams, axes)
+
+        def probability_at_end(sample: _Sample) -> float:
+            return math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights))
+
+        candidates = self._route.grams(members, self._nodes, self._problem.seed)
+        return trained_on_long_enough(candidates, sampled, probability_at_end)
 
     def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> KernelAxis:
         """A kernel whose hyperparameters without a prior are at the mode, and the one that is
@@ -164,50 +183,49 @@ class _LatentExploration:
     def _sampled(self, grams: Grams, axes: Sequence[KernelAxis]) -> _Sample:
         spaces = [_space(self._problem, axis) for axis in axes]
         n_kernels, p = len(spaces), max(len(space.names) for space in spaces)
-        rng = np.random.default_rng([self._problem.seed, 4])
-        if not p:
-            which, z, log_density = (
-                np.arange(n_kernels),
-                np.zeros((n_kernels, 0)),
-                np.zeros(n_kernels),
+        evaluated: list[_Evaluated] = []
+
+        def log_target(points: np.ndarray) -> np.ndarray:
+            which, z = points[:, 0].astype(int), points[:, 1:]
+            evaluated.append(self._evaluated(grams, spaces, which, z))
+            return evaluated[-1].log_evidence + prior.log_density(points)
+
+        # in the coordinates z the prior of hyperparameters is standard normal
+        normal = NormalProposal(np.zeros(p), np.eye(p))
+        prior = _KernelProposal(np.full(n_kernels, 1 / n_kernels), normal)
+        if p:
+            rng = np.random.default_rng([self._problem.seed, 4])
+            sample = mixture_sample(
+                prior,
+                lambda points, _: _favoured(points, evaluated[0].log_evidence, n_kernels),
+                log_target,
+                (SAMPLE, p + 1),
+                rng,
             )
-            evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
+            log_weights = sample.log_target - sample.log_density
         else:
-            u = evenly(SAMPLE, p + 1, rng)
-            first, z = np.minimum((u[:, 0] * n_kernels).astype(int), n_kernels - 1), ndtri(u[:, 1:])
-            near, weights = _proposal(z, self._evaluated(grams, spaces, first, z)[0])
-            u = evenly(SAMPLE, p + 1, rng)
-            # Half of the probability is that of all kernels alike, half that of their weights.
-            favoured = (
-                0.5 * np.bincount(first, weights=weights, minlength=n_kernels) + 0.5 / n_kernels
-            )
-            second = np.searchsorted(np.cumsum(favoured)[:-1], u[:, 0], side="right")
-            which, z = (
-                np.concatenate([first, second]),
-                np.concatenate([z, near.at(ndtri(u[:, 1:]))]),
-            )
-            evidence, vectors, amplitudes = self._evaluated(grams, spaces, which, z)
-            prior = -0.5 * (np.square(z).sum(axis=1) + p * math.log(2 * math.pi))
-            other = near.log_density(z) + np.log(n_kernels * favoured[which])
-            log_density = np.logaddexp(prior, other) - math.log(2) - prior
-        log_weights = evidence - log_density - math.log(evidence.size / n_kernels)
-        at_end = [
-            self._at_end(axes[k], vector) for k, vector in zip(which.tolist(), vectors, strict=True)
-        ]
+            log_target(np.arange(n_kernels)[:, None])
+            log_weights = evaluated[0].log_evidence
+        which, _, vectors, amplitudes = (
+            np.concatenate(parts) for parts in zip(*evaluated, strict=True)
+        )
         if not np.isfinite(log_weights).any():
             raise ValueError(
                 "the posterior cannot be approximated with these hyperparameters, because a matrix "
                 "cannot be factored: fix a smaller `output_scale`, or another lengthscale"
             )
+
+        log_weights = log_weights - math.log(which.size / n_kernels)
+        at_end = [
+            self._at_end(axes[k], vector) for k, vector in zip(which.tolist(), vectors, strict=True)
+        ]
         end = log_sum_exp(np.where(at_end, log_weights, -np.inf))
         return _Sample(spaces, which, vectors, amplitudes, log_weights, grams, end)
 
     def _evaluated(
-        self, grams: Grams, spaces: Sequence[LatentSpace], which: np.ndarray, z: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The tempered log evidence at points with normal coordinates z, their vectors, and
-        amplitudes.
-        """
+        self, grams: Grams, spaces: Sequence[Space], which: np.ndarray, z: np.ndarray
+    ) -> _Evaluated:
+        """The tempered log evidence of kernels at points with normal coordinates z."""
         levels = np.clip(ndtr(z), 1e-9, 1 - 1e-9)
         vectors = np.zeros(z.shape)
         for k, space in enumerate(spaces):
@@ -222,12 +240,14 @@ class _LatentExploration:
         for number, model in enumerate(models):
             if self._step is not None:
                 self._step()
-            own = [each[number] for each in matrices]
-            divisor = self._divisor(model.kernel, own)
+            at_blocks = [matrix[number] for matrix in matrices]
+            divisor = self._divisor(model.kernel, at_blocks)
             if np.isfinite(divisor) and divisor > 0:  # else the modulation underflows
                 amplitudes[number] = model.output_scale / divisor
-                evidence[number] = self._temper * self._evidence(model, amplitudes[number], own)
-        return evidence, vectors, amplitudes
+                evidence[number] = self._temper * self._evidence(
+                    model, amplitudes[number], at_blocks
+                )
+        return _Evaluated(which, evidence, vectors, amplitudes)
 
     def _evidence(self, model: Model, amplitude: float, matrices: Sequence[np.ndarray]) -> float:
         prior_std, likelihood = self._problem.prior_std, model.likelihood
@@ -330,28 +350,46 @@ class _LatentExploration:
         total = log_sum_exp(np.concatenate([sample.log_weights for sample in samples]))
         end = log_sum_exp(np.array([sample.log_mass_at_end for sample in samples]))
         sample = max(samples, key=lambda each: each.log_mass_at_end)
-        kernel = sample.spaces[0].parameters.kernel(sample.vectors[0])
+        kernel = sample.model(0, sample.vectors[0]).kernel
         warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._route)
 
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
     """The model at the posterior mean of a kernel's coordinates, and the weights of its points."""
-    log_weights = sample.log_weights_of(k)
-    weights = np.exp(log_weights - log_sum_exp(log_weights))
+    weights = probabilities(sample.log_weights_of(k))
     return sample.model(k, weights @ sample.vectors), weights
 
 
-def _proposal(z: np.ndarray, log_evidence: np.ndarray) -> tuple[NormalProposal, np.ndarray]:
-    """A normal distribution near the points of high evidence, and the points' weights.
+class _KernelProposal(NamedTuple):
+    """A kernel with some probability, and normal coordinates z; points are (kernel, z)."""
+
+    probabilities: np.ndarray
+    normal: NormalProposal
+
+    def at(self, levels: np.ndarray) -> np.ndarray:
+        ends = np.cumsum(self.probabilities)[:-1]
+        which = np.searchsorted(ends, levels[:, 0], side="right")
+        return np.column_stack([which, self.normal.at(levels[:, 1:])])
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        which = points[:, 0].astype(int)
+        return self.normal.log_density(points[:, 1:]) + np.log(self.probabilities[which])
+
+
+def _favoured(points: np.ndarray, log_evidence: np.ndarray, n_kernels: int) -> _KernelProposal:
+    """A proposal near the points of the prior that have high evidence.
 
     It is half as wide again as the weighted points, and wider where few of them have most of the
-    weight; the prior is standard normal.
+    weight. Half of the probability is that of all kernels alike, half that of their weights.
     """
     top = float(log_evidence.max())
     weights = np.exp(log_evidence - top) if math.isfinite(top) else np.ones(log_evidence.size)
     weights = weights / weights.sum()
+    which, z = points[:, 0].astype(int), points[:, 1:]
     added = (0.5 * float(np.square(weights).sum()) + 0.02) * np.eye(z.shape[1])
-    return NormalProposal.fitted(z, weights, added, math.sqrt(1.5)), weights
+    near = NormalProposal.fitted(z, weights, added, math.sqrt(1.5))
+    shares = 0.5 * np.bincount(which, weights=weights, minlength=n_kernels) + 0.5 / n_kernels
+    return _KernelProposal(shares, near)
 
 
 # -- the mode --------------------------------------------------------------------------------------
@@ -361,49 +399,28 @@ def _mode(
     problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None
 ) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
-    result = [_kernel_mode(problem, route, member, nodes, step) for member in problem.kernels]
-    order = sorted(result, key=lambda pair: -pair[0].log_posterior)
-    total = log_sum_exp(np.array([mode.log_posterior for mode, _ in order]))
-    compared = [
-        ComparedKernel(mode.model.kernel, mode.log_posterior, math.exp(mode.log_posterior - total))
-        for mode, _ in order
+
+    def find(axis: KernelAxis, grams: Grams, start: Model | None) -> LatentMode:
+        return _block_mode(problem, route, axis, nodes, grams, step, start)
+
+    modes = [
+        mode_on_long_enough(problem.graph, route, member, nodes, problem.seed, find)
+        for member in problem.kernels
     ]
-    mode, grams = order[0]
+    modes.sort(key=lambda result: -result.mode.log_posterior)
+    shares = probabilities(np.array([result.mode.log_posterior for result in modes]))
+    compared = [
+        ComparedKernel(result.mode.model.kernel, result.mode.log_posterior, float(share))
+        for result, share in zip(modes, shares, strict=True)
+    ]
+    mode, _, grams = modes[0]
     if route.precision is not None and problem.responses.nodes.size > nodes[0].size:
         mode = _exact_mode(problem, route.precision, mode, grams, step)
-    warn_of_bounds(mode)
+    warn_of_bounds(mode.space, mode.space.vector_of(mode.model))
     best = mode.hyperparameters
     sampler = route.sampler_for([best.kernel], problem.responses.nodes.size, grams.sampler)
     grams.check(best.kernel)
     return Explored(best, [], compared, mode.converged, sampler)
-
-
-def _kernel_mode(
-    problem: LatentProblem,
-    route: Route,
-    member: tuple[Kernel, tuple[str, ...]],
-    nodes: Sequence[np.ndarray],
-    step: Step | None,
-) -> tuple[LatentMode, Grams]:
-    """The mode of one kernel; with default rows of features on longer ones while it is at their
-    end.
-    """
-    kernel, names = member
-    start: Model | None = None
-    for grams in route.grams([member], nodes, problem.seed):
-        if set(names) - {"lengthscale", *kernel.proportions}:
-            grams = route.exact_grams(grams, kernel, nodes, problem.seed)
-        axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
-        mode = _block_mode(problem, route, axis, nodes, grams, step, start)
-        start = mode.model
-        if (
-            not axis.is_cut
-            or start.kernel.hyperparameters["lengthscale"] < 0.98 * axis.ranges["lengthscale"][1]
-        ):
-            return mode, grams
-    longest = axis.ranges["lengthscale"][1]
-    warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
-    return mode, grams
 
 
 def _block_mode(
@@ -435,13 +452,13 @@ def _exact_mode(
     step: Step | None,
 ) -> LatentMode:
     """The mode by the evidence of all observations with a sparse precision."""
-    own = precision.with_kernel(mode.model.kernel)
-    axis = KernelAxis.of(
-        problem.graph, mode.model.kernel, mode.space.parameters.names, grams.longest
+    precision = precision.with_kernel(mode.model.kernel)
+    axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.kernel_names, grams.longest)
+    divisor = mode_divisor(
+        problem.graph, mode.model.kernel, problem.normalize, problem.seed, precision
     )
-    divisor = mode_divisor(problem.graph, mode.model.kernel, problem.normalize, problem.seed, own)
     evidence = SparseEvidence(
-        own, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step
+        precision, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step
     )
     start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
     return find_latent_mode(_space(problem, axis), evidence, start)

@@ -175,22 +175,3 @@ def _profiles(
         logs += np.log(np.where(pivot > 0, pivot, 1.0))
         quadratic += np.square(rest).sum(axis=2) / pivot
     return np.where(possible, logs, np.inf), np.where(possible, quadratic, np.inf)
-
-
-def log_sum_exp(values: np.ndarray) -> float:
-    """log(sum(exp(values))), -inf where there is nothing else."""
-    largest = float(np.max(values, initial=-np.inf))
-    return (
-        largest + math.log(float(np.exp(values - largest).sum()))
-        if math.isfinite(largest)
-        else -math.inf
-    )
-
-
-def systematic(log_weights: np.ndarray, order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Up to n of the weighted points, by systematic resampling, and the weight of each, a multiple
-    of 1 / n.
-    """
-    cumulated = np.cumsum(np.exp(log_weights[order] - log_weights.max()))
-    places = np.searchsorted(cumulated, (np.arange(n) + 0.5) / n * cumulated[-1])
-    return np.unique(order[np.minimum(places, order.size - 1)], return_counts=True)

@@ -10,11 +10,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
+from graphrf.gp.hyperparameters.space import hyperparameter_range, kernel_parameters
 from graphrf.gp.model.prior import HyperparameterPrior
+from graphrf.gp.search.coordinates import Coordinates
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
+
+
+def length_unit(graph: Graph, kernel: Kernel) -> float:
+    """The unit of a kernel's lengthscales on a graph."""
+    return lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class KernelAxis:
         cls, graph: Graph, kernel: Kernel, names: Sequence[str], longest: Callable[[Kernel], float]
     ) -> KernelAxis:
         """The lengthscale, up to the longest that is served, or a share, if it is to be trained."""
-        unit = lengthscale_unit(graph, kernel.laplacian) if kernel.is_series else 1.0
+        unit = length_unit(graph, kernel)
         end, is_cut = LENGTHSCALES[1] * unit, False
         if "lengthscale" in names:
             served = longest(kernel)
@@ -54,7 +60,7 @@ class KernelAxis:
         """Fourteen grid values as logarithms (log odds of shares); lengthscales from 0.3 to 100
         units.
         """
-        ((low, high),) = self._parameters.box
+        ((low, high),) = self._coordinates.box
         if self.name != "lengthscale":
             return np.linspace(low, high, 14)
         shortest = 0.3 * self.unit
@@ -63,15 +69,16 @@ class KernelAxis:
         return np.linspace(low, high, 1 + math.ceil((high - low) / step - 1e-9))
 
     @property
-    def _parameters(self) -> Parameters:
-        return Parameters(self.kernel, (self.name,), self.ranges)
+    def _coordinates(self) -> Coordinates:
+        return Coordinates(kernel_parameters(self.kernel, {self.name: self.ranges[self.name]}))
 
     @property
     def kernels(self) -> list[Kernel]:
         """The kernel at each value."""
         if not self.name:
             return [self.kernel]
-        return [self._parameters.kernel(np.array([point])) for point in self._points]
+        values = [self._coordinates.values(np.array([point]))[0] for point in self._points]
+        return [self.kernel.replace(**{self.name: value}) for value in values]
 
     def log_prior(self, prior: HyperparameterPrior) -> np.ndarray:
         """The log prior density of each value."""

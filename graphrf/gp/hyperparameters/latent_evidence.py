@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.hyperparameters.likelihood_search import Divisor
+from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
@@ -63,14 +63,15 @@ class DenseEvidence:
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
         if self.step is not None:
             self.step()
-        given = [gram(model.kernel, names) for gram in self.grams]
-        divisor, slopes = self.divisor(model.kernel, names, given)
+        matrices = [gram(model.kernel, names) for gram in self.grams]
+        divisor, slopes = self.divisor(model.kernel, names, matrices)
         nothing = -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
         if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
             return nothing
+
         scale = model.output_scale / divisor
-        value, result = 0.0, nothing[1]
-        for (matrix, changes), responses in zip(given, self.responses, strict=True):
+        value, gradient = 0.0, nothing[1]
+        for (matrix, changes), responses in zip(matrices, self.responses, strict=True):
             prior = DensePrior(with_mean(scale * matrix, responses.basis, self.prior_std))
             try:
                 sites = independent_sites(responses, model.likelihood, self.prior_std)
@@ -78,16 +79,16 @@ class DenseEvidence:
             except np.linalg.LinAlgError:
                 return nothing
             slope = prior.slope(approximation.sites.precision, approximation.weights)
-            whole = scale * float(np.vdot(slope, matrix))
-            own = [
+            log_scale = scale * float(np.vdot(slope, matrix))
+            kernel = [
                 scale * float(np.vdot(slope, change)) for change in changes
-            ] - whole * slopes / divisor
+            ] - log_scale * slopes / divisor
             parameters = [
                 approximation.slope(responses, model.likelihood, name) for name in self.unknown
             ]
             value += approximation.log_evidence
-            result = result + np.array([*own, whole, *parameters])
-        return value, result
+            gradient = gradient + np.array([*kernel, log_scale, *parameters])
+        return value, gradient
 
 
 @dataclass

@@ -10,25 +10,24 @@ from typing import NamedTuple
 import numpy as np
 
 from graphrf._base.blas import linear_algebra
-from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.likelihood_search import (
     Divisor,
-    LikelihoodResult,
     LikelihoodSearch,
     TrainingBlock,
     precision_divisor,
     spectral_divisor,
     unit_divisor,
 )
-from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
+from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.problem import NormalProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.routes.mean_variance import mean_variance
 from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.areal import precision_of
@@ -63,17 +62,16 @@ def find_mode(
     # A trained output scale multiplies K over its mean variance; `normalize` is for the one that is
     # reported.
     normalize = problem.normalize or scale is None
-    search = LikelihoodSearch(
-        (),
-        Parameters(axis.kernel, tuple(axis.ranges), axis.ranges),
-        scale,
-        problem.noise,
-        mode_divisor(graph, starts[0].kernel, normalize, seed, route.precision),
+    space = Space.of(
+        axis.kernel,
+        axis.ranges,
         problem.prior,
-        problem.unit,
-        axis.unit,
-        step,
+        Units(problem.unit, axis.unit),
+        output_scale=scale,
+        noise=problem.noise,
     )
+    divisor = mode_divisor(graph, starts[0].kernel, normalize, seed, route.precision)
+    search = LikelihoodSearch((), space, divisor, step)
     if route.precision is not None:
         precision = route.precision.with_kernel(starts[0].kernel)
         search = PrecisionSearch(precision, problem.observations, search)
@@ -83,22 +81,24 @@ def find_mode(
         points = []
         for start in starts:
             output_scale = start.amplitude * search.divided_by(start.kernel)
-            points.append(search.point(start.kernel, output_scale, start.noise))
+            points.append(space.vector_of(Model(start.kernel, output_scale, noise=start.noise)))
         result = search.run(points)
         if scale is not None and problem.normalize:  # once more, with the mean variance at the mode
-            search.divisor = mode_divisor(graph, result.kernel, True, seed, route.precision)
-            result = search.run([result.point])
-    if warns:
-        _warn_of_bounds(axis, result)
-    divisor = mean_variance(graph, result.kernel, seed, route.precision) if normalize else 1.0
+            search.divisor = mode_divisor(graph, result.model.kernel, True, seed, route.precision)
+            result = search.run([result.vector])
+
+    if warns:  # of the route's limitation there is another warning
+        without = ("largest lengthscale",) if axis.is_cut else ()
+        warn_of_bounds(space, result.vector, without)
+    kernel = result.model.kernel
+    unit_variance = mean_variance(graph, kernel, seed, route.precision) if normalize else 1.0
     amplitude, scale = (
-        (result.amplitude, result.amplitude * divisor)
+        (result.amplitude, result.amplitude * unit_variance)
         if scale is None
-        else (scale / divisor, scale)
+        else (scale / unit_variance, scale)
     )
-    return Mode(
-        Hyperparameters(result.kernel, amplitude, scale, result.noise, 1.0), result.converged
-    )
+    best = Hyperparameters(kernel, amplitude, scale, result.model.noise, 1.0)
+    return Mode(best, result.converged)
 
 
 def _blocks(
@@ -130,32 +130,3 @@ def mode_divisor(
     return spectral_divisor(
         points, weights * (mean_variance(graph, kernel, seed, precision) / rough), scale
     )
-
-
-def _warn_of_bounds(axis: KernelAxis, result: LikelihoodResult) -> None:
-    """Warn of hyperparameters at the bounds of the search, where the data do not determine them."""
-    order = "are nodes and y in the same order?"
-    reasons = {
-        "largest lengthscale": (
-            "so the data do not determine it: y is smoother than the kernel, or has a trend. "
-            "Predictions may still be good, but the lengthscale is meaningless: compare a smoother "
-            "kernel on held-out values (kernel='diffusion'), or fix the lengthscale "
-            "(optimize=False)"
-        ),
-        "smallest lengthscale": (
-            f"so y at a node carries no information on y at its neighbours: {order}"
-        ),
-        "smallest output_scale": f"so only a mean and noise were found: {order}",
-        "largest noise": f"so only noise was found: {order}",
-        "smallest noise": (
-            "so intervals at observed nodes are as narrow as without noise: if there is noise, "
-            "pass its variance as `noise`, or a `prior` for it"
-        ),
-    }
-    if axis.is_cut:  # the route's limitation is warned of
-        del reasons["largest lengthscale"]
-    values = {"noise": result.noise, **result.kernel.hyperparameters}
-    for name, end in result.ends.items():
-        if (reason := reasons.get(f"{end} {name}")) is not None:
-            at = f", {values[name]:.3g}" if name in values else ""
-            warn(f"training ended with the {end} {name} that is searched{at}, {reason}")

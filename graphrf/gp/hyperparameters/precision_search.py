@@ -50,13 +50,13 @@ def precision_likelihood(
     values = np.column_stack([observations.means, observations.basis])
     extended = np.zeros((weights.size, values.shape[1]))
     extended[nodes] = (amplitude * d)[:, None] * values
-    fitted = factor.solve(extended)
-    left = values - fitted[nodes]
-    inner = fitted.T @ (precision.matrix @ fitted) / amplitude + left.T @ (d[:, None] * left)
+    smoothed = factor.solve(extended)
+    away = values - smoothed[nodes]
+    inner = smoothed.T @ (precision.matrix @ smoothed) / amplitude + away.T @ (d[:, None] * away)
     mean = least_squares_mean(inner[p:, p:], inner[p:, :p])
-    f, rest = fitted[:, :p] - fitted[:, p:] @ mean, left[:, :p] - left[:, p:] @ mean
+    f, residual = smoothed[:, :p] - smoothed[:, p:] @ mean, away[:, :p] - away[:, p:] @ mean
     signal = float(np.vdot(f, precision.matrix @ f)) / amplitude
-    error = float(np.vdot(rest, d[:, None] * rest))
+    error = float(np.vdot(residual, d[:, None] * residual))
     # |C^{1/2} A C^{1/2}| = |A| |C|: what the counts add is taken off again by log_constant
     log_determinant = (
         factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
@@ -99,7 +99,7 @@ class PrecisionSearch(LikelihoodSearch):
         self,
         kernel: Kernel,
         names: Sequence[str] | None,
-        given: Matrices,
+        matrices: Matrices,
         amplitude: float,
         noise: float,
     ) -> MarginalLikelihood:

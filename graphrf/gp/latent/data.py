@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrf.gp.likelihoods.likelihood import PRIOR, RANGE, Likelihood
+from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.responses import Responses
-from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.search.coordinates import (
+    Coordinates,
+    Parameter,
+    likelihood_at,
+    likelihood_parameters,
+)
 
 
 @dataclass(frozen=True)
@@ -29,20 +34,8 @@ class Data:
 
     def parameters(self) -> tuple[Parameter, ...]:
         """The unknown parameters of the likelihood."""
-        result = []
-        for name in self.likelihood.unknown:
-            unit = self.likelihood.parameter_unit(name, self.unit)
-            median, factor = self.likelihood.priors.get(name, PRIOR)
-            low, high = (end * unit for end in self.likelihood.ranges.get(name, RANGE))
-            prior = median * unit, factor
-            result.append(
-                Parameter(name, "positive", prior[0], low, high, prior, ("likelihood", name))
-            )
-        return tuple(result)
+        return likelihood_parameters(self.likelihood, self.unit)
 
-    def known(self, coordinates: np.ndarray) -> Likelihood:
+    def likelihood_at(self, coordinates: np.ndarray) -> Likelihood:
         """The likelihood at coordinates of its unknown parameters."""
-        values = {
-            each.name: each.value(x) for each, x in zip(self.parameters(), coordinates, strict=True)
-        }
-        return self.likelihood.replace(**values) if values else self.likelihood
+        return likelihood_at(self.likelihood, Coordinates(self.parameters()).values(coordinates))

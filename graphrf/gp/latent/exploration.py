@@ -13,36 +13,33 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy import optimize
-from scipy.special import logsumexp, ndtri
 
 from graphrf._base.warn import warn
-from graphrf.gp.hyperparameters.grid import systematic
-from graphrf.gp.hyperparameters.importance import NormalProposal, evenly
 from graphrf.gp.latent import joint_expectation_propagation, laplace
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.posterior import Gaussian, conditioned
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.progress import Step
+from graphrf.gp.search.coordinates import Coordinates
+from graphrf.gp.search.maximum import Maximum, Tolerances, maximised
+from graphrf.gp.search.sample import (
+    NormalProposal,
+    log_sum_exp,
+    mixture_sample,
+    probabilities,
+    systematic,
+)
 from graphrf.gp.terms.joint import Joint
-from graphrf.gp.terms.parameters import Parameter
 
 # Sampled points and those that represent them, at least and at most; seconds for their evaluation;
 # and the factor of the deviations of their distribution.
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
-# The squared length of the step that remains, in deviations of the posterior, at the end of a
-# search.
-_SETTLED = 0.02
-# The step of differences of gradients, in coordinates.
-_STEP = 0.02
-# The largest deviation of a coordinate around the mode.
-_WIDEST = 3.0
-_IMPOSSIBLE = 1e25
+# When the search for the mode ends.
+_TOLERANCES = Tolerances(iterations=200, change=1e-12, slope=1e-4)
 # Prior variances of corrections of the evidence: of the constant, the linear and the quadratic
 # coefficients, and the remainder; the variance of the differences that these interpolate; the
 # logarithm of the smallest weight of a vector at which the first are taken; and how far beyond the
@@ -79,8 +76,10 @@ class Search:
 
     def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
         self.joint, self.data, self.step = joint, data, step
-        self.parameters: tuple[Parameter, ...] = (*joint.parameters, *data.parameters())
-        self.flat = flat
+        parameters = (*joint.parameters, *data.parameters())
+        if flat:
+            parameters = tuple(parameter._replace(prior=None) for parameter in parameters)
+        self.flat, self.coordinates = flat, Coordinates(parameters)
         # Laplace's approximation is the quicker one; its weights are no precisions where densities
         # are not log-concave.
         self.by: JointApproximation = (
@@ -91,21 +90,12 @@ class Search:
         self.corrected = self.by is laplace and not self.exact
         self._last: Any = None
 
-    @property
-    def start(self) -> np.ndarray:
-        return np.array([each.coordinate(each.start) for each in self.parameters])
-
-    @property
-    def box(self) -> np.ndarray:
-        ends = [[each.coordinate(each.low), each.coordinate(each.high)] for each in self.parameters]
-        return np.array(ends).reshape(-1, 2)
-
     def at(self, vector: np.ndarray) -> Any:
         """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
         n, before = len(self.joint.parameters), self._last
-        likelihood = self.data.known(vector[n:])
+        likelihood = self.data.likelihood_at(vector[n:])
         self._last = None  # a trial that fails leaves nothing to the next
         try:
             result = self.by.approximation(self.joint, self.data, likelihood, vector[:n], before)
@@ -123,7 +113,9 @@ class Search:
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""
         n = len(self.joint.parameters)
-        return self.by.gradient(self.joint, self.data, self.data.known(vector[n:]), vector[:n], at)
+        return self.by.gradient(
+            self.joint, self.data, self.data.likelihood_at(vector[n:]), vector[:n], at
+        )
 
     def moved(self, offset: np.ndarray) -> Search:
         """The same with an offset of eta added; it begins where this one ended."""
@@ -132,48 +124,26 @@ class Search:
         other._last = self._last
         return other
 
-    def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """Log prior density of the coordinates, and its gradient."""
-        if self.flat:
-            return 0.0, np.zeros(vector.size)
-        terms = [
-            parameter.log_prior(x) for parameter, x in zip(self.parameters, vector, strict=True)
-        ]
-        return sum(value for value, _ in terms), np.array([slope for _, slope in terms])
-
     def log_posterior(self, vector: np.ndarray) -> float:
         """Up to a constant; -inf where there is none."""
         try:
-            value = self.at(vector).log_evidence + self.log_prior(vector)[0]
+            value = self.at(vector).log_evidence + self.coordinates.log_prior(vector)[0]
         except np.linalg.LinAlgError:
             return -math.inf
         return value if math.isfinite(value) else -math.inf
 
-    def negative(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """The negative log posterior density, which a search minimises, and its gradient."""
+    def with_gradient(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """The log posterior density and its gradient; -inf and zeros where there is none."""
         try:
             at = self.at(vector)
             slope = self.slopes(vector, at)
         except np.linalg.LinAlgError:
-            return _IMPOSSIBLE, np.zeros(vector.size)
-        prior, prior_slope = self.log_prior(vector)
-        value = -at.log_evidence - prior
-        return (
-            (value, -slope - prior_slope)
-            if math.isfinite(value)
-            else (_IMPOSSIBLE, np.zeros(vector.size))
-        )
-
-    def warn_of_bounds(self, vector: np.ndarray) -> None:
-        """Warn of hyperparameters at the ends of the search."""
-        for each, x, (low, high) in zip(self.parameters, vector, self.box, strict=True):
-            if min(x - low, high - x) < 1e-6:
-                end = "smallest" if x - low < high - x else "largest"
-                warn(
-                    f"training ended with the {end} {each.name} that is searched, "
-                    f"{each.value(x):.3g}: the observations do not determine it; state a prior, or "
-                    "leave out the term"
-                )
+            return -math.inf, np.zeros(vector.size)
+        prior, prior_slope = self.coordinates.log_prior(vector)
+        value = at.log_evidence + prior
+        if not math.isfinite(value):
+            return -math.inf, np.zeros(vector.size)
+        return value, slope + prior_slope
 
 
 class Sample(NamedTuple):
@@ -183,23 +153,11 @@ class Sample(NamedTuple):
     weights: np.ndarray
 
 
-class SearchMaximum(NamedTuple):
-    """The end of a search; `converged` if the remaining step is small in deviations of the
-    posterior.
-    """
-
-    vector: np.ndarray
-    value: float
-    converged: bool
-
-
-def maximised(search: Search) -> SearchMaximum:
+def find_mode(search: Search) -> Maximum:
     """The mode of the posterior of hyperparameters."""
-    start = search.start
-    if not start.size:
-        return SearchMaximum(start, search.log_posterior(start), True)
-    result = _maximum(search.negative, start, search.box)
-    if result.value <= -_IMPOSSIBLE:
+    start, box = search.coordinates.start, search.coordinates.box
+    result = maximised(search.with_gradient, start, box, tolerances=_TOLERANCES)
+    if start.size and not math.isfinite(result.value):
         raise ValueError(_refusal(search))
     return result
 
@@ -209,7 +167,8 @@ def _refusal(search: Search) -> str:
     joint, n = search.joint, len(search.joint.parameters)
     try:
         joint.posterior(
-            joint.prior(search.start[:n]), np.full(joint.a.shape[0], search.data.unit**-2)
+            joint.prior(search.coordinates.start[:n]),
+            np.full(joint.a.shape[0], search.data.unit**-2),
         )
     except np.linalg.LinAlgError:
         return (
@@ -224,34 +183,6 @@ def _refusal(search: Search) -> str:
         f"{y.min():.3g} to {y.max():.3g}: use units in which they are nearer to 1, state priors, "
         "or take another likelihood"
     )
-
-
-def _maximum(
-    negative: Callable[[np.ndarray], Any], start: np.ndarray, box: np.ndarray
-) -> SearchMaximum:
-    """The maximum of a function, from its negative with the gradient, within a box.
-
-    The function is divided by the norm of its gradient at the start: else the first step is as long
-    as the gradient, and may end where no factorisation succeeds.
-    """
-    unit = max(1.0, float(np.linalg.norm(negative(start)[1])))
-
-    def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = negative(x)
-        return value / unit, slope / unit
-
-    result = optimize.minimize(
-        scaled,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=box,
-        options={"maxiter": 200, "ftol": 1e-12, "gtol": 1e-4 / unit},
-    )
-    free = result.x - np.clip(result.x - result.jac, *box.T) != 0
-    slope = np.where(free, result.jac, 0.0)
-    converged = unit * float(slope @ (result.hess_inv @ slope)) < _SETTLED
-    return SearchMaximum(result.x, -float(result.fun) * unit, converged)
 
 
 class JointMaximum(NamedTuple):
@@ -273,25 +204,26 @@ def maximum_likelihood(
     Coefficients have a normal prior of this precision, shape (p, p), which is 0 for maximum
     likelihood.
     """
-    n = len(search.parameters)
+    n = len(search.coordinates.parameters)
 
-    def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
+    def log_density(x: np.ndarray) -> tuple[float, np.ndarray]:
         moved = search.moved(design @ (x[n:] * scale))
         try:
             at = moved.at(x[:n])
             slope = moved.slopes(x[:n], at)
         except np.linalg.LinAlgError:
-            return _IMPOSSIBLE, np.zeros(x.size)
+            return -math.inf, np.zeros(x.size)
         search._last = moved._last
-        prior, prior_slope = moved.log_prior(x[:n])
+        prior, prior_slope = moved.coordinates.log_prior(x[:n])
         pull = precision @ (x[n:] * scale)
         more = (moved.by.coefficient_gradient(moved.joint, design, at) - pull) * scale
         prior -= 0.5 * float(pull @ (x[n:] * scale))
-        return -at.log_evidence - prior, -np.concatenate([slope + prior_slope, more])
+        return at.log_evidence + prior, np.concatenate([slope + prior_slope, more])
 
-    box = np.vstack([search.box, np.tile([-np.inf, np.inf], (start.size, 1))])
-    first = np.concatenate([search.start, start / scale])
-    result = _maximum(negative, first, box)
+    unbounded = np.tile([-np.inf, np.inf], (start.size, 1))
+    box = np.vstack([search.coordinates.box, unbounded])
+    first = np.concatenate([search.coordinates.start, start / scale])
+    result = maximised(log_density, first, box, tolerances=_TOLERANCES)
     vector, coefficients = result.vector[:n], result.vector[n:] * scale
     at = search.moved(design @ coefficients).at(vector)
     return JointMaximum(vector, coefficients, at, result.value, result.converged)
@@ -346,7 +278,7 @@ class _Correction:
         return np.asarray(sum(size * part for size, part in zip(_VARIANCES, parts, strict=True)))
 
 
-def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
+def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     """The posterior of hyperparameters by a weighted sample, and points that represent it.
 
     Half of the sample is drawn around the mode with its curvature, the other half from a normal
@@ -354,43 +286,46 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
     evidence is corrected to that of expectation propagation, taken at some vectors of the first
     half and at the points.
     """
-    p = top.vector.size
+    p, box = top.vector.size, search.coordinates.box
     if not p:
         point = _conditioned(search, top.vector)
         total = point.log_evidence if math.isfinite(point.log_evidence) else top.value
         return Exploration([point], np.ones(1), Sample(top.vector[None], np.ones(1)), total)
-    rng = np.random.default_rng([seed, 7])
     n_sample, n_points = _sizes(search)
-    z = [ndtri(evenly(n_sample // 2, p, rng)) for _ in range(2)]
-    first = NormalProposal(top.vector, _WIDER * _root(search, top))
-    vectors = first.at(z[0])
-    log = _log_posteriors(search, vectors)
-    correction = _Correction(np.zeros((0, p)), np.zeros(0))
-    if search.corrected:
-        log_weights = log - first.log_density(vectors)
-        order = _along(vectors, log_weights)
-        order = order[log_weights[order] > log_weights.max() + _SLIGHT]
-        tried = order[np.unique(np.linspace(0, order.size - 1, n_points // 2).astype(int))]
-        own = _own_log_posteriors(search, [_conditioned(search, vectors[k]) for k in tried])
-        correction = correction.more(vectors[tried], own - log[tried])
-    log_weights = log + correction.at(vectors) - first.log_density(vectors)
-    weights = np.exp(log_weights - logsumexp(log_weights))
-    # wider where few of the points have most of the weight
-    added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
-    second = NormalProposal.fitted(vectors, weights, added, _WIDER)
-    vectors = np.vstack([vectors, second.at(z[1])])
-    log = np.concatenate([log, _log_posteriors(search, vectors[len(z[0]) :])])
-    density = np.logaddexp(first.log_density(vectors), second.log_density(vectors)) - math.log(2)
+    first = NormalProposal.around(top.vector, lambda x: search.with_gradient(x)[1], box, _WIDER)
+    corrections = [_Correction(np.zeros((0, p)), np.zeros(0))]
+
+    def second(vectors: np.ndarray, log: np.ndarray) -> NormalProposal:
+        if search.corrected:
+            log_weights = log - first.log_density(vectors)
+            order = _along(vectors, log_weights)
+            order = order[log_weights[order] > log_weights.max() + _SLIGHT]
+            tried = order[np.unique(np.linspace(0, order.size - 1, n_points // 2).astype(int))]
+            points = [_conditioned(search, vectors[k]) for k in tried]
+            differences = _log_posteriors_of(search, points) - log[tried]
+            corrections[0] = corrections[0].more(vectors[tried], differences)
+        weights = probabilities(log + corrections[0].at(vectors) - first.log_density(vectors))
+        # wider where few of the points have most of the weight
+        added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
+        return NormalProposal.fitted(vectors, weights, added, _WIDER)
+
+    rng = np.random.default_rng([seed, 7])
+    vectors, log, density = mixture_sample(
+        first, second, lambda points: _log_posteriors(search, points), (n_sample // 2, p), rng
+    )
+    correction = corrections[0]
     log_weights = log + correction.at(vectors) - density
     chosen, counts = systematic(log_weights, _along(vectors, log_weights), n_points)
     points = [_conditioned(search, vectors[k]) for k in chosen]
-    before, own = log[chosen] + correction.at(vectors[chosen]), _own_log_posteriors(search, points)
-    own = np.where(np.isfinite(own), own, before)
-    log_probabilities = np.log(counts / n_points) + own - before
+
+    # The evidence of a point's own approximation takes the place of the interpolated one.
+    before, after = log[chosen] + correction.at(vectors[chosen]), _log_posteriors_of(search, points)
+    after = np.where(np.isfinite(after), after, before)
+    log_probabilities = np.log(counts / n_points) + after - before
     if search.corrected:
-        correction = correction.more(vectors[chosen], own - log[chosen])
+        correction = correction.more(vectors[chosen], after - log[chosen])
     log_weights = log + correction.at(vectors) - density
-    weights = np.exp(log_weights - logsumexp(log_weights))
+    weights = probabilities(log_weights)
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(
@@ -400,15 +335,15 @@ def explored(search: Search, top: SearchMaximum, seed: int) -> Exploration:
         )
     return Exploration(
         points,
-        np.exp(log_probabilities - logsumexp(log_probabilities)),
+        probabilities(log_probabilities),
         Sample(vectors, weights),
-        float(logsumexp(log_weights)) - math.log(log_weights.size),
+        log_sum_exp(log_weights) - math.log(log_weights.size),
     )
 
 
 def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
     """The order of weighted vectors along their longest axis."""
-    weights = np.exp(log_weights - logsumexp(log_weights))
+    weights = probabilities(log_weights)
     away = (vectors - weights @ vectors) * np.sqrt(weights)[:, None]
     axis = np.linalg.svd(away, full_matrices=False)[2][0]
     return np.argsort(vectors @ axis, kind="stable")
@@ -430,9 +365,11 @@ def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
     return conditioned(search.joint, search.data, vector, sites, rounds=False)
 
 
-def _own_log_posteriors(search: Search, points: list[Gaussian]) -> np.ndarray:
+def _log_posteriors_of(search: Search, points: list[Gaussian]) -> np.ndarray:
     """The log posterior densities of points by their own evidence; NaN where there is none."""
-    return np.array([each.log_evidence + search.log_prior(each.vector)[0] for each in points])
+    return np.array(
+        [point.log_evidence + search.coordinates.log_prior(point.vector)[0] for point in points]
+    )
 
 
 def _sizes(search: Search) -> tuple[int, int]:
@@ -444,25 +381,10 @@ def _sizes(search: Search) -> tuple[int, int]:
 
 def _log_posteriors(search: Search, vectors: np.ndarray) -> np.ndarray:
     """The log posterior density at each vector; -inf outside of the box."""
-    inside = (vectors == np.clip(vectors, *search.box.T)).all(axis=1)
+    inside = (vectors == search.coordinates.clipped(vectors)).all(axis=1)
     return np.array(
         [
             search.log_posterior(v) if ok else -math.inf
             for v, ok in zip(vectors, inside, strict=True)
         ]
     )
-
-
-def _root(search: Search, top: SearchMaximum) -> np.ndarray:
-    """A root of the covariance of a normal distribution with the curvature at the mode."""
-    p, box = top.vector.size, search.box
-    hessian = np.empty((p, p))
-    for k in range(p):
-        ahead, behind = top.vector.copy(), top.vector.copy()
-        ahead[k], behind[k] = min(ahead[k] + _STEP, box[k, 1]), max(behind[k] - _STEP, box[k, 0])
-        hessian[k] = (search.negative(ahead)[1] - search.negative(behind)[1]) / (
-            ahead[k] - behind[k]
-        )
-    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
-    covariance = (vectors / np.maximum(values, _WIDEST**-2)) @ vectors.T
-    return np.linalg.cholesky(0.5 * (covariance + covariance.T))

@@ -20,7 +20,7 @@ from graphrf.gp.latent.basis import FixedEffects
 from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
-from graphrf.gp.latent.exploration import Sample, Search, explored, maximised, maximum_likelihood
+from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
 from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
@@ -35,8 +35,9 @@ from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_plac
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.marginals import MarginalMixture
+from graphrf.gp.search.bounds import warn_of_bounds
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.joint import Joint
-from graphrf.gp.terms.parameters import Parameter
 from graphrf.gp.terms.term import BoundTerm, Term
 
 # The quantiles of tables.
@@ -178,7 +179,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             warn(
                 "the search of hyperparameters had not converged: state priors, or leave out terms"
             )
-        search.warn_of_bounds(self._mode)
+        warn_of_bounds(search.coordinates, self._mode)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
 
@@ -270,7 +271,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         these.
         """
         joint, data, design = self._joint, search.data, self._effects.matrix
-        first = search.at(search.start)
+        first = search.at(search.coordinates.start)
         n = joint.n - design.shape[1]
         variances = first.factor.variances(joint.layout.rows(units(joint.n, np.arange(n, joint.n))))
         # a factor has at least one row: without terms, a variable that no observation reads
@@ -291,12 +292,12 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self._points = [at._replace(mean=z, fitted=at.fitted._replace(mean=joint.a @ z))]
         self._probabilities = np.ones(1)
         self._mode, self._sample = result.vector, Sample(result.vector[None], np.ones(1))
-        self.log_marginal_likelihood_ = result.value - inner.log_prior(result.vector)[0]
+        self.log_marginal_likelihood_ = result.value - inner.coordinates.log_prior(result.vector)[0]
         self.converged_ = result.converged
 
     def _take_average(self, search: Search) -> None:
         """The posterior at points that represent that of hyperparameters."""
-        top = maximised(search)
+        top = find_mode(search)
         self._points, self._probabilities, self._sample, total = explored(search, top, self.seed_)
         if not all(each.settled for each in self._points):
             warn(
@@ -377,7 +378,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
 
     def _box(self) -> np.ndarray:
         """The ends of the search for each hyperparameter."""
-        return Search(self._joint, self._data, flat=True).box
+        return Search(self._joint, self._data, flat=True).coordinates.box
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
         terms = self._given_terms()

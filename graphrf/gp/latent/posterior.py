@@ -38,7 +38,7 @@ def conditioned(
     without `rounds`.
     """
     n = len(joint.parameters)
-    likelihood = data.known(vector[n:])
+    likelihood = data.likelihood_at(vector[n:])
     if rounds:
         at = joint_expectation_propagation.approximation(
             joint, data, likelihood, vector[:n], sites=sites, enough=0.0

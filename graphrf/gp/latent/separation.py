@@ -99,7 +99,9 @@ def unbounded_sides(data: Data) -> np.ndarray:
     """-1 and 1 for observations whose density increases for ever as eta decreases or increases, 0
     for others.
     """
-    likelihood = data.known(np.array([each.coordinate(each.start) for each in data.parameters()]))
+    likelihood = data.likelihood_at(
+        np.array([each.coordinate(each.start) for each in data.parameters()])
+    )
     start = likelihood.start(data.y, data.offset)
     f = start + data.unit * np.concatenate([-_AWAY, [0.0], _AWAY[::-1]])
     with np.errstate(all="ignore"):

@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_divisor
-from graphrf.gp.hyperparameters.parameters import Parameters
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
+from graphrf.gp.hyperparameters.space import Space, Units
 from graphrf.gp.metric.edge_precision import EdgePrecision
 from graphrf.gp.model.notices import schwarz_factor, warn_of_nothing
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
+from graphrf.gp.search.bounds import warn_of_bounds
+from graphrf.gp.search.sample import curvature
 
 # How far the posterior's points lie out: this over the root of the number of hyperparameters, in
 # standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
@@ -56,44 +57,39 @@ def best(
     """The hyperparameters of the largest posterior density, from a few starts; `step` is called
     each time.
     """
-    names = ("lengthscale",) if fixed.lengthscale is None else ()
     unit = observations.variance() or 1.0
-    ranges = dict.fromkeys(names, (0.01 * length_unit, 100.0 * length_unit))
-    parameters = Parameters(cast(Any, precision.kernel), names, ranges)
+    lengths = 0.01 * length_unit, 100.0 * length_unit
+    ranges = {"lengthscale": lengths} if fixed.lengthscale is None else {}
+    space = Space.of(
+        cast(Any, precision.kernel),
+        ranges,
+        prior,
+        Units(unit, length_unit),
+        output_scale=fixed.output_scale,
+        noise=fixed.noise,
+    )
     search = PrecisionSearch(
-        precision,
-        observations,
-        LikelihoodSearch(
-            (),
-            parameters,
-            fixed.output_scale,
-            fixed.noise,
-            unit_divisor(),
-            prior,
-            unit=unit,
-            length_unit=length_unit,
-            step=step,
-        ),
+        precision, observations, LikelihoodSearch((), space, unit_divisor(), step)
     )
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of
     # y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
-        [math.log(factor * each) for factor in factors]
-        for (each, factors), value in zip(choices, fixed, strict=True)
+        [math.log(factor * unit_of_axis) for factor in factors]
+        for (unit_of_axis, factors), value in zip(choices, fixed, strict=True)
         if value is None
     ]
     starts = [np.array(point) for point in itertools.product(*axes)]
-    starts.sort(key=lambda point: search.negative(point, gradient=False)[0])
+    starts.sort(key=lambda point: -search.log_posterior(point, gradient=False)[0])
     result = search.run(starts[:2])
-    _warn_of_ends(result.ends)
-    kernel: Any = result.kernel
+    warn_of_bounds(space, result.vector)
+    kernel: Any = result.model.kernel
     return Best(
-        FieldHyperparameters(kernel.lengthscale, result.amplitude, result.noise),
+        FieldHyperparameters(kernel.lengthscale, result.amplitude, result.model.noise),
         result.value,
         result.converged,
         search,
-        result.point,
+        result.vector,
     )
 
 
@@ -127,17 +123,14 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     if d == 0:
         return [(result.best, 1.0)]
     search = result.search
-    step = 0.05  # of the differences that make the curvature
-    slopes = [
-        [search.negative(mode + side * step * axis)[1] for side in (1, -1)] for axis in np.eye(d)
-    ]
-    curvature = temper * np.array([(ahead - behind) / (2 * step) for ahead, behind in slopes])
-    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    box = search.space.box
+    tempered = temper * curvature(mode, lambda point: search.log_posterior(point)[1], box)
+    values, vectors = np.linalg.eigh(tempered)
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
-    lowest, out = search.negative(mode, gradient=False)[0], _OUT * math.sqrt(d)
+    highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)
 
     def fall(step: np.ndarray) -> float:
-        return max(temper * (search.negative(mode + step, gradient=False)[0] - lowest), 1e-3)
+        return max(temper * (highest - search.log_posterior(mode + step, gradient=False)[0]), 1e-3)
 
     points, weights = [mode], [1 - _OUT**-2]
     for deviation, vector in zip(deviations, vectors.T, strict=True):
@@ -156,26 +149,5 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
 
 
 def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:
-    kernel, output_scale, noise = search._model(point)
+    kernel, output_scale, _, noise = search.space.model(point)
     return FieldHyperparameters(cast(Any, kernel).lengthscale, output_scale, noise)
-
-
-def _warn_of_ends(ends: dict[str, str]) -> None:
-    """Warn of hyperparameters at the ends of the search, where the data do not determine them."""
-    order = "are places and y in the same order?"
-    reasons = {
-        "largest lengthscale": (
-            "so the data do not determine it: y has a trend, or is smoother than the field"
-        ),
-        "smallest lengthscale": f"so y at a place carries no information on y nearby: {order}",
-        "largest noise": f"so only noise was found: {order}",
-        "smallest noise": (
-            "so intervals at observed places are as narrow as without noise: if there is any, pass "
-            "its variance as `noise`, or a `prior` for it"
-        ),
-    }
-    for name, end in ends.items():
-        if f"{end} {name}" in reasons:
-            warn(
-                f"training ended with the {end} {name} that is searched, {reasons[f'{end} {name}']}"
-            )

@@ -188,14 +188,28 @@ class HyperparameterPrior:
         """Log density of the logarithm of a hyperparameter with this unit, and its derivative,
         elementwise.
         """
+        return log_prior_density(self.of(name, unit), log_value)
+
+    def of(self, name: str, unit: float) -> Any:
+        """The prior of a hyperparameter with this unit, as `log_prior_density` takes it."""
         pair = getattr(self, name, None)
-        if pair is None:
-            return np.zeros(np.shape(log_value)), np.zeros(np.shape(log_value))
-        if isinstance(pair, PenalisedMixing):
-            return pair.log_density(log_value)
-        median, width = math.log(pair[0] * unit), math.log(pair[1])
-        z = (log_value - median) / width
-        return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
+        return (pair[0] * unit, pair[1]) if isinstance(pair, tuple) else pair
+
+
+def log_prior_density(prior: Any, coordinate: Any) -> tuple[Any, Any]:
+    """Log density of a hyperparameter's coordinate, and its derivative, elementwise.
+
+    The prior is the median of the hyperparameter (or of its odds) and the factor that one standard
+    deviation of the logarithm is, or has the method `log_density`; None is 0 throughout.
+    """
+    if prior is None:
+        return np.zeros(np.shape(coordinate)), np.zeros(np.shape(coordinate))
+    if not isinstance(prior, tuple):
+        value, slope = prior.log_density(coordinate)
+        return value, slope
+    median, width = math.log(prior[0]), math.log(prior[1])
+    z = (coordinate - median) / width
+    return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
 
 
 FLAT = HyperparameterPrior(None, None, None, 0.0, None, None)

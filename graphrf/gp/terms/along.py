@@ -15,8 +15,9 @@ from graphrf._base.rows import within
 from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
 from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
 from graphrf.gp.metric.subdivision import Subdivision
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
-from graphrf.gp.terms.parameters import Parameter, checked_prior
+from graphrf.gp.terms.parameters import checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
 from graphrf.operators.sparse.cholesky import SparseCholesky

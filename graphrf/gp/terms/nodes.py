@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import LevelAxis
-from graphrf.gp.terms.parameters import BetaPrior, Parameter, checked_prior
+from graphrf.gp.terms.parameters import BetaPrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph

@@ -1,12 +1,11 @@
-"""Hyperparameters of terms: their coordinates, on which a search is unbounded, and their priors."""
+"""Priors of the hyperparameters of terms."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from scipy.special import betainc, betaln, expit, logit
+from scipy.special import betainc, betaln, expit
 
 from graphrf._base import checks
 from graphrf.gp.model.prior import BetaPrior as BetaPrior
@@ -33,50 +32,10 @@ class PositiveCorrelation(BetaPrior):
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 
-Prior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
+ParameterPrior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
 
 
-class Parameter(NamedTuple):
-    """A trained hyperparameter."""
-
-    name: str
-    # "positive", "proportion" or "correlation": the coordinate is log x, logit x or
-    # logit (1 + x) / 2.
-    kind: str
-    start: float
-    low: float  # the range of the search is (low, high)
-    high: float
-    # Of the coordinate: (median, factor) as in `HyperparameterPrior`, or another; None is flat.
-    prior: Any
-    key: Any  # parameters with equal keys are one
-
-    def coordinate(self, value: float) -> float:
-        """The coordinate of a value."""
-        if self.kind == "positive":
-            return math.log(value)
-        return float(logit(value if self.kind == "proportion" else 0.5 * (1 + value)))
-
-    def value(self, coordinate: float) -> float:
-        """The value at a coordinate."""
-        if self.kind == "positive":
-            return math.exp(coordinate)
-        proportion = float(expit(coordinate))
-        return proportion if self.kind == "proportion" else 2 * proportion - 1
-
-    def log_prior(self, coordinate: float) -> tuple[float, float]:
-        """Log density of the coordinate, and its derivative; 0 without a prior."""
-        if self.prior is None:
-            return 0.0, 0.0
-        if isinstance(self.prior, tuple):
-            odds = self.prior[0]
-            width = math.log(self.prior[1])
-            z = (coordinate - math.log(odds)) / width
-            return -0.5 * z * z - math.log(width * math.sqrt(2 * math.pi)), -z / width
-        value, slope = self.prior.log_density(np.float64(coordinate))
-        return float(value), float(slope)
-
-
-def checked_prior(name: str, kind: str, prior: Any) -> Prior:
+def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
     """A prior that serves a parameter of this kind."""
     named: dict[str, tuple[type[Any], ...]] = {
         "sd": (PenalisedDeviation,),

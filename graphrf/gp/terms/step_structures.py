@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammainc
 
-from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.time.kernels import MaternTime
 

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in, nothing_new
-from graphrf.gp.terms.parameters import BetaPrior, Parameter, PositiveCorrelation, checked_prior
+from graphrf.gp.terms.parameters import BetaPrior, PositiveCorrelation, checked_prior
 from graphrf.gp.terms.places import NEAR, SAME, Ruler, Spacing
 from graphrf.gp.terms.step_structures import Autoregression, MaternSteps, RandomWalk, Seasonal
 from graphrf.gp.terms.structure import Independent, Structure, Values

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
 
-from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.ordering import Elimination
 from graphrf.operators.sparse.row_products import row_products

@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, nothing_new
-from graphrf.gp.terms.parameters import Parameter, PenalisedDeviation, checked_prior
+from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.structure import Product, Structure, Values
 from graphrf.operators.sparse.row_products import row_products
 

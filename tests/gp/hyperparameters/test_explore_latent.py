@@ -9,8 +9,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.hyperparameters import explore_latent as module
 from graphrf.gp.hyperparameters.latent_evidence import block_evidence
-from graphrf.gp.hyperparameters.latent_space import LatentSpace
-from graphrf.gp.hyperparameters.parameters import Parameters
+from graphrf.gp.hyperparameters.space import Space, Units
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
@@ -101,14 +100,17 @@ def test_kernels_share_the_sample_by_their_evidence(drawn, monkeypatch):
 
 def test_quantiles_of_the_prior_are_its_own():
     bounds = {"lengthscale": (1e-3, 1e3)}
-    parameters = Parameters(KERNEL, ("lengthscale",), bounds)
+
+    def space_of(prior):
+        return Space.of(KERNEL, bounds, prior, Units(1.0), output_scale=None, likelihood=Gamma())
+
     prior = HyperparameterPrior(lengthscale=(4.0, 2.0), output_scale=(1.0, 3.0))
-    space = LatentSpace(parameters, None, Gamma(), prior, 1.0, 1.0)
+    space = space_of(prior)
     assert space.names == ("lengthscale", "output_scale", "shape")
     middle, above = space.quantiles(np.array([[0.5] * 3, [0.8413447] * 3]))
     np.testing.assert_allclose(np.exp(middle), [4.0, 1.0, 2.0], rtol=1e-3)
     np.testing.assert_allclose(np.exp(above - middle), [2.0, 3.0, 2.5], rtol=1e-2)
-    flat = LatentSpace(parameters, None, Gamma(), FLAT, 1.0, 1.0)
+    flat = space_of(FLAT)
     np.testing.assert_allclose(
         flat.quantiles(np.full((1, 3), 0.25))[0], flat.box @ [0.75, 0.25], rtol=1e-6
     )

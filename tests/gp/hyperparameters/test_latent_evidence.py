@@ -8,8 +8,8 @@ import pytest
 import graphrf as grf
 from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
-from graphrf.gp.hyperparameters.latent_space import Model
 from graphrf.gp.hyperparameters.mode import mode_divisor
+from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.counts import NegativeBinomial
 from graphrf.gp.model.class_labels import Labels
 from graphrf.gp.model.responses import Responses

@@ -1,22 +1,18 @@
-"""Divisors of the output scale, warnings at the ends of the search, and impossible modes."""
+"""Divisors of the output scale, and searches for a mode at the bounds, or that cannot be."""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
-from graphrf.gp.hyperparameters.latent_mode import find_latent_mode, warn_of_bounds
-from graphrf.gp.hyperparameters.latent_space import LatentSpace
-from graphrf.gp.hyperparameters.likelihood_search import LikelihoodResult
-from graphrf.gp.hyperparameters.mode import _warn_of_bounds, mode_divisor
-from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
+from graphrf.gp.hyperparameters.latent_mode import find_latent_mode
+from graphrf.gp.hyperparameters.mode import mode_divisor
+from graphrf.gp.hyperparameters.space import Space, Units, hyperparameter_range
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.model.prior import FLAT
 from graphrf.gp.routes.mean_variance import RoughMeanVariance, mean_variance
+from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import SparsePrecision
 
@@ -53,49 +49,7 @@ def test_mean_variances_are_exact_on_small_graphs_with_and_without_a_precision(k
     np.testing.assert_allclose(found, variance, rtol=1e-6)
 
 
-# -- ends of the search ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ends", "said"),
-    [
-        (
-            {"lengthscale": "largest"},
-            "largest lengthscale that is searched, 3, so the data do not determine it",
-        ),
-        (
-            {"lengthscale": "smallest"},
-            "smallest lengthscale .* no information on y at its neighbours",
-        ),
-        (
-            {"output_scale": "smallest"},
-            "smallest output_scale that is searched, so only a mean and noise",
-        ),
-        ({"noise": "largest"}, "largest noise that is searched, 0.5, so only noise"),
-        ({"noise": "smallest"}, "smallest noise .* narrow as without noise"),
-    ],
-)
-def test_an_end_that_tells_something_is_warned_of(karate, ends, said):
-    kernel = grf.Matern(nu=2.0, lengthscale=3.0)
-    axis = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
-    with pytest.warns(UserWarning, match=said):
-        _warn_of_bounds(axis, LikelihoodResult(kernel, 1.0, 0.5, 0.0, True, np.zeros(3), ends))
-
-
-def test_other_ends_are_not_warned_of(karate):
-    kernel = grf.Matern(nu=2.0, lengthscale=3.0)
-    # The route's limitation is warned of.
-    cut = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 3.0)
-    whole = KernelAxis.of(karate, kernel, ("lengthscale",), lambda own: 1e3)
-    assert (cut.is_cut, whole.is_cut) == (True, False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for axis, ends in (
-            (cut, {"lengthscale": "largest"}),
-            (whole, {"output_scale": "largest"}),
-            (whole, {}),
-        ):
-            _warn_of_bounds(axis, LikelihoodResult(kernel, 1.0, 0.5, 0.0, True, np.zeros(3), ends))
+# -- modes at the bounds of the search ------------------------------------------------------------
 
 
 class Slope:
@@ -116,21 +70,17 @@ class Slope:
 @pytest.mark.parametrize(("rise", "end"), [(2.0, "largest"), (-2.0, "smallest")])
 def test_a_mode_at_its_bounds_is_found_from_any_start_and_warned_of(rise, end):
     bounds = {"lengthscale": (0.1, 20.0)}
-    space = LatentSpace(
-        Parameters(KERNELS[0], ("lengthscale",), bounds), 1.0, Poisson(), FLAT, 1.0, 1.0
-    )
+    space = Space.of(KERNELS[0], bounds, FLAT, Units(1.0), output_scale=1.0, likelihood=Poisson())
     found = find_latent_mode(space, Slope(rise))
     assert found.converged
     assert found.model.kernel.lengthscale == pytest.approx(bounds["lengthscale"][end == "largest"])
     assert find_latent_mode(space, Slope(rise), found.model).model == found.model
-    with pytest.warns(
-        UserWarning, match=f"the {end} lengthscale that is searched: the observations do not"
-    ):
-        warn_of_bounds(found)
+    with pytest.warns(UserWarning, match=f"the {end} lengthscale that is searched, "):
+        warn_of_bounds(space, space.vector_of(found.model))
 
 
 def test_an_evidence_that_cannot_be_had_is_refused():
-    space = LatentSpace(Parameters(KERNELS[0], (), {}), 1.0, Poisson(), FLAT, 1.0, 1.0)
+    space = Space.of(KERNELS[0], {}, FLAT, Units(1.0), output_scale=1.0, likelihood=Poisson())
     assert find_latent_mode(space, Slope(0.0)).converged  # nothing is trained
     with pytest.raises(
         ValueError, match="a matrix cannot be factored: fix a smaller `output_scale`"
@@ -141,10 +91,10 @@ def test_an_evidence_that_cannot_be_had_is_refused():
 def test_coordinates_begin_at_several_lengthscales_and_shares():
     for kernel, name in ((KERNELS[0], "lengthscale"), (KERNELS[2], "mixing")):
         bounds = {name: hyperparameter_range(kernel, name, 1.0, 30.0)}
-        parameters = Parameters(kernel, (name,), bounds)
-        starts = parameters.starts()
+        space = Space.of(kernel, bounds, FLAT, Units(1.0), output_scale=1.0)
+        starts = space.starts()
         assert len(starts) > 2
-        values = [parameters.kernel(start).hyperparameters[name] for start in starts]
+        values = [space.model(start).kernel.hyperparameters[name] for start in starts]
         assert values[0] == pytest.approx(kernel.hyperparameters[name])
         assert all(bounds[name][0] <= value <= bounds[name][1] for value in values)
     assert hyperparameter_range(KERNELS[0], "nu", 1.0, 30.0) == (0.25, 8.0)

@@ -17,7 +17,7 @@ from graphrf.gp.hyperparameters.likelihood_search import (
     subset_divisor,
     unit_divisor,
 )
-from graphrf.gp.hyperparameters.parameters import Parameters, hyperparameter_range
+from graphrf.gp.hyperparameters.space import Model, Space, Units, hyperparameter_range
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 from graphrf.gp.routes.gram import SampledGram, SeriesGram
@@ -45,6 +45,10 @@ def _divisors(graph, laplacian):
     }
 
 
+def steps(at):
+    return 1e-5 * np.eye(at.size)
+
+
 @pytest.mark.parametrize("prior", [FLAT, HyperparameterPrior()], ids=["flat", "weak"])
 @pytest.mark.parametrize("rows", ["series", "features"])
 @pytest.mark.parametrize("divisor", ["subset", "spectral", "unit"])
@@ -64,13 +68,8 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
     by = _divisors(karate, kernel.laplacian)[divisor]
     search = LikelihoodSearch(
         [TrainingBlock(gram, observations)] * 2,
-        Parameters(kernel, tuple(bounds), bounds),
-        None,
-        None,
+        Space.of(kernel, bounds, prior, Units(0.7, 1.3), output_scale=None, noise=None),
         by,
-        prior,
-        unit=0.7,
-        length_unit=1.3,
     )
     own = [
         math.log(value) if bounds[key][0] > 0 else value
@@ -78,9 +77,9 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
         if key in bounds
     ]
     at = np.array([*own, 0.3, -1.2])
-    _, gradient = search.negative(at)
-    steps = 1e-5 * np.eye(at.size)
-    expected = [(search.negative(at + h)[0] - search.negative(at - h)[0]) / 2e-5 for h in steps]
+    _, gradient = search.log_posterior(at)
+    ends = [(search.log_posterior(at + h)[0], search.log_posterior(at - h)[0]) for h in steps(at)]
+    expected = [(ahead - behind) / 2e-5 for ahead, behind in ends]
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=2e-5)
 
 
@@ -95,7 +94,10 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
         observations = Observations.of(
             nodes := rng.permutation(400)[:80], y[nodes, None], np.ones((400, 1))
         )
-        bounds = {"lengthscale": (0.1, 30.0)}
+        bounds, units = {"lengthscale": (0.1, 30.0)}, Units(y.var())
+        space = Space.of(
+            kernel, bounds, HyperparameterPrior(), units, output_scale=None, noise=None
+        )
         search = LikelihoodSearch(
             [
                 TrainingBlock(
@@ -103,68 +105,34 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
                     observations,
                 )
             ],
-            Parameters(kernel, tuple(bounds), bounds),
-            None,
-            None,
+            space,
             subset_divisor(),
-            HyperparameterPrior(),
-            unit=y.var(),
-            length_unit=1.0,
             step=lambda: evaluations.append(1),
         )
-        start = search.point(kernel.replace(lengthscale=1.0), y.var(), 0.05 * y.var())
+        first = Model(kernel.replace(lengthscale=1.0), y.var(), noise=0.05 * y.var())
+        start = space.vector_of(first)
         found = search.run([start])
         assert found.converged
         search.step = None
         theirs = optimize.minimize(
-            lambda point, search=search: search.negative(point, gradient=False)[0],
+            lambda point, search=search: -search.log_posterior(point, gradient=False)[0],
             start,
             method="Nelder-Mead",
             options={"xatol": 1e-4, "fatol": 1e-6, "maxfev": 1000},
         )
-        assert search.negative(found.point)[0] == pytest.approx(theirs.fun, abs=1e-3)
+        assert -search.log_posterior(found.vector)[0] == pytest.approx(theirs.fun, abs=1e-3)
     assert len(evaluations) < 2 * 40
-
-
-def test_the_search_turns_back_where_there_is_no_likelihood():
-    def objective(vector, gradient=True):
-        (x,) = vector
-        return (
-            math.inf if x > 1.5 else -x + np.exp(8 * (x - 1)),
-            np.array([-1 + 8 * np.exp(8 * (x - 1))]),
-        )
-
-    observations = Observations.of(np.arange(2), np.zeros((2, 1)), np.ones((3, 0)))
-    parameters = Parameters(grf.Diffusion(1.0), (), {})
-    block = TrainingBlock(None, observations)
-    search = LikelihoodSearch(
-        [block], parameters, None, 1.0, unit_divisor(), FLAT, unit=1.0, length_unit=1.0
-    )
-    search.negative = objective
-    end, level, (found,) = search._minimum(np.array([-4.0]))
-    assert level
-    assert found == pytest.approx(1 - math.log(8) / 8, abs=1e-3)
-    assert end == pytest.approx(objective([found])[0] / 2)
 
 
 def test_with_nothing_to_train_the_given_values_come_back(karate):
     observations = Observations.of(np.arange(5), np.arange(5.0)[:, None], np.ones((34, 1)))
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
     kernel = grf.Diffusion(1.5)
-    search = LikelihoodSearch(
-        [TrainingBlock(gram, observations)],
-        Parameters(kernel, (), {}),
-        2.0,
-        0.1,
-        unit_divisor(),
-        HyperparameterPrior(),
-        unit=1.0,
-        length_unit=1.0,
-    )
-    trained = search.run([search.point(kernel, 2.0, 0.1)])
-    assert (trained.kernel, trained.amplitude, trained.noise) == (grf.Diffusion(1.5), 2.0, 0.1)
-    assert trained.converged
-    assert trained.ends == {}
+    space = Space.of(kernel, {}, HyperparameterPrior(), Units(1.0), output_scale=2.0, noise=0.1)
+    search = LikelihoodSearch([TrainingBlock(gram, observations)], space, unit_divisor())
+    trained = search.run([space.vector_of(Model(kernel, 2.0, noise=0.1))])
+    assert trained.model == Model(grf.Diffusion(1.5), 2.0, noise=0.1)
+    assert (trained.amplitude, trained.converged) == (2.0, True)
 
 
 def test_the_longest_lengthscale_is_the_edge_of_what_fits():
@@ -202,14 +170,14 @@ def test_the_likelihood_of_little_noise_does_not_jump():
     graph, nodes, y = _smooth_values(150, 0.001)
     kernel = grf.Matern(nu=4.0, lengthscale=9.0, laplacian="combinatorial")
     gram = SeriesGram(graph, "combinatorial", nodes, max_degree=600)
-    parameters = Parameters(kernel, ["lengthscale"], {"lengthscale": (0.1, 20.0)})
+    space = Space.of(
+        kernel, {"lengthscale": (0.1, 20.0)}, FLAT, Units(1.0), output_scale=1.0, noise=2.6e-5
+    )
     observations = Observations.of(nodes, y[:, None], np.ones((900, 1)))
     block = TrainingBlock(gram, observations)
-    search = LikelihoodSearch(
-        [block], parameters, 1.0, 2.6e-5, subset_divisor(), FLAT, unit=1.0, length_unit=1.0
-    )
+    search = LikelihoodSearch([block], space, subset_divisor())
     gram(kernel.replace(lengthscale=18.0), ())
     points = math.log(9.0) + 1e-3 * np.arange(-6, 7)[:, None]
-    values, slopes = zip(*(search.negative(point) for point in points), strict=True)
+    values, slopes = zip(*(search.log_posterior(point) for point in points), strict=True)
     between = 0.5 * (np.ravel(slopes)[:-1] + np.ravel(slopes)[1:])
     np.testing.assert_allclose(np.diff(values) / 1e-3, between, atol=0.5)

@@ -72,10 +72,10 @@ def covariance(own, vector):
 def test_normal_noise_is_exact():
     own, data, vector = model("normal")
     n = len(own.parameters)
-    scale = data.known(vector[n:]).scale
+    scale = data.likelihood_at(vector[n:]).scale
     k = covariance(own, vector)
     expected = multivariate_normal(OFFSET, k + scale**2 * np.eye(M)).logpdf(data.y)
-    mode = laplace.approximation(own, data, data.known(vector[n:]), vector[:n])
+    mode = laplace.approximation(own, data, data.likelihood_at(vector[n:]), vector[:n])
     assert mode.log_evidence == pytest.approx(expected, abs=1e-7)
     gain = k @ np.linalg.inv(k + scale**2 * np.eye(M))
     np.testing.assert_allclose(own.a @ mode.z, gain @ (data.y - OFFSET), atol=1e-7)
@@ -100,9 +100,9 @@ def test_gradients_are_those_of_the_evidence(name):
     vector = vector + 0.2 * np.random.default_rng(3).standard_normal(vector.size)
 
     def at(x):
-        return laplace.approximation(own, data, data.known(x[n:]), x[:n])
+        return laplace.approximation(own, data, data.likelihood_at(x[n:]), x[:n])
 
-    found = laplace.gradient(own, data, data.known(vector[n:]), vector[:n], at(vector))
+    found = laplace.gradient(own, data, data.likelihood_at(vector[n:]), vector[:n], at(vector))
     for k, unit in enumerate(step * np.eye(vector.size)):
         change = (at(vector + unit).log_evidence - at(vector - unit).log_evidence) / (2 * step)
         assert found[k] == pytest.approx(change, abs=1e-5)

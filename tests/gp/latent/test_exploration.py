@@ -11,7 +11,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from graphrf.gp import Groups, LatentGaussianModel
 from graphrf.gp.latent import exploration, laplace
-from graphrf.gp.latent.exploration import Search, maximised
+from graphrf.gp.latent.exploration import Search, find_mode
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation
 
@@ -117,7 +117,7 @@ def test_an_evidence_does_not_depend_on_trials_that_failed():
     search = Search(model._joint, model._data, flat=False)
     for possible in np.log([[0.375, 26.0], [0.2, 400.0]]):
         before = search.log_posterior(possible)
-        for corner in itertools.product(*search.box):
+        for corner in itertools.product(*search.coordinates.box):
             search.log_posterior(np.array(corner))
             assert search.log_posterior(possible) == pytest.approx(before, abs=0.05)
 
@@ -154,4 +154,4 @@ def test_a_refusal_names_terms_only_where_their_precision_cannot_be_factored(
     model._prepare(pandas.DataFrame({"y": np.arange(20) % 4, "group": np.arange(20) % 5}))
     monkeypatch.setattr(owner, name, failing)
     with pytest.raises(ValueError, match=match):
-        maximised(Search(model._joint, model._data, flat=False))
+        find_mode(Search(model._joint, model._data, flat=False))

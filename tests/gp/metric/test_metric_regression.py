@@ -118,14 +118,15 @@ def test_the_search_climbs_with_the_right_gradient(observed, prior, alpha):
         precision, observations, FieldHyperparameters(None, None, None), prior, graph.road_length
     )
     point = np.log([0.7, 2.0, 0.3])
-    _, slope = found.search.negative(point)
+    _, slope = found.search.log_posterior(point)
     for axis in range(3):
         step = 3e-4 * np.eye(3)[axis]
-        ahead, behind = (found.search.negative(point + side * step)[0] for side in (1, -1))
+        ahead, behind = (found.search.log_posterior(point + side * step)[0] for side in (1, -1))
         assert slope[axis] == pytest.approx((ahead - behind) / 6e-4, rel=1e-5, abs=1e-6)
     assert found.converged
     nearby = found.point + 0.05 * np.random.default_rng(2).standard_normal((20, 3))
-    assert min(found.search.negative(p)[0] for p in nearby) > found.search.negative(found.point)[0]
+    here = found.search.log_posterior(found.point)[0]
+    assert max(found.search.log_posterior(p)[0] for p in nearby) < here
 
 
 def test_points_of_a_normal_posterior_have_its_moments():
@@ -133,11 +134,14 @@ def test_points_of_a_normal_posterior_have_its_moments():
     inner, mode = np.linalg.inv(covariance), np.array([0.5, -1.0, 0.2])
 
     class Normal:
-        def negative(self, point, gradient=True):
-            return 0.5 * (point - mode) @ inner @ (point - mode), inner @ (point - mode)
+        def __init__(self):
+            self.space, self.box = self, np.tile([-np.inf, np.inf], (3, 1))
 
-        def _model(self, point):
-            return EdgeKernel(point[0]), point[1], point[2]
+        def log_posterior(self, point, gradient=True):
+            return -0.5 * (point - mode) @ inner @ (point - mode), -inner @ (point - mode)
+
+        def model(self, point):
+            return EdgeKernel(point[0]), point[1], None, point[2]
 
     class Found:
         point, search = mode, Normal()

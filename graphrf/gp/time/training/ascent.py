@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize
 
 from graphrf.gp.model.progress import Step
+from graphrf.gp.search.maximum import Tolerances, maximised
 from graphrf.gp.time.covariance import Sensors, Separable, turned
 from graphrf.gp.time.kernels import TimeSteps
 from graphrf.gp.time.training.likelihood import log_likelihood, log_parameters, with_parameters
@@ -60,7 +60,7 @@ def evidence(
     )
 
 
-def maximised(
+def ascended(
     model: Separable,
     grids: Sequence[CompleteGrid],
     prior: np.ndarray,
@@ -77,7 +77,7 @@ def maximised(
     size = sum(grid.y[..., 0].size for grid in grids)
     last: list[float] = [0.0]
 
-    def objective(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
+    def log_posterior(logarithms: np.ndarray) -> tuple[float, np.ndarray]:
         result = [
             log_likelihood(with_parameters(model, logarithms), *grid, n_threads=n_threads)
             for grid in grids
@@ -87,14 +87,13 @@ def maximised(
         off = (logarithms - prior) / width
         if step is not None:
             step()
-        return (0.5 * float(off @ off) - last[0]) / size, (off / width - slopes) / size
+        return last[0] - 0.5 * float(off @ off), slopes - off / width
 
-    result = minimize(
-        objective,
+    result = maximised(
+        log_posterior,
         np.clip(log_parameters(model), low, high),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip(low, high, strict=True)),
-        options={"maxiter": most, "ftol": 1e-7, "gtol": 1e-5},
+        np.column_stack([low, high]),
+        scale=size,
+        tolerances=Tolerances(most, 1e-7, 1e-5 * size),
     )
-    return with_parameters(model, result.x), last[0], bool(result.success)
+    return with_parameters(model, result.vector), last[0], result.stopped

@@ -20,7 +20,7 @@ from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import empirical
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import CompleteGrid, evidence, maximised, training_rows
+from graphrf.gp.time.training.ascent import CompleteGrid, ascended, evidence, training_rows
 from graphrf.gp.time.training.costs import TRAINING_COSTS, TrainingCosts
 
 _TOL = 1e-2  # of the solves for draws
@@ -101,7 +101,7 @@ def learned(
         value = max(result)
 
         if not whole:
-            model, value, _ = maximised(
+            model, value, _ = ascended(
                 model, grids(weight, correlation), prior, 10, n_threads, step
             )
     return Learned(model, weight, correlation, averages[-1], averages[:2], value)

@@ -21,7 +21,7 @@ from graphrf.gp.time.covariance import GridCovariance, Sensors, Separable
 from graphrf.gp.time.gaps import ObservedCells
 from graphrf.gp.time.graph_kernels import Blocks
 from graphrf.gp.time.posterior import TimePosterior
-from graphrf.gp.time.training.ascent import CompleteGrid, maximised, training_rows
+from graphrf.gp.time.training.ascent import CompleteGrid, ascended, training_rows
 from graphrf.gp.time.training.costs import TRAINING_COSTS, TrainingCosts
 from graphrf.gp.time.training.learned import Learned, learned
 from graphrf.gp.time.training.likelihood import log_parameters
@@ -134,7 +134,7 @@ def _by_turns(
         )
         most = 80 if whole else costs.more_steps
         complete = CompleteGrid.of(sensors, small.times, grid)
-        model, value, converged = maximised(
+        model, value, converged = ascended(
             model, [complete], prior, most, small.n_threads, small.step
         )
 

@@ -1,0 +1,1 @@
+"""Searches of hyperparameters: their coordinates, maxima of posterior densities, and samples."""

@@ -23,6 +23,8 @@ _REASONS = {
     "smallest noise": "intervals at observed places are as narrow as without noise: if there is "
     "noise, fix its variance, or state a prior for it",
 }
+# Exponents, whose ranges end where the data hardly determine them.
+_SILENT = ("nu", "power")
 _OTHERS = "the data do not determine it: fix it if it is known, state a prior, or leave it out"
 
 
@@ -35,7 +37,8 @@ def warn_of_bounds(
     for parameter, x, (low, high) in zip(
         coordinates.parameters, vector, coordinates.box, strict=True
     ):
-        if low == high or min(x - low, high - x) >= _NEAR:
+        inside = low == high or min(x - low, high - x) >= _NEAR
+        if inside or parameter.name in _SILENT:
             continue
         end = f"{'smallest' if x - low < high - x else 'largest'} {parameter.name}"
         if end not in without:

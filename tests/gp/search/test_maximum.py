@@ -86,3 +86,4 @@ def test_others_are_not_warned_of():
         warn_of_bounds(coordinates, coordinates.start)
         warn_of_bounds(coordinates, coordinates.box[:, 1], without=("largest lengthscale",))
         warn_of_bounds(fixed, fixed.start)
+        warn_of_bounds(searched("nu"), coordinates.box[:, 1])

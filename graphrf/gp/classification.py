@@ -21,6 +21,10 @@ from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
 from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough
 from graphrf.gp.hyperparameters.space import Model, Space, Units
+from graphrf.gp.methods.choose import Choice, choose_method
+from graphrf.gp.methods.costs import SERIES_BUDGET, column_products
+from graphrf.gp.methods.protocol import Grams, Method
+from graphrf.gp.methods.series import SeriesMethod
 from graphrf.gp.model.class_labels import Labels, checked_labels
 from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
 from graphrf.gp.model.hyperparameters import Hyperparameters
@@ -34,10 +38,6 @@ from graphrf.gp.model.settings import (
 )
 from graphrf.gp.posterior.by_rows import SolverWarning
 from graphrf.gp.posterior.classes import ClassPosterior
-from graphrf.gp.routes.costs import SERIES_BUDGET, column_products
-from graphrf.gp.routes.plan import Plan, make_plan
-from graphrf.gp.routes.protocol import Grams, Route
-from graphrf.gp.routes.series import SeriesRoute
 from graphrf.graph.alignment import observed_rows
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -253,13 +253,13 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         kernel.check_graph(self.graph)
         self.n_observations_ = positions.size
         self.n_observed_nodes_ = n_observed
-        plan = self._plan(kernel, names, n_observed, n_points)
-        n_train = min(self.max_train, n_observed, plan.route.largest_block)
+        choice = self._choice(kernel, names, n_observed, n_points)
+        n_train = min(self.max_train, n_observed, choice.method.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         trained_on = observed.subset(np.sort(chosen))
         with linear_algebra(n_train, self.n_threads), step_bar("training", self.progress) as bar:
             mode, points, self.sampler_ = self._trained(
-                plan.route, trained_on, kernel, names, n_points > 1, bar.update
+                choice.method, trained_on, kernel, names, n_points > 1, bar.update
             )
         self.kernel_ = mode.model.kernel
         self.output_scale_ = mode.amplitude
@@ -267,10 +267,10 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.log_marginal_likelihood_ = mode.log_posterior - density
         points = points or [mode.hyperparameters]
 
-        route = self._serving(plan.route, points)
-        self.method_ = route.name
+        method = self._serving(choice.method, points)
+        self.method_ = method.name
         with linear_algebra(n_observed, self.n_threads):
-            self._condition(observed, points, route)
+            self._condition(observed, points, method)
         searches = [posterior.mode for posterior in self._posteriors]
         reached = all(search.converged for search in searches)
         self.converged_ = mode.converged and reached
@@ -288,13 +288,15 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         method = checked_method(self.method)
         return "features" if method == "auto" and self.sampler is not None else method
 
-    def _plan(self, kernel: Kernel, names: tuple[str, ...], n_observed: int, n_points: int) -> Plan:
-        """The route; sampled features also where the prior variances of all nodes cost too much by
+    def _choice(
+        self, kernel: Kernel, names: tuple[str, ...], n_observed: int, n_points: int
+    ) -> Choice:
+        """The method; sampled features also where the prior variances of all nodes cost too much by
         the series.
         """
 
-        def plan(method: str) -> Plan:
-            return make_plan(
+        def chosen(method: str) -> Choice:
+            return choose_method(
                 self.graph,
                 [(kernel, names)],
                 n_observed,
@@ -306,20 +308,20 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             )
 
         asked = self._asked_method()
-        cheapest = plan(asked)
+        cheapest = chosen(asked)
         variances = n_points * column_products(self.graph, self.graph.n_nodes)
         if (
             asked == "auto"
-            and cheapest.route.name == "series"
+            and cheapest.method.name == "series"
             and self.normalize
             and variances > SERIES_BUDGET
         ):
-            return plan("features")
+            return chosen("features")
         return cheapest
 
     def _trained(
         self,
-        route: Route,
+        method: Method,
         seen: Labels,
         kernel: Kernel,
         names: tuple[str, ...],
@@ -342,7 +344,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             return find_latent_mode(space, evidence_of(grams), start)
 
         mode, axis, grams = mode_on_long_enough(
-            self.graph, route, (kernel, names), [seen.nodes], self.seed_, find
+            self.graph, method, (kernel, names), [seen.nodes], self.seed_, find
         )
         evidence = evidence_of(grams)
         if scale is None:
@@ -351,28 +353,28 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         points = evidence.points(axis.at(mode.model.kernel), mode.model) if averages else []
         kernels = [mode.model.kernel, *(point.kernel for point in points)]
         grams.check(mode.model.kernel)
-        return mode, points, route.sampler_for(kernels, seen.nodes.size, grams.sampler)
+        return mode, points, method.sampler_for(kernels, seen.nodes.size, grams.sampler)
 
-    def _serving(self, route: Route, points: Sequence[Hyperparameters]) -> Route:
-        """The route; the series where a precision is singular at a point and was not asked for."""
+    def _serving(self, method: Method, points: Sequence[Hyperparameters]) -> Method:
+        """The method; the series where a precision is singular at a point and was not asked for."""
         try:
-            route.warn_of_rounding([point.kernel for point in points])
+            method.warn_of_rounding([point.kernel for point in points])
         except ValueError:
-            if self._asked_method() == route.name:
+            if self._asked_method() == method.name:
                 raise
-            return SeriesRoute(self.graph, self.n_threads)
-        return route
+            return SeriesMethod(self.graph, self.n_threads)
+        return method
 
-    def _condition(self, labels: Labels, points: Sequence[Hyperparameters], route: Route) -> None:
+    def _condition(self, labels: Labels, points: Sequence[Hyperparameters], method: Method) -> None:
         """The posterior mode at each point."""
         self._labels, self._points = labels, points
-        covariances = route.covariances(
+        covariances = method.covariances(
             [(point.kernel, point.amplitude) for point in points],
             self.sampler_,
             self.seed_,
             normalize=self.normalize,
         )
-        dense, integrated = route.makes_matrix(labels.nodes.size), self.predictive == "integrated"
+        dense, integrated = method.makes_matrix(labels.nodes.size), self.predictive == "integrated"
         self._posteriors = [
             ClassPosterior(labels, covariance, dense=dense, integrated=integrated)
             for covariance in covariances

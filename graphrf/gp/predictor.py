@@ -18,6 +18,7 @@ from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.types import NodesLike, SignalLike
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.methods.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.gp.model.answers import Question, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import NodeEstimator
 from graphrf.gp.model.fitted_model import FittedModel
@@ -35,7 +36,6 @@ from graphrf.gp.posterior.criteria import Evaluation, WithCriteria, predicted_ro
 from graphrf.gp.posterior.marginals import MarginalMixture, marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.protocol import Posterior
-from graphrf.gp.routes.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.graph.alignment import Rows, observed_rows, rows_of
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.series.apply import kernel_block

@@ -16,6 +16,8 @@ from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.methods.choose import choose_method
+from graphrf.gp.methods.protocol import Method
 from graphrf.gp.model.estimator import checked_weights, forget, without_alpha, without_offset
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
@@ -35,8 +37,6 @@ from graphrf.gp.model.settings import (
 )
 from graphrf.gp.posterior.latent import approximated
 from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
-from graphrf.gp.routes.plan import make_plan
-from graphrf.gp.routes.protocol import Route
 from graphrf.graph.alignment import reordered
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -221,7 +221,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         UserWarning
             If y is constant (about the mean), so that no variance can be learned; if the graph
             explains y hardly better than noise does, as where nodes and y are in different orders;
-            if the data favour a longer lengthscale than the route serves (at most 100,
+            if the data favour a longer lengthscale than the method serves (at most 100,
             combinatorial: over the root of the weights' geometric mean); with
             `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
             series had to be truncated at a visible error.
@@ -253,7 +253,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             problem = problem.learnable()
             warn_of_placeholders("y", problem.values + problem.offset, _LEFT_OUT)
         numerics = self.numerics
-        plan = make_plan(
+        choice = choose_method(
             self.graph,
             problem.kernels,
             problem.nodes.size,
@@ -264,35 +264,35 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             n_threads=numerics.n_threads,
             remote=numerics.feature_sampler is not None,
         )
-        problem, route = replace(problem, kernels=plan.kernels), plan.route
+        problem, method = replace(problem, kernels=choice.kernels), choice.method
         with kept_matrices():
-            model = _fitted_model(problem, route, self._explored(problem, route))
+            model = _fitted_model(problem, method, self._explored(problem, method))
             if isinstance(problem, LatentProblem):
                 responses, prior_std = problem.responses, problem.prior_std
                 model = approximated(
-                    problem, model, lambda part: route.prior(part, responses, prior_std, numerics)
+                    problem, model, lambda part: method.prior(part, responses, prior_std, numerics)
                 )
-            self._condition(model, problem.mean, route)
+            self._condition(model, problem.mean, method)
         self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)
         return self
 
-    def _explored(self, problem: NormalProblem | LatentProblem, route: Route) -> Explored:
+    def _explored(self, problem: NormalProblem | LatentProblem, method: Method) -> Explored:
         """The hyperparameters: learned, or known."""
         if not problem.trained:
-            return _fixed_hyperparameters(problem, route)
+            return _fixed_hyperparameters(problem, method)
         n_kernels = None if isinstance(problem, LatentProblem) else len(problem.kernels)
         with step_bar("training", self.progress, n_kernels, "kernels") as bar:
             if isinstance(problem, LatentProblem):
-                return explore_latent(problem, route, bar.update)
-            return explore(problem, route, bar.update)
+                return explore_latent(problem, method, bar.update)
+            return explore(problem, method, bar.update)
 
-    def _condition(self, model: FittedModel, mean: MeanFunction, route: Route) -> Self:
+    def _condition(self, model: FittedModel, mean: MeanFunction, method: Method) -> Self:
         """The posterior for known hyperparameters, and all fitted attributes; none is set before
         all is made.
         """
         with step_bar("solving", self.progress) as bar:
-            posterior, truncation_error = route.posterior(
+            posterior, truncation_error = method.posterior(
                 model, mean.basis, self.numerics, bar.update
             )
         constant, _ = mean.parts(posterior.coefficients)
@@ -380,11 +380,11 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
 
-def _fixed_hyperparameters(problem: NormalProblem | LatentProblem, route: Route) -> Explored:
+def _fixed_hyperparameters(problem: NormalProblem | LatentProblem, method: Method) -> Explored:
     """The hyperparameters of a problem that has none to learn."""
     kernel, output_scale = problem.kernels[0][0], problem.output_scale
     assert output_scale is not None
-    mean_variance = route.mean_variance(kernel, problem.seed) if problem.normalize else 1.0
+    mean_variance = method.mean_variance(kernel, problem.seed) if problem.normalize else 1.0
     best = Hyperparameters(kernel, output_scale / mean_variance, output_scale, 1.0, 1.0)
     if isinstance(problem, LatentProblem):
         best = best._replace(likelihood=problem.likelihood)
@@ -392,21 +392,21 @@ def _fixed_hyperparameters(problem: NormalProblem | LatentProblem, route: Route)
         assert problem.noise is not None
         best = best._replace(noise=problem.noise)
 
-    sampler = route.sampler_for([kernel], problem.nodes.size, None)
-    route.check(kernel, sampler, problem.nodes, problem.seed)
+    sampler = method.sampler_for([kernel], problem.nodes.size, None)
+    method.check(kernel, sampler, problem.nodes, problem.seed)
     return Explored(best, [], [ComparedKernel(kernel, 0.0, 1.0)], sampler=sampler)
 
 
 def _fitted_model(
-    problem: NormalProblem | LatentProblem, route: Route, explored: Explored
+    problem: NormalProblem | LatentProblem, method: Method, explored: Explored
 ) -> FittedModel:
     """The fitted model of a problem, whose output scale is that of the mean variance over all
     nodes.
     """
     best, mean_variance = explored.best, 1.0
-    route.warn_of_rounding([best.kernel])
+    method.warn_of_rounding([best.kernel])
     if problem.normalize and not problem.trained:
         mean_variance = best.output_scale / best.amplitude
     elif problem.normalize:
-        mean_variance = route.mean_variance(best.kernel, problem.seed)
-    return FittedModel.of(problem, explored, route.name, mean_variance)
+        mean_variance = method.mean_variance(best.kernel, problem.seed)
+    return FittedModel.of(problem, explored, method.name, mean_variance)

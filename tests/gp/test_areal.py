@@ -1,4 +1,4 @@
-"""Regression with areal kernels against dense algebra, on the routes that serve them."""
+"""Regression with areal kernels against dense algebra, on the methods that serve them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import Model, Space, Units, hyperparameter_range
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.real import StudentT
+from graphrf.gp.methods.gram import PrecisionGram
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses
@@ -26,7 +27,6 @@ from graphrf.gp.posterior.approximation.expectation_propagation import (
 )
 from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
-from graphrf.gp.routes.gram import PrecisionGram
 from graphrf.operators.precision.areal import precision_of
 
 KERNELS = [grf.ICAR(), grf.BYM2(0.3), grf.CAR(0.8), grf.Leroux(0.7)]

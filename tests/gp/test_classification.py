@@ -12,10 +12,10 @@ import graphrf as grf
 from graphrf.gp import metrics
 from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.space import Model
+from graphrf.gp.methods.gram import SampledGram, SeriesGram
 from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.posterior.approximation.softmax import Curvature, find_mode
 from graphrf.gp.posterior.classes import integrated_softmax
-from graphrf.gp.routes.gram import SampledGram, SeriesGram
 
 FIXED = {"kernel": grf.Diffusion(2.0), "optimize": False, "output_scale": 5.0, "seed": 0}
 
@@ -68,7 +68,7 @@ def test_products_of_the_factor_give_the_dense_answer(thirds, method, monkeypatc
     graph, labels, nodes = thirds
     gp = grf.GraphGPClassifier(graph, **FIXED, method=method)
     dense = gp.fit(nodes, labels[nodes]).predict_proba()
-    monkeypatch.setattr("graphrf.gp.routes.rows_route.choose_solver", lambda *_: "cg")
+    monkeypatch.setattr("graphrf.gp.methods.rows.choose_solver", lambda *_: "cg")
     np.testing.assert_allclose(gp.fit(nodes, labels[nodes]).predict_proba(), dense, atol=1e-6)
 
 

@@ -52,7 +52,7 @@ def test_products_give_the_answer_of_the_matrix(halves, monkeypatch):
         graph, kernel=KERNELS[0], method="precision", optimize=False, output_scale=5.0, seed=0
     )
     dense = gp.fit(nodes, labels[nodes]).predict_proba()
-    monkeypatch.setattr("graphrf.gp.routes.precision._FEW_COLUMNS", 0)
+    monkeypatch.setattr("graphrf.gp.methods.precision._FEW_COLUMNS", 0)
     np.testing.assert_allclose(gp.fit(nodes, labels[nodes]).predict_proba(), dense, atol=1e-6)
 
 
@@ -63,7 +63,7 @@ def test_auto_falls_back_where_the_trained_precision_is_singular(halves, monkeyp
         raise ValueError("numerically singular")
 
     monkeypatch.setattr("graphrf.operators.precision.markov.SparsePrecision.with_kernel", singular)
-    monkeypatch.setattr("graphrf.gp.routes.series._cheap_precision", lambda graph, fit: None)
+    monkeypatch.setattr("graphrf.gp.methods.series._cheap_precision", lambda graph, fit: None)
     gp = grf.GraphGPClassifier(graph, kernel=KERNELS[0], seed=0)
     assert gp.fit(nodes, labels[nodes]).method_ == "series"
     with pytest.raises(ValueError, match="numerically singular"):

@@ -178,8 +178,8 @@ def test_variances_of_walks_are_never_negative(big_grid):
 
 @pytest.mark.parametrize("even", [False, True])
 def test_inexact_solves_never_make_variances_too_small(big_grid, monkeypatch, even):
-    monkeypatch.setattr("graphrf.gp.routes.rows_route._PRECONDITIONER_RANK", 5)
-    monkeypatch.setattr("graphrf.gp.routes.series.evenly_observed", lambda *_: even)
+    monkeypatch.setattr("graphrf.gp.methods.rows._PRECONDITIONER_RANK", 5)
+    monkeypatch.setattr("graphrf.gp.methods.series.evenly_observed", lambda *_: even)
     _, nodes, y = _draw(big_grid, KERNEL, 200, seed=11)
     settings = {"kernel": KERNEL, **FIXED, "noise": 1e-3}
     exact = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y[:, 0])
@@ -248,8 +248,8 @@ def test_conjugate_gradients_take_few_steps_where_nodes_are_observed_evenly(big_
     }
     gp = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(gp._posterior._solver, SpectralCG)
-    monkeypatch.setattr("graphrf.gp.routes.series.evenly_observed", lambda *_: False)
-    monkeypatch.setattr("graphrf.gp.routes.rows_route._PRECONDITIONER_RANK", 1)
+    monkeypatch.setattr("graphrf.gp.methods.series.evenly_observed", lambda *_: False)
+    monkeypatch.setattr("graphrf.gp.methods.rows._PRECONDITIONER_RANK", 1)
     plain = grf.GraphGPRegressor(big_grid, **settings).fit(nodes, y)
     assert isinstance(plain._posterior._solver, ConjugateGradients)
     assert 2 * gp._posterior.solution.iterations < plain._posterior.solution.iterations
@@ -337,8 +337,8 @@ def test_auto_takes_the_series_where_it_is_affordable_and_walks_beyond(grid, mon
             grid, numerics=grf.gp.Numerics(sampler=grf.RandomWalks(16)), seed=0
         ).fit(nodes, y)
     assert sampled.method_ == "features"
-    monkeypatch.setattr("graphrf.gp.routes.costs.SERIES_BUDGET", 0.0)
-    monkeypatch.setattr("graphrf.gp.routes.costs._MUCH_CHEAPER", 0.0)
+    monkeypatch.setattr("graphrf.gp.methods.costs.SERIES_BUDGET", 0.0)
+    monkeypatch.setattr("graphrf.gp.methods.costs._MUCH_CHEAPER", 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of longer lengthscales than rows serve
         assert (

@@ -11,10 +11,10 @@ from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf.gp.files.objects import attributes, check_probabilities, decoded
 from graphrf.gp.files.saved import Saved
+from graphrf.gp.methods.choose import NAMES, method_named
 from graphrf.gp.model.class_labels import Labels
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.settings import check_latent_scale
-from graphrf.gp.routes.plan import NAMES, route_of
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
 
@@ -63,9 +63,9 @@ class SavedClassifier(Saved):
         points = [_point(point) for point in record["points"]]
         check_probabilities(point.weight for point in points)
         kernels = [*(point.kernel for point in points), loaded.kernel_]
-        route = route_of(graph, loaded.method_, kernels, loaded.sampler_, loaded.n_threads)
+        method = method_named(graph, loaded.method_, kernels, loaded.sampler_, loaded.n_threads)
         with linear_algebra(labels.nodes.size, loaded.n_threads):
-            loaded._condition(labels, points, route)
+            loaded._condition(labels, points, method)
         return loaded
 
 

@@ -20,12 +20,12 @@ from graphrf.gp.files.objects import (
 )
 from graphrf.gp.files.saved import Saved
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.methods.choose import NAMES, method_named
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Hyperparameters
 from graphrf.gp.model.mean_function import Covariates, MeanFunction, column_names
 from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.settings import checked_prior, checked_settings
-from graphrf.gp.routes.plan import NAMES, route_of
 from graphrf.graph.alignment import for_all_nodes
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import require_kernel
@@ -149,8 +149,8 @@ class SavedRegressor(Saved):
         separate = _separate(model, record["labels"], arrays)
         kernels = [*(point.kernel for point in model.points), model.kernel]
         n_threads = regressor.numerics.n_threads
-        route = route_of(graph, model.method, kernels, model.sampler, n_threads)
-        loaded: Any = regressor._condition(model, mean, route)
+        method = method_named(graph, model.method, kernels, model.sampler, n_threads)
+        loaded: Any = regressor._condition(model, mean, method)
         loaded._separate = separate
         return loaded
 

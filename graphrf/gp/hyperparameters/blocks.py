@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrf.gp.routes.rings import rings
+from graphrf.gp.methods.rings import rings
 from graphrf.graph.graph import Graph
 
 # The most observed nodes of a block of normal observations; chosen by `benchmarks/calibration.py`.

@@ -12,12 +12,12 @@ import numpy as np
 from graphrf.gp.hyperparameters.explore import INFORMATION, POINTS
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.space import Model
+from graphrf.gp.methods.gram import Gram
 from graphrf.gp.model.class_labels import CONSTANT, Labels
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.softmax import evidence, evidence_slope
-from graphrf.gp.routes.gram import Gram
 from graphrf.gp.search.sample import systematic
 
 # The unit of latent functions: a deviation between that of labels which are nearly equally probable

@@ -28,13 +28,13 @@ from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.longer_rows import trained_on_long_enough
 from graphrf.gp.hyperparameters.mode import find_mode
 from graphrf.gp.hyperparameters.space import NOISES
+from graphrf.gp.methods.costs import TRAINED
+from graphrf.gp.methods.mean_variance import RoughMeanVariance, mean_variance
+from graphrf.gp.methods.protocol import Grams, Method, TrainedKernel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import NormalProblem, Problem
 from graphrf.gp.model.progress import Step
-from graphrf.gp.routes.costs import TRAINED
-from graphrf.gp.routes.mean_variance import RoughMeanVariance, mean_variance
-from graphrf.gp.routes.protocol import Grams, Route, TrainedKernel
 from graphrf.gp.search.sample import log_sum_exp, probabilities, systematic
 from graphrf.kernels.kernel import Kernel
 
@@ -75,13 +75,13 @@ class _Evaluated(NamedTuple):
         return log_sum_exp(self.log_posterior[-1]) if self.axis.is_cut else -math.inf
 
 
-def explore(problem: NormalProblem, route: Route, step: Step | None = None) -> Explored:
+def explore(problem: NormalProblem, method: Method, step: Step | None = None) -> Explored:
     """The posterior of a problem's unknown hyperparameters; `step` is called for each kernel.
 
     Cost: K among at most 500 nodes, and for each kernel and lengthscale one reduction of a matrix
     for each block.
     """
-    return _Exploration(problem, route, step).result()
+    return _Exploration(problem, method, step).result()
 
 
 def families(kernels: Sequence[TrainedKernel]) -> Iterable[list[TrainedKernel]]:
@@ -92,24 +92,24 @@ def families(kernels: Sequence[TrainedKernel]) -> Iterable[list[TrainedKernel]]:
     return result.values()
 
 
-def warn_of_end(kernel: Kernel, longest: float, probability: float, route: Route) -> None:
-    """Warn if a kernel's longest lengthscale has most of the posterior probability, and the route
+def warn_of_end(kernel: Kernel, longest: float, probability: float, method: Method) -> None:
+    """Warn if a kernel's longest lengthscale has most of the posterior probability, and the method
     ends there.
     """
     if probability > 0.5:
         warn(
             f"the data favour a lengthscale longer than {longest:.3g} ({100 * probability:.0f} % "
-            f"of the posterior probability is there), {route.limitation(kernel)}"
+            f"of the posterior probability is there), {method.limitation(kernel)}"
         )
 
 
-def with_exact_scale(problem: Problem, route: Route, point: Hyperparameters) -> Hyperparameters:
+def with_exact_scale(problem: Problem, method: Method, point: Hyperparameters) -> Hyperparameters:
     """A point with a known output scale over the exact mean variance of K, in place of the
     estimated one.
     """
     if problem.output_scale is None or not problem.normalize:
         return point
-    divisor = mean_variance(problem.graph, point.kernel, problem.seed, route.precision)
+    divisor = mean_variance(problem.graph, point.kernel, problem.seed, method.precision)
     return point._replace(
         amplitude=problem.output_scale / divisor, output_scale=problem.output_scale
     )
@@ -118,11 +118,11 @@ def with_exact_scale(problem: Problem, route: Route, point: Hyperparameters) -> 
 class _Exploration:
     """The grid of all kernels of a problem."""
 
-    def __init__(self, problem: NormalProblem, route: Route, step: Step | None) -> None:
-        self._problem, self._route, self._step = problem, route, step
+    def __init__(self, problem: NormalProblem, method: Method, step: Step | None) -> None:
+        self._problem, self._method, self._step = problem, method, step
         rng = np.random.default_rng(problem.seed)
         nodes = problem.observations.nodes
-        size = min(BLOCK, problem.max_train, route.largest_block)
+        size = min(BLOCK, problem.max_train, method.largest_block)
         self._nodes = observed_blocks(problem.graph, nodes, rng, size=size, count=TRAINED // BLOCK)
         self._blocks = [BlockValues.of(problem.at(block), problem.unit) for block in self._nodes]
         self._cells = Cells.of(
@@ -131,7 +131,7 @@ class _Exploration:
         self._temper = min(
             1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1)
         )
-        self._rough = RoughMeanVariance(problem.graph, problem.seed, route.precision)
+        self._rough = RoughMeanVariance(problem.graph, problem.seed, method.precision)
 
     def result(self) -> Explored:
         """Points, or the mode."""
@@ -139,7 +139,7 @@ class _Exploration:
         with linear_algebra(max(block.size for block in self._nodes), problem.n_threads):
             result = self._evaluated()
         compared, order = self._compared(result)
-        if self._route.name == "features":  # whose rows have one Laplacian and one length
+        if self._method.name == "features":  # whose rows have one Laplacian and one length
             grams = result[order[0]].grams
             result = [each for each in result if each.grams is grams]
             order = [max(range(len(result)), key=lambda k: result[k].log_evidence)]
@@ -153,7 +153,7 @@ class _Exploration:
         else:
             mode = find_mode(
                 problem,
-                self._route,
+                self._method,
                 first.axis,
                 self._starts(first),
                 first.grams,
@@ -164,7 +164,7 @@ class _Exploration:
         first.grams.check(best.kernel)
         kernels = [best.kernel, *(point.kernel for point in points)]
         n_observed = problem.observations.nodes.size
-        sampler = self._route.sampler_for(kernels, n_observed, first.grams.sampler)
+        sampler = self._method.sampler_for(kernels, n_observed, first.grams.sampler)
         return Explored(best, points if len(points) > 1 else [], compared, converged, sampler)
 
     def _compared(self, evaluated: Sequence[_Evaluated]) -> tuple[list[ComparedKernel], list[int]]:
@@ -184,7 +184,7 @@ class _Exploration:
         result: list[_Evaluated] = []
         for members in families(self._problem.kernels):
             family: list[_Evaluated] = trained_on_long_enough(
-                self._route.grams(members, self._nodes, self._problem.seed),
+                self._method.grams(members, self._nodes, self._problem.seed),
                 partial(self._family, members),
                 self._mass_at_end,
             )
@@ -211,7 +211,7 @@ class _Exploration:
         result = self._along(axis, grams)
         if axis.others and np.isfinite(result.log_posterior).any():
             mode = find_mode(
-                self._problem, self._route, axis, self._starts(result), grams, self._step
+                self._problem, self._method, axis, self._starts(result), grams, self._step
             )
             result = self._along(axis.at(mode.best.kernel), grams)
         return result
@@ -304,7 +304,7 @@ class _Exploration:
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
             point = self._at(evaluated[which], place, cell, count / POINTS)
-            points.append(with_exact_scale(self._problem, self._route, point))
+            points.append(with_exact_scale(self._problem, self._method, point))
         return points
 
     @staticmethod
@@ -388,7 +388,7 @@ class _Exploration:
     def _warn_of_ends(self, evaluated: list[_Evaluated]) -> None:
         kernel = max(evaluated, key=lambda each: each.log_mass_at_end).kernels[-1]
         longest = kernel.hyperparameters.get("lengthscale", math.inf)
-        warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._route)
+        warn_of_end(kernel, longest, self._mass_at_end(evaluated), self._method)
 
     def _warn_of_nothing(self, log_factor: float) -> None:
         if self._problem.prior.noise_alone > 0:

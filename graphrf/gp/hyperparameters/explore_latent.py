@@ -31,13 +31,13 @@ from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough, trained_
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.methods.mean_variance import RoughMeanVariance
+from graphrf.gp.methods.protocol import Grams, Method
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.notices import warn_of_nothing
 from graphrf.gp.model.problem import LatentProblem
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites, independent_sites
-from graphrf.gp.routes.mean_variance import RoughMeanVariance
-from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.search.sample import (
     NormalProposal,
@@ -56,7 +56,7 @@ _LATENT_BLOCK, _LATENT_BLOCKS, SAMPLE = 100, 3, 64
 _ERROR = 1.0
 
 
-def explore_latent(problem: LatentProblem, route: Route, step: Step | None = None) -> Explored:
+def explore_latent(problem: LatentProblem, method: Method, step: Step | None = None) -> Explored:
     """Points of the tempered posterior, or the mode; `step` is called for each evaluation of the
     evidence.
 
@@ -64,7 +64,7 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
     block.
     """
     observed, rng = problem.responses.nodes, np.random.default_rng(problem.seed)
-    most = min(problem.max_train, route.largest_block)
+    most = min(problem.max_train, method.largest_block)
     if problem.averages:
         nodes = observed_blocks(
             problem.graph, observed, rng, size=min(_LATENT_BLOCK, most), count=_LATENT_BLOCKS
@@ -74,8 +74,8 @@ def explore_latent(problem: LatentProblem, route: Route, step: Step | None = Non
         nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
     with linear_algebra(max(block.size for block in nodes), problem.n_threads):
         if problem.averages:
-            return _LatentExploration(problem, route, nodes, step).result()
-        return _mode(problem, route, nodes, step)
+            return _LatentExploration(problem, method, nodes, step).result()
+        return _mode(problem, method, nodes, step)
 
 
 def _space(problem: LatentProblem, axis: KernelAxis) -> Space:
@@ -127,26 +127,26 @@ class _LatentExploration:
     """The samples of all kernels of a problem."""
 
     def __init__(
-        self, problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None
+        self, problem: LatentProblem, method: Method, nodes: Sequence[np.ndarray], step: Step | None
     ) -> None:
-        self._problem, self._route, self._nodes, self._step = problem, route, nodes, step
+        self._problem, self._method, self._nodes, self._step = problem, method, nodes, step
         self._responses = [problem.responses.at(block) for block in nodes]
         self._temper = min(1.0, INFORMATION / sum(block.size for block in nodes))
-        self._rough = RoughMeanVariance(problem.graph, problem.seed, route.precision)
+        self._rough = RoughMeanVariance(problem.graph, problem.seed, method.precision)
         self._sites: tuple[Likelihood, list[Sites]] | None = None  # of the last likelihood
 
     def result(self) -> Explored:
-        problem, route = self._problem, self._route
+        problem, method = self._problem, self._method
         result = [self._family(members) for members in families(problem.kernels)]
         compared = self._compared(result)
-        if route.name == "features":  # whose rows have one Laplacian and one length
+        if method.name == "features":  # whose rows have one Laplacian and one length
             result = [max(result, key=lambda each: log_sum_exp(each.log_weights))]
         self._warn_of_ends(result)
         self._warn_of_nothing(result)
         points = self._points(result)
         best, grams = self._best(result)
         kernels = [best.kernel, *(point.kernel for point in points)]
-        sampler = route.sampler_for(kernels, problem.responses.nodes.size, grams.sampler)
+        sampler = method.sampler_for(kernels, problem.responses.nodes.size, grams.sampler)
         grams.check(best.kernel)
         return Explored(best, points if len(points) > 1 else [], compared, sampler=sampler)
 
@@ -162,7 +162,7 @@ class _LatentExploration:
         def probability_at_end(sample: _Sample) -> float:
             return math.exp(sample.log_mass_at_end - log_sum_exp(sample.log_weights))
 
-        candidates = self._route.grams(members, self._nodes, self._problem.seed)
+        candidates = self._method.grams(members, self._nodes, self._problem.seed)
         return trained_on_long_enough(candidates, sampled, probability_at_end)
 
     def _axis(self, kernel: Kernel, names: tuple[str, ...], grams: Grams) -> KernelAxis:
@@ -172,9 +172,11 @@ class _LatentExploration:
         problem = self._problem
         axis = KernelAxis.of(problem.graph, kernel, names, grams.longest)
         if axis.others:
-            exact = self._route.exact_grams(grams, kernel, self._nodes, problem.seed)
+            exact = self._method.exact_grams(grams, kernel, self._nodes, problem.seed)
             axis = axis.at(
-                _block_mode(problem, self._route, axis, self._nodes, exact, self._step).model.kernel
+                _block_mode(
+                    problem, self._method, axis, self._nodes, exact, self._step
+                ).model.kernel
             )
         return KernelAxis.of(
             problem.graph, axis.kernel, (axis.name,) if axis.name else (), grams.longest
@@ -320,7 +322,7 @@ class _LatentExploration:
             point = Hyperparameters(
                 model.kernel, amplitude, model.output_scale, 1.0, count / POINTS, model.likelihood
             )
-            points.append(with_exact_scale(self._problem, self._route, point))
+            points.append(with_exact_scale(self._problem, self._method, point))
         return points
 
     def _warn_of_nothing(self, samples: Sequence[_Sample]) -> None:
@@ -351,7 +353,7 @@ class _LatentExploration:
         end = log_sum_exp(np.array([sample.log_mass_at_end for sample in samples]))
         sample = max(samples, key=lambda each: each.log_mass_at_end)
         kernel = sample.model(0, sample.vectors[0]).kernel
-        warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._route)
+        warn_of_end(kernel, sample.grams.longest(kernel), math.exp(end - total), self._method)
 
 
 def _mean(sample: _Sample, k: int) -> tuple[Model, np.ndarray]:
@@ -396,15 +398,15 @@ def _favoured(points: np.ndarray, log_evidence: np.ndarray, n_kernels: int) -> _
 
 
 def _mode(
-    problem: LatentProblem, route: Route, nodes: Sequence[np.ndarray], step: Step | None
+    problem: LatentProblem, method: Method, nodes: Sequence[np.ndarray], step: Step | None
 ) -> Explored:
     """The most probable hyperparameters of the most probable kernel."""
 
     def find(axis: KernelAxis, grams: Grams, start: Model | None) -> LatentMode:
-        return _block_mode(problem, route, axis, nodes, grams, step, start)
+        return _block_mode(problem, method, axis, nodes, grams, step, start)
 
     modes = [
-        mode_on_long_enough(problem.graph, route, member, nodes, problem.seed, find)
+        mode_on_long_enough(problem.graph, method, member, nodes, problem.seed, find)
         for member in problem.kernels
     ]
     modes.sort(key=lambda result: -result.mode.log_posterior)
@@ -414,18 +416,18 @@ def _mode(
         for result, share in zip(modes, shares, strict=True)
     ]
     mode, _, grams = modes[0]
-    if route.precision is not None and problem.responses.nodes.size > nodes[0].size:
-        mode = _exact_mode(problem, route.precision, mode, grams, step)
+    if method.precision is not None and problem.responses.nodes.size > nodes[0].size:
+        mode = _exact_mode(problem, method.precision, mode, grams, step)
     warn_of_bounds(mode.space, mode.space.vector_of(mode.model))
     best = mode.hyperparameters
-    sampler = route.sampler_for([best.kernel], problem.responses.nodes.size, grams.sampler)
+    sampler = method.sampler_for([best.kernel], problem.responses.nodes.size, grams.sampler)
     grams.check(best.kernel)
     return Explored(best, [], compared, mode.converged, sampler)
 
 
 def _block_mode(
     problem: LatentProblem,
-    route: Route,
+    method: Method,
     axis: KernelAxis,
     nodes: Sequence[np.ndarray],
     grams: Grams,
@@ -435,7 +437,7 @@ def _block_mode(
     divisor = subset_divisor()
     if problem.output_scale is not None:
         divisor = mode_divisor(
-            problem.graph, axis.kernel, problem.normalize, problem.seed, route.precision
+            problem.graph, axis.kernel, problem.normalize, problem.seed, method.precision
         )
     responses = [problem.responses.at(block) for block in nodes]
     evidence = DenseEvidence(

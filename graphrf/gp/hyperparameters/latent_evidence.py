@@ -13,6 +13,7 @@ import numpy as np
 from graphrf.gp.hyperparameters.likelihood_search import Divisor
 from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.methods.gram import Gram
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.expectation_propagation import (
@@ -23,7 +24,6 @@ from graphrf.gp.posterior.approximation.expectation_propagation import (
 )
 from graphrf.gp.posterior.approximation.priors import DensePrior, with_mean
 from graphrf.gp.posterior.approximation.sparse import SparsePrior
-from graphrf.gp.routes.gram import Gram
 from graphrf.operators.precision.protocol import KernelPrecision
 
 

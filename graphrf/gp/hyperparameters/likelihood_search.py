@@ -16,9 +16,9 @@ from graphrf.gp.hyperparameters.marginal_likelihood import (
     log_marginal_likelihood,
 )
 from graphrf.gp.hyperparameters.space import Model, Space
+from graphrf.gp.methods.gram import Gram
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.progress import Step
-from graphrf.gp.routes.gram import Gram
 from graphrf.gp.search.maximum import Maximum, maximised
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel

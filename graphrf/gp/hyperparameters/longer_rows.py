@@ -13,7 +13,7 @@ from graphrf._base.warn import warn
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.latent_mode import LatentMode
 from graphrf.gp.hyperparameters.space import Model
-from graphrf.gp.routes.protocol import Grams, Route
+from graphrf.gp.methods.protocol import Grams, Method
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 
@@ -49,7 +49,7 @@ class KernelMode(NamedTuple):
 
 def mode_on_long_enough(
     graph: Graph,
-    route: Route,
+    method: Method,
     member: tuple[Kernel, tuple[str, ...]],
     nodes: Sequence[np.ndarray],
     seed: int,
@@ -64,7 +64,7 @@ def mode_on_long_enough(
     def train(grams: Grams) -> KernelMode:
         nonlocal start
         if set(names) - {"lengthscale", *kernel.proportions}:
-            grams = route.exact_grams(grams, kernel, nodes, seed)
+            grams = method.exact_grams(grams, kernel, nodes, seed)
         axis = KernelAxis.of(graph, kernel, names, grams.longest)
         mode = find(axis, grams, start)
         start = mode.model
@@ -77,8 +77,10 @@ def mode_on_long_enough(
         lengthscale = result.mode.model.kernel.hyperparameters["lengthscale"]
         return float(lengthscale >= _NEAR * longest)
 
-    result = trained_on_long_enough(route.grams([member], nodes, seed), train, at_end)
+    result = trained_on_long_enough(method.grams([member], nodes, seed), train, at_end)
     if at_end(result):
         longest = result.axis.ranges["lengthscale"][1]
-        warn(f"the data favour a lengthscale longer than {longest:.3g}, {route.limitation(kernel)}")
+        warn(
+            f"the data favour a lengthscale longer than {longest:.3g}, {method.limitation(kernel)}"
+        )
     return result

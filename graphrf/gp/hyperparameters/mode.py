@@ -22,11 +22,11 @@ from graphrf.gp.hyperparameters.likelihood_search import (
 )
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import Model, Space, Units
+from graphrf.gp.methods.mean_variance import mean_variance
+from graphrf.gp.methods.protocol import Grams, Method
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.problem import NormalProblem
 from graphrf.gp.model.progress import Step
-from graphrf.gp.routes.mean_variance import mean_variance
-from graphrf.gp.routes.protocol import Grams, Route
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -44,7 +44,7 @@ class Mode(NamedTuple):
 
 def find_mode(
     problem: NormalProblem,
-    route: Route,
+    method: Method,
     axis: KernelAxis,
     starts: Sequence[Hyperparameters],
     grams: Grams,
@@ -70,13 +70,13 @@ def find_mode(
         output_scale=scale,
         noise=problem.noise,
     )
-    divisor = mode_divisor(graph, starts[0].kernel, normalize, seed, route.precision)
+    divisor = mode_divisor(graph, starts[0].kernel, normalize, seed, method.precision)
     search = LikelihoodSearch((), space, divisor, step)
-    if route.precision is not None:
-        precision = route.precision.with_kernel(starts[0].kernel)
+    if method.precision is not None:
+        precision = method.precision.with_kernel(starts[0].kernel)
         search = PrecisionSearch(precision, problem.observations, search)
     else:
-        search.blocks = _blocks(problem, route, axis.kernel, grams)
+        search.blocks = _blocks(problem, method, axis.kernel, grams)
     with linear_algebra(min(problem.observations.nodes.size, problem.max_train), problem.n_threads):
         points = []
         for start in starts:
@@ -84,14 +84,14 @@ def find_mode(
             points.append(space.vector_of(Model(start.kernel, output_scale, noise=start.noise)))
         result = search.run(points)
         if scale is not None and problem.normalize:  # once more, with the mean variance at the mode
-            search.divisor = mode_divisor(graph, result.model.kernel, True, seed, route.precision)
+            search.divisor = mode_divisor(graph, result.model.kernel, True, seed, method.precision)
             result = search.run([result.vector])
 
-    if warns:  # of the route's limitation there is another warning
+    if warns:  # of the method's limitation there is another warning
         without = ("largest lengthscale",) if axis.is_cut else ()
         warn_of_bounds(space, result.vector, without)
     kernel = result.model.kernel
-    unit_variance = mean_variance(graph, kernel, seed, route.precision) if normalize else 1.0
+    unit_variance = mean_variance(graph, kernel, seed, method.precision) if normalize else 1.0
     amplitude, scale = (
         (result.amplitude, result.amplitude * unit_variance)
         if scale is None
@@ -102,14 +102,14 @@ def find_mode(
 
 
 def _blocks(
-    problem: NormalProblem, route: Route, kernel: Kernel, grams: Grams
+    problem: NormalProblem, method: Method, kernel: Kernel, grams: Grams
 ) -> list[TrainingBlock]:
     """Up to `max_train` observed nodes together, or blocks of 250 of them."""
-    observed, most = problem.observations.nodes, min(problem.max_train, route.largest_block)
+    observed, most = problem.observations.nodes, min(problem.max_train, method.largest_block)
     size = most if observed.size <= most else min(BLOCK, most)
     rng = np.random.default_rng(problem.seed)
     nodes = observed_blocks(problem.graph, observed, rng, size=size, count=max(most // size, 1))
-    exact = route.exact_grams(grams, kernel, nodes, problem.seed)
+    exact = method.exact_grams(grams, kernel, nodes, problem.seed)
     return [
         TrainingBlock(gram, problem.at(block))
         for gram, block in zip(exact.each, nodes, strict=True)

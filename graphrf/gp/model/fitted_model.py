@@ -20,7 +20,7 @@ class FittedModel(NamedTuple):
     condition again.
     """
 
-    method: str  # the name of the route
+    method: str  # the name of the method
     observations: Observations  # of y less `offset`
     offset: np.ndarray
     single: bool  # y had no axis of outputs

@@ -14,10 +14,10 @@ import graphrf as grf
 from graphrf._base import memory
 from graphrf.gp import regression
 from graphrf.gp.hyperparameters import explore as module
+from graphrf.gp.methods import gram
+from graphrf.gp.methods.precision import PrecisionMethod
+from graphrf.gp.methods.series import SeriesMethod
 from graphrf.gp.model.prior import HyperparameterPrior
-from graphrf.gp.routes import gram
-from graphrf.gp.routes.precision import PrecisionRoute
-from graphrf.gp.routes.series import SeriesRoute
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse import ordering
 
@@ -124,7 +124,7 @@ def test_sparse_factors_that_do_not_fit_beside_each_other_are_refused_before_the
     monkeypatch.setattr(ordering, "available_memory", lambda: factors * 8 * entries - 16)
     assert gp.set_params(method="auto").fit(nodes, y).method_ == "series"
     monkeypatch.setattr(
-        PrecisionRoute, "grams", lambda *arguments: pytest.fail("training took its first steps")
+        PrecisionMethod, "grams", lambda *arguments: pytest.fail("training took its first steps")
     )
     with pytest.raises(
         MemoryError, match=f"no room for {factors} sparse factors .* use method='series'"
@@ -209,7 +209,7 @@ def test_factors_of_an_average_by_rows_are_refused_together(drawn, monkeypatch):
     monkeypatch.setattr(memory, "_SMALL", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: 2 * 8 * np.unique(nodes).size ** 2)
     # Training has room.
-    monkeypatch.setattr("graphrf.gp.routes.gram.require_memory", lambda *needed: None)
+    monkeypatch.setattr("graphrf.gp.methods.gram.require_memory", lambda *needed: None)
     settings = {"method": "series", "seed": 0}
     with pytest.raises(
         MemoryError, match=r"pass numerics=Numerics\(solver='cg'\), hyperparameters='mode'"
@@ -294,10 +294,10 @@ def test_families_share_a_laplacian_and_areal_kernels_are_one():
 
 
 def test_an_end_with_most_of_the_probability_is_warned_of(karate):
-    route = SeriesRoute(karate, 1)
+    method = SeriesMethod(karate, 1)
     with pytest.warns(UserWarning, match=r"a lengthscale longer than 3 \(60 % of the posterior"):
-        module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.6, route)
-    module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.4, route)
+        module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.6, method)
+    module.warn_of_end(grf.Matern(nu=2.0), 3.0, 0.4, method)
 
 
 def test_hyperparameters_beside_the_lengthscale_are_at_their_mode(karate):

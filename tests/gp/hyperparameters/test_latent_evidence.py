@@ -11,11 +11,11 @@ from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvid
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.counts import NegativeBinomial
+from graphrf.gp.methods.gram import PrecisionGram
 from graphrf.gp.model.class_labels import Labels
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation import expectation_propagation
 from graphrf.gp.posterior.approximation.expectation_propagation import independent_sites
-from graphrf.gp.routes.gram import PrecisionGram
 from graphrf.operators.precision.markov import SparsePrecision
 
 KERNEL = grf.Matern(nu=2.0, lengthscale=2.0)

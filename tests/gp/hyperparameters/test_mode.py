@@ -10,8 +10,8 @@ from graphrf.gp.hyperparameters.latent_mode import find_latent_mode
 from graphrf.gp.hyperparameters.mode import mode_divisor
 from graphrf.gp.hyperparameters.space import Space, Units, hyperparameter_range
 from graphrf.gp.likelihoods.counts import Poisson
+from graphrf.gp.methods.mean_variance import RoughMeanVariance, mean_variance
 from graphrf.gp.model.prior import FLAT
-from graphrf.gp.routes.mean_variance import RoughMeanVariance, mean_variance
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import SparsePrecision

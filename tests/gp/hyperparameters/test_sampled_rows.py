@@ -7,8 +7,8 @@ import pytest
 
 import graphrf as grf
 from graphrf._base.memory import NoRoomError
-from graphrf.gp.routes.default_rows import LENGTHS, default_sampler, excess
-from graphrf.gp.routes.features import FeaturesRoute
+from graphrf.gp.methods.default_rows import LENGTHS, default_sampler, excess
+from graphrf.gp.methods.features import FeaturesMethod
 from graphrf.operators.series.apply import kernel_diagonal
 
 
@@ -54,7 +54,7 @@ def test_lengthscales_end_where_the_variance_of_rows_is_a_quarter_of_the_kernels
     nodes = np.random.default_rng(1).choice(3_000, 300, replace=False)
     sampler = grf.CompressedPowers(64, max_length=128)
     kernel = grf.Diffusion(1.0)
-    (grams,) = FeaturesRoute(scattered, sampler, None, nodes.size).grams(
+    (grams,) = FeaturesMethod(scattered, sampler, None, nodes.size).grams(
         [(kernel, ("lengthscale",))], [nodes], 0
     )
     longest = grams.longest(kernel)
@@ -118,17 +118,17 @@ def test_default_rows_grow_as_long_as_those_of_all_observed_nodes_fit_into_memor
         if len(needed) > count:
             raise NoRoomError(f"{what} needs more; {way_out}")
 
-    monkeypatch.setattr("graphrf.gp.routes.features.require_memory", asked)
-    route = FeaturesRoute(scattered, None, None, 1_000_000)
+    monkeypatch.setattr("graphrf.gp.methods.features.require_memory", asked)
+    method = FeaturesMethod(scattered, None, None, 1_000_000)
     if count == 0:
         with pytest.raises(
             MemoryError, match=r"sampled rows of 1000000 observed nodes .*; .*method='precision'"
         ):
-            list(route.grams([member], [nodes], 0))
+            list(method.grams([member], [nodes], 0))
         return
-    found = [grams.sampler.survival.max_length for grams in route.grams([member], [nodes], 0)]
+    found = [grams.sampler.survival.max_length for grams in method.grams([member], [nodes], 0)]
     assert found == list(LENGTHS[:count])
-    assert ("do not fit into memory" in route.limitation(grf.Diffusion(2.0))) == (
+    assert ("do not fit into memory" in method.limitation(grf.Diffusion(2.0))) == (
         count < len(LENGTHS)
     )
     rows = grf.sample_features(

@@ -18,9 +18,9 @@ from graphrf.gp.hyperparameters.likelihood_search import (
     unit_divisor,
 )
 from graphrf.gp.hyperparameters.space import Model, Space, Units, hyperparameter_range
+from graphrf.gp.methods.gram import SampledGram, SeriesGram
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
-from graphrf.gp.routes.gram import SampledGram, SeriesGram
 from graphrf.kernels.lengthscales import longest_lengthscale
 from graphrf.operators.series.density_of_states import density_of_states
 

@@ -1,4 +1,4 @@
-"""The route by the rows of sampled features."""
+"""The method by the rows of sampled features."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from graphrf._base.memory import NoRoomError, require_memory
 from graphrf._base.warn import warn
 from graphrf.features.features import Features
 from graphrf.gp.covariance.covariance import WITHOUT_ROWS, Covariance, SampledSource
-from graphrf.gp.routes.default_rows import LENGTHS, default_sampler, excess, long_enough, shortened
-from graphrf.gp.routes.gram import SampledGram
-from graphrf.gp.routes.protocol import Grams, TrainedKernel
-from graphrf.gp.routes.rows_route import RowsRoute, longest
+from graphrf.gp.methods.default_rows import LENGTHS, default_sampler, excess, long_enough, shortened
+from graphrf.gp.methods.gram import SampledGram
+from graphrf.gp.methods.protocol import Grams, TrainedKernel
+from graphrf.gp.methods.rows import RowsMethod, longest
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
@@ -31,7 +31,7 @@ MOST_EXCESS = 0.25
 _DRAWN_TWICE = 128
 
 
-class FeaturesRoute(RowsRoute):
+class FeaturesMethod(RowsMethod):
     """K = F F^T by sampled rows F of the observed nodes.
 
     `sampler` None takes compressed powers of increasing length. The posterior holds the rows of

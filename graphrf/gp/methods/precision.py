@@ -1,4 +1,4 @@
-"""The route by the sparse precision of a kernel."""
+"""The method by the sparse precision of a kernel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.covariance.covariance import Covariance
+from graphrf.gp.methods.gram import PrecisionGram
+from graphrf.gp.methods.protocol import Grams, TrainedKernel
+from graphrf.gp.methods.resolvents import ResolventFit, resolvents_between
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
@@ -21,9 +24,6 @@ from graphrf.gp.posterior.approximation.sparse import SparsePrior
 from graphrf.gp.posterior.by_precision import PrecisionPosterior
 from graphrf.gp.posterior.mixture import averaged
 from graphrf.gp.posterior.protocol import Posterior
-from graphrf.gp.routes.gram import PrecisionGram
-from graphrf.gp.routes.protocol import Grams, TrainedKernel
-from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import lengthscale_unit, longest_lengthscale
@@ -35,7 +35,7 @@ from graphrf.operators.precision.protocol import KernelPrecision
 _FEW_COLUMNS = 1_000
 
 
-class PrecisionRoute:
+class PrecisionMethod:
     """Sparse Cholesky factors of areal kernels and of Matern kernels of (half-)integer order."""
 
     name = "precision"

@@ -1,4 +1,4 @@
-"""A route: one way to compute with a kernel, in training and in the posterior."""
+"""A method: one way to compute with a kernel, in training and in the posterior."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from graphrf.gp.covariance.covariance import Covariance
+from graphrf.gp.methods.gram import Gram
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
 from graphrf.gp.model.responses import Responses
 from graphrf.gp.posterior.approximation.expectation_propagation import LatentPrior
 from graphrf.gp.posterior.protocol import Posterior
-from graphrf.gp.routes.gram import Gram
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
 
@@ -35,11 +35,11 @@ class Grams(NamedTuple):
         return [gram.many(kernels) for gram in self.each]
 
 
-class Route(Protocol):
+class Method(Protocol):
     """The series, the sparse precision or sampled features.
 
     `kernels` of the posterior have their amplitudes beside them, and `sampler` is that of its rows,
-    None for routes without.
+    None for methods without.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Route(Protocol):
     ) -> Iterator[Grams]:
         """K for training on some blocks, of kernels that share their Laplacian.
 
-        Each `Grams` serves longer lengthscales, at a higher cost, than the one before; most routes
+        Each `Grams` serves longer lengthscales, at a higher cost, than the one before; most methods
         have one.
         """
         ...
@@ -85,7 +85,7 @@ class Route(Protocol):
         ...
 
     def limitation(self, kernel: Kernel) -> str:
-        """Why lengthscales end, and which route serves longer ones."""
+        """Why lengthscales end, and which method serves longer ones."""
         ...
 
     def mean_variance(self, kernel: Kernel, seed: int) -> float:

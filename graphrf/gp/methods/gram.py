@@ -19,7 +19,7 @@ from graphrf._base.memory import require_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.features.factor import FeatureFactor
 from graphrf.features.pairs import RowPairs
-from graphrf.gp.routes.rings import neighbourhood
+from graphrf.gp.methods.rings import neighbourhood
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import chebyshev_coefficients, chebyshev_columns
 from graphrf.kernels.derivatives import jacobian_columns, spectral_derivatives

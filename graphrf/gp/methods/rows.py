@@ -1,4 +1,4 @@
-"""What the routes by rows of a covariance, exact or sampled, share: their posteriors and priors."""
+"""Posteriors and priors of the methods by rows of a covariance, exact or sampled."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from graphrf._base.memory import require_memory
 from graphrf._base.warn import warn
 from graphrf.gp.covariance.covariance import Covariance, shared_matrices
 from graphrf.gp.covariance.rows import RootRows
+from graphrf.gp.methods.costs import choose_solver
+from graphrf.gp.methods.mean_variance import mean_variance
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
@@ -23,8 +25,6 @@ from graphrf.gp.posterior.iterative import IterativePosterior
 from graphrf.gp.posterior.mixture import averaged
 from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.posterior.single import N_DRAWS, SinglePosterior
-from graphrf.gp.routes.costs import choose_solver
-from graphrf.gp.routes.mean_variance import mean_variance
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.solvers import (
@@ -44,8 +44,8 @@ _CUT = 0.01
 _DRAWN = 16
 
 
-class RowsRoute:
-    """A route whose posteriors have rows of the prior covariance at the observed nodes."""
+class RowsMethod:
+    """A method whose posteriors have rows of the prior covariance at the observed nodes."""
 
     name = ""
     precision = None

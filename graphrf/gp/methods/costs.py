@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphrf.gp.routes.default_rows import LENGTHS, SMALLEST_BUDGET
-from graphrf.gp.routes.rings import boundary_share
+from graphrf.gp.methods.default_rows import LENGTHS, SMALLEST_BUDGET
+from graphrf.gp.methods.rings import boundary_share
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.areal import precision_of
@@ -43,7 +43,7 @@ SERIES_SPEED = 4e8
 TRAINED = 500
 
 
-def choose_method(graph: Graph, n_observed: int, n_trained: int) -> str:
+def series_or_features(graph: Graph, n_observed: int, n_trained: int) -> str:
     """ "series" or "features", from the cost of a fit.
 
     The exact series is taken where its products stay within a budget, which is smaller on graphs

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.routes import gram as gram_module
-from graphrf.gp.routes.gram import SampledGram, SeriesGram
+from graphrf.gp.methods import gram as gram_module
+from graphrf.gp.methods.gram import SampledGram, SeriesGram
 from graphrf.kernels.truncation import series_length
 from graphrf.operators.series.apply import kernel_block
 from graphrf.operators.series.series_factor import SeriesFactor

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.routes import costs
-from graphrf.gp.routes.costs import (
+from graphrf.gp.methods import costs
+from graphrf.gp.methods.costs import (
     choose_deviations,
-    choose_method,
     choose_solver,
     deviation_products,
     factored_precision,
     is_thick,
+    series_or_features,
     solve_products,
 )
 from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError
@@ -31,10 +31,10 @@ def test_beyond_the_budget_few_observations_take_walks_and_many_the_series(ring,
     # observed nodes
     # With so many, walks cost a quarter.
     even = (5_000 + 40 * 1_000) * ring.adjacency.nnz / (2 * 100 * 1024) / 4
-    assert choose_method(ring, int(0.9 * even), 1_000) == "series"  # within the budget
+    assert series_or_features(ring, int(0.9 * even), 1_000) == "series"  # within the budget
     monkeypatch.setattr(costs, "SERIES_BUDGET", 1e9)
-    assert choose_method(ring, int(0.9 * even), 1_000) == "features"
-    assert choose_method(ring, int(1.1 * even), 1_000) == "series"
+    assert series_or_features(ring, int(0.9 * even), 1_000) == "features"
+    assert series_or_features(ring, int(1.1 * even), 1_000) == "series"
 
 
 def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes(monkeypatch):
@@ -45,9 +45,9 @@ def test_rows_are_taken_sooner_where_a_few_steps_reach_most_nodes(monkeypatch):
     narrow = grf.from_edges(np.arange(8_000), np.roll(np.arange(8_000), -1))
     assert narrow.adjacency.nnz >= scattered.adjacency.nnz  # the products cost as much
     assert (is_thick(scattered), is_thick(narrow)) == (True, False)
-    assert choose_method(scattered, 100, 100) == "features"
-    assert choose_method(narrow, 100, 100) == "series"
-    assert choose_method(scattered, 40, 40) == "series"
+    assert series_or_features(scattered, 100, 100) == "features"
+    assert series_or_features(narrow, 100, 100) == "series"
+    assert series_or_features(scattered, 40, 40) == "series"
     monkeypatch.setattr(costs, "_QUICKLY_ORDERED", 2_000)
     assert not is_thick(scattered)  # it takes no time to see what a factor costs
 

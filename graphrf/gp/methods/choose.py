@@ -1,4 +1,4 @@
-"""The choice of a route, before anything is trained, from what each would cost; and that of a
+"""The choice of a method, before anything is trained, from what each would cost; and that of a
 fitted model.
 """
 
@@ -7,20 +7,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from graphrf.gp.routes.costs import (
+from graphrf.gp.methods.costs import (
     SERIES_SPEED,
     TRAINED,
-    choose_method,
     column_products,
     deviation_products,
     factored_precision,
     is_thick,
+    series_or_features,
     solve_products,
 )
-from graphrf.gp.routes.features import FeaturesRoute
-from graphrf.gp.routes.precision import PrecisionRoute
-from graphrf.gp.routes.protocol import Route, TrainedKernel
-from graphrf.gp.routes.series import SeriesRoute
+from graphrf.gp.methods.features import FeaturesMethod
+from graphrf.gp.methods.precision import PrecisionMethod
+from graphrf.gp.methods.protocol import Method, TrainedKernel
+from graphrf.gp.methods.series import SeriesMethod
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.named import Diffusion
@@ -41,18 +41,18 @@ _RESOLVENTS = 30
 _EVALUATIONS = 100
 # Multiply-adds of dense factorisations a second (two cores).
 _DENSE_SPEED = 1e10
-# The names of routes.
-NAMES = (SeriesRoute.name, PrecisionRoute.name, FeaturesRoute.name)
+# The names of methods.
+NAMES = (SeriesMethod.name, PrecisionMethod.name, FeaturesMethod.name)
 
 
-class Plan(NamedTuple):
-    """A route, and the kernels that it serves."""
+class Choice(NamedTuple):
+    """A method, and the kernels that it serves."""
 
-    route: Route
+    method: Method
     kernels: Sequence[TrainedKernel]
 
 
-def make_plan(
+def choose_method(
     graph: Graph,
     kernels: Sequence[TrainedKernel],
     n_observed: int,
@@ -63,23 +63,23 @@ def make_plan(
     n_points: int,
     n_threads: int | None,
     remote: bool = False,
-) -> Plan:
-    """The route of a fit, and the kernels that it serves.
+) -> Choice:
+    """The method of a fit, and the kernels that it serves.
 
     With method="auto" it is the sparse precision where its factors cost less than the series, and
-    the series unless sampled features cost a quarter of it at most. Of `automatic` kernels a route
+    the series unless sampled features cost a quarter of it at most. Of `automatic` kernels a method
     may serve some.
     """
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
-        return Plan(PrecisionRoute(graph, precision, n_threads), fitting)
+        return Choice(PrecisionMethod(graph, precision, n_threads), fitting)
     if (
         method == "auto"
         and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None
     ):
-        return Plan(PrecisionRoute(graph, cheaper[0], n_threads), cheaper[1])
+        return Choice(PrecisionMethod(graph, cheaper[0], n_threads), cheaper[1])
     if method == "auto":
-        method = choose_method(graph, n_observed, min(n_observed, TRAINED))
+        method = series_or_features(graph, n_observed, min(n_observed, TRAINED))
     if method == "features":
         if (
             automatic
@@ -89,14 +89,16 @@ def make_plan(
                 *kernels,
                 *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians),
             ]
-        return Plan(FeaturesRoute(graph, sampler, n_threads, 0 if remote else n_observed), kernels)
-    return Plan(SeriesRoute(graph, n_threads), kernels)
+        return Choice(
+            FeaturesMethod(graph, sampler, n_threads, 0 if remote else n_observed), kernels
+        )
+    return Choice(SeriesMethod(graph, n_threads), kernels)
 
 
-def route_of(
+def method_named(
     graph: Graph, method: str, kernels: Sequence[Kernel], sampler: object, n_threads: int | None
-) -> Route:
-    """The route of a fitted model by its name, for the posteriors of its kernels; ValueError where
+) -> Method:
+    """The method of a fitted model by its name, for the posteriors of its kernels; ValueError where
     it does not serve them.
     """
     if (sampler is None) == (method == "features"):
@@ -104,12 +106,12 @@ def route_of(
     if method == "precision":
         for kernel in kernels:
             require_sparse_precision(kernel)
-        return PrecisionRoute(graph, precision_of(graph, kernels[0]), n_threads)
+        return PrecisionMethod(graph, precision_of(graph, kernels[0]), n_threads)
     if method == "features":
         if {kernel.laplacian for kernel in kernels} != {require_sampler(sampler).laplacian}:
             raise ValueError("its sampler and its kernel are of different Laplacians")
-        return FeaturesRoute(graph, sampler, n_threads, 0)
-    return SeriesRoute(graph, n_threads)
+        return FeaturesMethod(graph, sampler, n_threads, 0)
+    return SeriesMethod(graph, n_threads)
 
 
 def _cheaper(

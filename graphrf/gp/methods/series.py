@@ -1,4 +1,4 @@
-"""The route by the exact series of the walk matrix."""
+"""The method by the exact series of the walk matrix."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.gp.covariance.covariance import Covariance
 from graphrf.gp.covariance.rows import RootRows
+from graphrf.gp.methods.costs import SERIES_SPEED, TRAINED, column_products, is_thick
+from graphrf.gp.methods.gram import SeriesGram
+from graphrf.gp.methods.protocol import Grams, TrainedKernel
+from graphrf.gp.methods.resolvents import ResolventFit, resolvents_between
+from graphrf.gp.methods.rows import RowsMethod
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.progress import Step
 from graphrf.gp.posterior.spectral_solver import SpectralCG, evenly_observed
-from graphrf.gp.routes.costs import SERIES_SPEED, TRAINED, column_products, is_thick
-from graphrf.gp.routes.gram import SeriesGram
-from graphrf.gp.routes.protocol import Grams, TrainedKernel
-from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
-from graphrf.gp.routes.rows_route import RowsRoute
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
@@ -39,7 +39,7 @@ _LARGEST_DEGREE = 1_000
 _MUCH_LOST = 1e-3
 
 
-class SeriesRoute(RowsRoute):
+class SeriesMethod(RowsMethod):
     """K by Chebyshev polynomials of the walk matrix, or in training by resolvents where these cost
     less.
     """

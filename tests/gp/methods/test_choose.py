@@ -1,4 +1,4 @@
-"""The route is chosen by what each costs, before anything is trained."""
+"""The method is chosen by what each costs, before anything is trained."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import networkx as nx
 import pytest
 
 import graphrf as grf
+from graphrf.gp.methods.choose import NAMES, choose_method, method_named
 from graphrf.gp.model.settings import automatic_kernels
-from graphrf.gp.routes.plan import NAMES, make_plan, route_of
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 
@@ -18,7 +18,7 @@ def _plan(graph, kernels=None, n_observed=100, **settings):
     automatic = kernels is None
     kernels = automatic_kernels(graph) if kernels is None else kernels
     settings = {"method": "auto", "sampler": None, "n_points": 8, "n_threads": 1, **settings}
-    return make_plan(
+    return choose_method(
         graph, [(kernel, LENGTH) for kernel in kernels], n_observed, automatic=automatic, **settings
     )
 
@@ -36,14 +36,14 @@ def hubs():
 @pytest.mark.parametrize("n_observed", [5, 3_000])
 def test_meshes_and_roads_take_sparse_precisions_however_few_nodes_are_observed(roads, n_observed):
     plan = _plan(roads, n_observed=n_observed)
-    assert plan.route.name == "precision"
+    assert plan.method.name == "precision"
     assert {kernel.nu for kernel, _ in plan.kernels} == {1.0, 2.0, 3.0}
 
 
 def test_kernels_without_a_sparse_inverse_take_the_series(roads):
-    assert _plan(roads, [grf.Diffusion(1.0)]).route.name == "series"
-    assert _plan(roads, [grf.Matern(nu=0.7)]).route.name == "series"
-    assert _plan(roads, [grf.Matern(nu=2.0), grf.Matern(nu=0.7)]).route.name == "series"
+    assert _plan(roads, [grf.Diffusion(1.0)]).method.name == "series"
+    assert _plan(roads, [grf.Matern(nu=0.7)]).method.name == "series"
+    assert _plan(roads, [grf.Matern(nu=2.0), grf.Matern(nu=0.7)]).method.name == "series"
 
 
 def test_a_trained_smoothness_takes_the_series_also_from_an_integer(roads):
@@ -54,20 +54,20 @@ def test_a_trained_smoothness_takes_the_series_also_from_an_integer(roads):
         "n_points": 8,
         "n_threads": 1,
     }
-    plan = make_plan(roads, [(grf.Matern(nu=2.0), ("nu", "lengthscale"))], 100, **settings)
-    assert plan.route.name == "series"
+    plan = choose_method(roads, [(grf.Matern(nu=2.0), ("nu", "lengthscale"))], 100, **settings)
+    assert plan.method.name == "series"
 
 
 def test_graphs_whose_factors_fill_up_take_the_series_or_features(hubs, monkeypatch):
-    monkeypatch.setattr("graphrf.gp.routes.costs._QUICKLY_ORDERED", 500)
+    monkeypatch.setattr("graphrf.gp.methods.costs._QUICKLY_ORDERED", 500)
     plan = _plan(hubs)
-    assert plan.route.name == "series"
+    assert plan.method.name == "series"
     assert len(plan.kernels) == 8
-    monkeypatch.setattr("graphrf.gp.routes.costs.SERIES_BUDGET", 1e6)
+    monkeypatch.setattr("graphrf.gp.methods.costs.SERIES_BUDGET", 1e6)
     plan = _plan(hubs)
-    assert plan.route.name == "features"
+    assert plan.method.name == "features"
     assert [type(kernel) for kernel, _ in plan.kernels].count(grf.Diffusion) == 2
-    assert _plan(hubs, [grf.Matern(nu=2.0)]).route.name == "features"
+    assert _plan(hubs, [grf.Matern(nu=2.0)]).method.name == "features"
     assert [kernel for kernel, _ in _plan(hubs, [grf.Matern(nu=2.0)]).kernels] == [
         grf.Matern(nu=2.0)
     ]
@@ -78,8 +78,8 @@ def test_features_hold_the_rows_of_observed_nodes_unless_these_live_elsewhere(ro
     here, there = (
         _plan(roads, method="features", sampler=sampler, remote=remote) for remote in (False, True)
     )
-    assert (here.route._n_held, there.route._n_held) == (100, 0)
-    assert here.route.sampler is sampler
+    assert (here.method._n_held, there.method._n_held) == (100, 0)
+    assert here.method.sampler is sampler
 
 
 def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
@@ -88,39 +88,41 @@ def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
         {"automatic": False, "sampler": None, "n_threads": 1, "method": "auto"},
     )
 
-    def route(names, n_points):
-        return make_plan(roads, [(kernel, names)], 100, n_points=n_points, **settings).route.name
+    def method(names, n_points):
+        return choose_method(
+            roads, [(kernel, names)], 100, n_points=n_points, **settings
+        ).method.name
 
-    assert route(LENGTH, 1) == "precision"
-    monkeypatch.setattr("graphrf.gp.routes.plan._EVALUATIONS", 1e9)
-    assert route(LENGTH, 1) == "series"
+    assert method(LENGTH, 1) == "precision"
+    monkeypatch.setattr("graphrf.gp.methods.choose._EVALUATIONS", 1e9)
+    assert method(LENGTH, 1) == "series"
     # Averages and known kernels have no search.
-    assert route(LENGTH, 8) == route((), 1) == "precision"
+    assert method(LENGTH, 8) == method((), 1) == "precision"
 
 
 def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(roads, monkeypatch):
     entries = SparsePrecision(roads, grf.Matern(nu=1.0)).own_elimination.n_entries
-    monkeypatch.setattr("graphrf.gp.routes.costs.numbers_there", lambda: 4.6 * entries)
+    monkeypatch.setattr("graphrf.gp.methods.costs.numbers_there", lambda: 4.6 * entries)
     plan = _plan(roads)
-    assert plan.route.name == "precision"
+    assert plan.method.name == "precision"
     assert {kernel.nu for kernel, _ in plan.kernels} == {1.0}
-    assert _plan(roads, [grf.Matern(nu=1.0)]).route.name == "precision"
-    assert _plan(roads, [grf.Matern(nu=1.0), grf.Matern(nu=3.0)]).route.name == "series"
+    assert _plan(roads, [grf.Matern(nu=1.0)]).method.name == "precision"
+    assert _plan(roads, [grf.Matern(nu=1.0), grf.Matern(nu=3.0)]).method.name == "series"
 
 
 def test_layers_are_taken_only_where_they_are_cheaper(roads, monkeypatch):
-    assert _plan(roads, [grf.Matern(nu=0.5)]).route.name == "precision"
+    assert _plan(roads, [grf.Matern(nu=0.5)]).method.name == "precision"
     block = grf.Graph(nx.to_scipy_sparse_array(nx.grid_graph([16, 16, 16])))
     # Layers are not ordered to see that they are dear.
     monkeypatch.setattr(SparsePrecision, "_dissected", None)
-    assert _plan(block, [grf.Matern(nu=1.5)]).route.name == "series"
+    assert _plan(block, [grf.Matern(nu=1.5)]).method.name == "series"
     monkeypatch.undo()
-    assert _plan(block, [grf.Matern(nu=1.0)]).route.name == "precision"
+    assert _plan(block, [grf.Matern(nu=1.0)]).method.name == "precision"
 
 
 @pytest.mark.parametrize("method", ["series", "precision", "features"])
 def test_a_method_that_is_asked_for_is_taken(roads, method):
-    assert _plan(roads, [grf.Matern(nu=2.0)], method=method).route.name == method
+    assert _plan(roads, [grf.Matern(nu=2.0)], method=method).method.name == method
 
 
 def test_a_factor_that_does_not_fit_is_refused_before_anything_is_trained(roads, monkeypatch):
@@ -128,12 +130,12 @@ def test_a_factor_that_does_not_fit_is_refused_before_anything_is_trained(roads,
     roads = grf.Graph(roads.adjacency)  # whose order of elimination is not known yet
     with pytest.raises(FactorTooLargeError, match="method='series'"):
         _plan(roads, [grf.Matern(nu=1.0), grf.Matern(nu=2.0)], method="precision")
-    assert _plan(grf.Graph(roads.adjacency)).route.name == "series"
+    assert _plan(grf.Graph(roads.adjacency)).method.name == "series"
 
 
-def test_a_precision_that_cannot_be_ordered_is_no_route(roads, monkeypatch):
+def test_a_precision_that_cannot_be_ordered_is_no_method(roads, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pymetis", None)
-    assert _plan(grf.Graph(roads.adjacency)).route.name == "series"
+    assert _plan(grf.Graph(roads.adjacency)).method.name == "series"
 
 
 @pytest.mark.parametrize(
@@ -154,12 +156,12 @@ def test_a_route_that_does_not_serve_a_fitted_model_is_refused(
     roads, method, kernel, sampler, reason
 ):
     with pytest.raises(ValueError, match=reason):
-        route_of(roads, method, [kernel], sampler, 1)
+        method_named(roads, method, [kernel], sampler, 1)
 
 
 @pytest.mark.parametrize("method", NAMES)
 def test_the_route_of_a_fitted_model_is_that_of_its_name(roads, method):
     sampler = grf.RandomWalks(8) if method == "features" else None
-    route = route_of(roads, method, [grf.Matern(nu=2.0)], sampler, 1)
-    assert route.name == method
-    assert (route.precision is None) == (method != "precision")
+    method = method_named(roads, method, [grf.Matern(nu=2.0)], sampler, 1)
+    assert method.name == method
+    assert (method.precision is None) == (method != "precision")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.routes.resolvents import ResolventFit, resolvents_between
-from graphrf.gp.routes.series import SeriesRoute
+from graphrf.gp.methods.resolvents import ResolventFit, resolvents_between
+from graphrf.gp.methods.series import SeriesMethod
 from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.markov import SparsePrecision
 
@@ -77,11 +77,11 @@ def test_blocks_and_derivatives_are_those_of_k(graph, kernel):
 def test_kernels_that_decay_faster_are_left_to_the_series(graph):
     fit = ResolventFit(graph, "normalized")
     assert not fit.serves(grf.Diffusion(20.0))
-    route = SeriesRoute(graph, 1)
+    method = SeriesMethod(graph, 1)
     observed = [np.arange(0, 150, 10)]
     smooth, rough = grf.Diffusion(1.0), grf.Matern(nu=0.5)
-    (series,) = route.grams([(smooth, ("lengthscale",))], observed, 0)
-    (resolvents,) = route.grams([(rough, ("lengthscale",))], observed, 0)
+    (series,) = method.grams([(smooth, ("lengthscale",))], observed, 0)
+    (resolvents,) = method.grams([(rough, ("lengthscale",))], observed, 0)
     assert resolvents.longest(rough) == LENGTHSCALES[1]
     places = np.ix_(observed[0], observed[0])
     np.testing.assert_allclose(series.many([smooth])[0][0], smooth.dense(graph)[places], atol=1e-8)

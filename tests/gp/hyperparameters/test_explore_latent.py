@@ -187,7 +187,7 @@ def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate, norma
     assert mode._fitted.amplitude * variance == pytest.approx(0.5, rel=1e-6)
 
 
-def test_routes_have_the_same_points(karate):
+def test_methods_have_the_same_points(karate):
     series, precision = (
         _fit(karate, method=method)._fitted.points for method in ("series", "precision")
     )

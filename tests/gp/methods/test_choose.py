@@ -152,16 +152,16 @@ def test_a_precision_that_cannot_be_ordered_is_no_method(roads, monkeypatch):
         ),
     ],
 )
-def test_a_route_that_does_not_serve_a_fitted_model_is_refused(
+def test_a_method_that_does_not_serve_a_fitted_model_is_refused(
     roads, method, kernel, sampler, reason
 ):
     with pytest.raises(ValueError, match=reason):
         method_named(roads, method, [kernel], sampler, 1)
 
 
-@pytest.mark.parametrize("method", NAMES)
-def test_the_route_of_a_fitted_model_is_that_of_its_name(roads, method):
-    sampler = grf.RandomWalks(8) if method == "features" else None
-    method = method_named(roads, method, [grf.Matern(nu=2.0)], sampler, 1)
-    assert method.name == method
-    assert (method.precision is None) == (method != "precision")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_method_of_a_fitted_model_is_that_of_its_name(roads, name):
+    sampler = grf.RandomWalks(8) if name == "features" else None
+    method = method_named(roads, name, [grf.Matern(nu=2.0)], sampler, 1)
+    assert method.name == name
+    assert (method.precision is None) == (name != "precision")

@@ -111,7 +111,7 @@ def by_series(grid, signal):
     [{"method": "precision"}, {"method": "series", "solver": "cg"}, {"method": "features"}],
     ids=str,
 )
-def test_all_routes_agree(grid, signal, by_series, options):
+def test_all_methods_agree(grid, signal, by_series, options):
     nodes, y, beside = observed("poisson", signal)
     numerics = grf.gp.Numerics(
         sampler=grf.sampling.ExactPowers(60) if options["method"] == "features" else None,

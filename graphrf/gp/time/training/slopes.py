@@ -76,7 +76,8 @@ def gains_back(  # type: ignore[no-untyped-def]
     d_h,
     d_noise,
 ):
-    """Derivatives through `kalman_covariances.gains`, from `d_gain` (T, d, 8) and `d_log` of log S (T, 8).
+    """Derivatives through `kalman_covariances.gains`, from `d_gain` (T, d, 8) and `d_log` of log S
+    (T, 8).
 
     They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed
     over the first `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).

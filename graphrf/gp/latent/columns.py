@@ -97,10 +97,10 @@ def plain(frame: Any, name: str) -> np.ndarray:
     values[:] = column.tolist()
     if hasattr(column, "cat"):
         return values
-    numeric = np.array([isinstance(each, _NUMBERS) for each in values], dtype=bool)
+    numeric = np.array([isinstance(value, _NUMBERS) for value in values], dtype=bool)
     if numeric.all():
         return values.astype(np.float64)
-    text = np.array([isinstance(each, str) for each in values], dtype=bool)
+    text = np.array([isinstance(value, str) for value in values], dtype=bool)
     if not text.all():
         other = np.flatnonzero(~text)[0]
         raise checks.type_error(

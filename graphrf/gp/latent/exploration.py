@@ -20,7 +20,7 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.gp.latent import joint_expectation_propagation, laplace
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.posterior import Gaussian, conditioned
+from graphrf.gp.latent.posterior import Gaussian, posterior_at
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.progress import Step
@@ -82,38 +82,42 @@ class Search:
         self.flat, self.coordinates = flat, Coordinates(parameters)
         # Laplace's approximation is the quicker one; its weights are no precisions where densities
         # are not log-concave.
-        self.by: JointApproximation = (
+        self.engine: JointApproximation = (
             laplace if data.likelihood.log_concave else joint_expectation_propagation
         )
         # Laplace's approximation of normal noise is exact.
         self.exact = isinstance(data.likelihood, NormalNoise)
-        self.corrected = self.by is laplace and not self.exact
-        self._last: Any = None
+        self.corrected = self.engine is laplace and not self.exact
+        # The last approximation that settled, from which the next one begins: `at` depends on the
+        # calls before it, within the tolerance of the approximation.
+        self.warm_start: Any = None
 
     def at(self, vector: np.ndarray) -> Any:
         """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
-        n, before = len(self.joint.parameters), self._last
+        n, before = len(self.joint.parameters), self.warm_start
         likelihood = self.data.likelihood_at(vector[n:])
-        self._last = None  # a trial that fails leaves nothing to the next
+        self.warm_start = None  # a trial that fails leaves nothing to the next
         try:
-            result = self.by.approximation(self.joint, self.data, likelihood, vector[:n], before)
+            result = self.engine.approximation(
+                self.joint, self.data, likelihood, vector[:n], before
+            )
             good = before is None or result.settled
         except np.linalg.LinAlgError:
             if before is None:
                 raise
             good = False
         if not good:
-            result = self.by.approximation(self.joint, self.data, likelihood, vector[:n])
+            result = self.engine.approximation(self.joint, self.data, likelihood, vector[:n])
         if result.settled:
-            self._last = result
+            self.warm_start = result
         return result
 
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""
         n = len(self.joint.parameters)
-        return self.by.gradient(
+        return self.engine.gradient(
             self.joint, self.data, self.data.likelihood_at(vector[n:]), vector[:n], at
         )
 
@@ -121,7 +125,7 @@ class Search:
         """The same with an offset of eta added; it begins where this one ended."""
         data = dataclasses.replace(self.data, offset=self.data.offset + offset)
         other = Search(self.joint, data, flat=self.flat, step=self.step)
-        other._last = self._last
+        other.warm_start = self.warm_start
         return other
 
     def log_posterior(self, vector: np.ndarray) -> float:
@@ -213,10 +217,10 @@ def maximum_likelihood(
             slope = moved.slopes(x[:n], at)
         except np.linalg.LinAlgError:
             return -math.inf, np.zeros(x.size)
-        search._last = moved._last
+        search.warm_start = moved.warm_start
         prior, prior_slope = moved.coordinates.log_prior(x[:n])
         pull = precision @ (x[n:] * scale)
-        more = (moved.by.coefficient_gradient(moved.joint, design, at) - pull) * scale
+        more = (moved.engine.coefficient_gradient(moved.joint, design, at) - pull) * scale
         prior -= 0.5 * float(pull @ (x[n:] * scale))
         return at.log_evidence + prior, np.concatenate([slope + prior_slope, more])
 
@@ -288,7 +292,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     """
     p, box = top.vector.size, search.coordinates.box
     if not p:
-        point = _conditioned(search, top.vector)
+        point = _posterior_at(search, top.vector)
         total = point.log_evidence if math.isfinite(point.log_evidence) else top.value
         return Exploration([point], np.ones(1), Sample(top.vector[None], np.ones(1)), total)
     n_sample, n_points = _sizes(search)
@@ -301,7 +305,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
             order = _along(vectors, log_weights)
             order = order[log_weights[order] > log_weights.max() + _SLIGHT]
             tried = order[np.unique(np.linspace(0, order.size - 1, n_points // 2).astype(int))]
-            points = [_conditioned(search, vectors[k]) for k in tried]
+            points = [_posterior_at(search, vectors[k]) for k in tried]
             differences = _log_posteriors_of(search, points) - log[tried]
             corrections[0] = corrections[0].more(vectors[tried], differences)
         weights = probabilities(log + corrections[0].at(vectors) - first.log_density(vectors))
@@ -316,7 +320,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     correction = corrections[0]
     log_weights = log + correction.at(vectors) - density
     chosen, counts = systematic(log_weights, _along(vectors, log_weights), n_points)
-    points = [_conditioned(search, vectors[k]) for k in chosen]
+    points = [_posterior_at(search, vectors[k]) for k in chosen]
 
     # The evidence of a point's own approximation takes the place of the interpolated one.
     before, after = log[chosen] + correction.at(vectors[chosen]), _log_posteriors_of(search, points)
@@ -349,20 +353,19 @@ def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
     return np.argsort(vectors @ axis, kind="stable")
 
 
-def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
+def _posterior_at(search: Search, vector: np.ndarray) -> Gaussian:
     """The posterior of all variables at a vector, by expectation propagation where that is an
     approximation.
     """
     sites = search.at(vector).sites(search.joint)
     if not search.exact:
         try:
-            return conditioned(search.joint, search.data, vector, sites, rounds=True)
-        except (
-            np.linalg.LinAlgError
-        ):  # its rounds left the range of numbers: the first sites remain
-            own = conditioned(search.joint, search.data, vector, sites, rounds=False)
-            return own._replace(settled=False)
-    return conditioned(search.joint, search.data, vector, sites, rounds=False)
+            return posterior_at(search.joint, search.data, vector, sites, rounds=True)
+        except np.linalg.LinAlgError:
+            # Its rounds left the range of numbers: the first sites remain.
+            point = posterior_at(search.joint, search.data, vector, sites, rounds=False)
+            return point._replace(settled=False)
+    return posterior_at(search.joint, search.data, vector, sites, rounds=False)
 
 
 def _log_posteriors_of(search: Search, points: list[Gaussian]) -> np.ndarray:

@@ -176,35 +176,35 @@ class Expression(NamedTuple):
 def decoded_expression(record: Any) -> Expression:
     """The expression that a file has; an error for any other record."""
     kind, value, arguments = record
-    made = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
+    expression = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
     wanted = {"column": 0, "flag": 0, "number": 0, "pieces": 1}.get(kind)
     if kind in ("column", "flag") and not isinstance(value, str):
         raise ValueError(f"its expressions read a column {value!r}")
     if kind == "number":
-        made = made._replace(value=checks.number("number", value))
+        expression = expression._replace(value=checks.number("number", value))
     if kind == "function":
         if value not in _FUNCTIONS:
             raise ValueError(f"its expressions have a function {value!r}")
         wanted = _FUNCTIONS[value].nin
     if kind == "pieces":
-        made = made._replace(value=_decoded_pieces(*value))
-    if wanted != len(made.arguments):
-        raise ValueError(f"its expressions have {kind!r} of {len(made.arguments)} arguments")
-    return made
+        expression = expression._replace(value=_decoded_pieces(*value))
+    if wanted != len(expression.arguments):
+        raise ValueError(f"its expressions have {kind!r} of {len(expression.arguments)} arguments")
+    return expression
 
 
 def _decoded_pieces(breaks: Any, coefficients: Any, outside: Any) -> Pieces:
-    made = Pieces(
+    result = Pieces(
         real("breaks", np.array(breaks, dtype=np.float64), 1),
         real("coefficients", np.array(coefficients, dtype=np.float64), 3),
         checks.choice("outside", outside, _EXTRAPOLATIONS),
     )
-    degree, pieces, _ = made.coefficients.shape
-    if made.breaks.size < 2 or pieces != made.breaks.size - 1 or not 0 < degree <= _DEGREE + 1:
+    degree, pieces, _ = result.coefficients.shape
+    if result.breaks.size < 2 or pieces != result.breaks.size - 1 or not 0 < degree <= _DEGREE + 1:
         raise ValueError("its splines have other numbers of pieces than are written")
-    if (np.diff(made.breaks) <= 0).any():
+    if (np.diff(result.breaks) <= 0).any():
         raise ValueError("its splines have breaks that do not increase")
-    return made
+    return result
 
 
 def parsed(text: str, column: Callable[[str], np.ndarray]) -> Expression:
@@ -231,8 +231,8 @@ def _of_node(
 ) -> Expression:
     """The expression of a node of the syntax tree of `text`."""
 
-    def inner(each: ast.AST) -> Expression:
-        return _of_node(each, text, names, column)
+    def inner(operand: ast.AST) -> Expression:
+        return _of_node(operand, text, names, column)
 
     if isinstance(node, ast.Name):
         return Expression("column", names.get(node.id, node.id))
@@ -250,7 +250,7 @@ def _of_node(
         if name in NAMED and len(node.args) == _FUNCTIONS[name].nin and not node.keywords:
             return Expression("function", name, tuple(map(inner, node.args)))
         if name in FITTED and node.args:
-            return _fitted(name, inner(node.args[0]), node, text, column)
+            return _fitted_transform(name, inner(node.args[0]), node, text, column)
     raise checks.value_error(
         "formula",
         f"has {text!r}: an expression is made of columns, numbers, + - * / **, comparisons, "
@@ -279,15 +279,15 @@ def called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _fitted(
+def _fitted_transform(
     name: str, argument: Expression, node: ast.Call, text: str, column: Callable[[str], np.ndarray]
 ) -> Expression:
     """A transform of formulaic, fitted to the values of its argument."""
     from formulaic.transforms import TRANSFORMS
 
     try:
-        settings = [ast.literal_eval(each) for each in node.args[1:]]
-        named = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
+        settings = [ast.literal_eval(setting) for setting in node.args[1:]]
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
     except ValueError:
         raise checks.value_error(
             "formula", f"has {text!r}, whose settings must be numbers or text"
@@ -304,11 +304,11 @@ def _fitted(
     state: dict[str, Any] = {}
 
     def transform(values: np.ndarray) -> np.ndarray:
-        made = TRANSFORMS[name](values, *settings, _state=state, **named)
-        made = getattr(made, "__wrapped__", made)
-        if isinstance(made, dict):
-            made = np.column_stack(list(made.values()))
-        return np.asarray(made, dtype=np.float64).reshape(values.size, -1)
+        columns = TRANSFORMS[name](values, *settings, _state=state, **named)
+        columns = getattr(columns, "__wrapped__", columns)
+        if isinstance(columns, dict):
+            columns = np.column_stack(list(columns.values()))
+        return np.asarray(columns, dtype=np.float64).reshape(values.size, -1)
 
     try:
         transform(x)  # which fits the state

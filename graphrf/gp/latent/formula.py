@@ -46,13 +46,13 @@ def read(formula: str, frame: Any) -> Formula:
         raise checks.value_error("frame", "must have a row for each observation, got none")
     text = check_spelling(formula)
     try:
-        whole = formulaic.Formula(text)
+        sides = formulaic.Formula(text)
     except (formulaic.errors.FormulaicError, SyntaxError) as error:
         raise checks.value_error(
             "formula", f"has {text!r}, which cannot be read: {_reason(error)}"
         ) from None
-    terms = list(whole.lhs)
-    if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(whole, "rhs"):
+    terms = list(sides.lhs)
+    if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(sides, "rhs"):
         raise checks.value_error(
             "formula", f"must have one response, got {text.split('~')[0].strip()!r}"
         )
@@ -61,9 +61,9 @@ def read(formula: str, frame: Any) -> Formula:
         raise checks.value_error(
             "formula", f"must have a column as response, got {terms[0].factors[0].expr!r}"
         )
-    made = Formula(response, _design(whole.rhs, frame))
-    made.observed(frame)
-    return made
+    result = Formula(response, _design(sides.rhs, frame))
+    result.observed(frame)
+    return result
 
 
 def _design(effects: Any, frame: Any) -> Design:
@@ -73,24 +73,24 @@ def _design(effects: Any, frame: Any) -> Design:
         expression = _expression(factor, frame)
         if expression is not None and factor.expr not in factors:
             factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
-    made = _of_formulaic(effects, factors, frame)
-    state = made.model_spec.encoder_state
-    known = [
-        _with_levels(each, *state[text]) if text in state else each
-        for text, each in factors.items()
+    matrix = _of_formulaic(effects, factors, frame)
+    state = matrix.model_spec.encoder_state
+    coded = [
+        _with_levels(factor, *state[text]) if text in state else factor
+        for text, factor in factors.items()
     ]
     place = {text: number for number, text in enumerate(factors)}
     products = [
         Product(
-            tuple((place[each.factor.expr], bool(each.reduced)) for each in scoped.factors),
+            tuple((place[part.factor.expr], bool(part.reduced)) for part in scoped.factors),
             float(scoped.scale),
         )
-        for _, scopes, _ in made.model_spec.structure
+        for _, scopes, _ in matrix.model_spec.structure
         for scoped in scopes
     ]
-    result = Design.of(known, products, [str(name) for name in made.columns], frame)
+    result = Design.of(coded, products, [str(name) for name in matrix.columns], frame)
     width = np.maximum(np.abs(result.matrix).max(axis=0, initial=0.0), 1e-300)
-    if (np.abs(result.matrix - np.asarray(made, dtype=np.float64)) > 1e-8 * width).any():
+    if (np.abs(result.matrix - np.asarray(matrix, dtype=np.float64)) > 1e-8 * width).any():
         raise checks.value_error(
             "formula", f"has {effects!r}, which cannot be taken apart: compute columns before"
         )

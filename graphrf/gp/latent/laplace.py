@@ -153,13 +153,13 @@ def gradient(
     """
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
-    for each in joint.slopes(vector):
+    for slope in joint.slopes(vector):
         direct = (
-            each.log_determinant
-            - float(z @ (each.precision @ z))
-            - mode.factor.trace(each.precision)
+            slope.log_determinant
+            - float(z @ (slope.precision @ z))
+            - mode.factor.trace(slope.precision)
         )
-        slopes.append(0.5 * (direct + float(pull @ (each.precision @ z))))
+        slopes.append(0.5 * (direct + float(pull @ (slope.precision @ z))))
     eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))

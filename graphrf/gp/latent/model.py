@@ -22,7 +22,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
 from graphrf.gp.latent.formula import Formula, for_rows, read
-from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
+from graphrf.gp.latent.posterior import Gaussian, posterior_at, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
@@ -259,7 +259,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         mean[mean.size - middle.size :] += middle
         sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
         return point._replace(
-            mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added)
+            mean=mean, sites=sites, eta=point.eta._replace(mean=point.eta.mean + added)
         )
 
     def _coefficient_rows(self) -> sp.csr_array:
@@ -288,8 +288,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         z = np.concatenate([result.at.z[:n], result.coefficients])
         sites = result.at.sites(alone)
         sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
-        at = conditioned(joint, data, result.vector, sites, rounds=False)
-        self._points = [at._replace(mean=z, fitted=at.fitted._replace(mean=joint.a @ z))]
+        at = posterior_at(joint, data, result.vector, sites, rounds=False)
+        self._points = [at._replace(mean=z, eta=at.eta._replace(mean=joint.a @ z))]
         self._probabilities = np.ones(1)
         self._mode, self._sample = result.vector, Sample(result.vector[None], np.ones(1))
         self.log_marginal_likelihood_ = result.value - inner.coordinates.log_prior(result.vector)[0]

@@ -26,12 +26,12 @@ class Gaussian(NamedTuple):
     vector: np.ndarray  # coordinates of all hyperparameters
     likelihood: Likelihood
     sites: Sites  # precisions and shifts of the rows of A
-    fitted: Normal  # means and variances of eta at the observations
+    eta: Normal  # means and variances of eta at the observations
     log_evidence: float
     settled: bool
 
 
-def conditioned(
+def posterior_at(
     joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, rounds: bool
 ) -> Gaussian:
     """The posterior at coordinates of hyperparameters, from some sites; they stay as they are
@@ -43,20 +43,20 @@ def conditioned(
         at = joint_expectation_propagation.approximation(
             joint, data, likelihood, vector[:n], sites=sites, enough=0.0
         )
-        own = at.approximation
+        result = at.approximation
         return Gaussian(
             at.z,
             at.factor,
             vector,
             likelihood,
-            own.sites,
-            own.normal,
-            own.log_evidence,
-            own.settled,
+            result.sites,
+            result.normal,
+            result.log_evidence,
+            result.settled,
         )
     prior = joint_expectation_propagation.JointPrior(joint, joint.prior(vector[:n]))
-    fitted = prior.condition(*sites)
-    return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
+    eta = prior.condition(*sites)
+    return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, eta, np.nan, True)
 
 
 class PredictedRows(NamedTuple):

@@ -185,8 +185,7 @@ class LatentPredictor(WithCriteria):
         """The observations under the posterior at each point, for criteria."""
         y, offset = self._data.y, self._data.offset
         laws = [
-            Marginals(each.fitted.mean, each.fitted.variance, each.likelihood)
-            for each in self._points
+            Marginals(each.eta.mean, each.eta.variance, each.likelihood) for each in self._points
         ]
         rows = [
             LatentRows(law, without_sites(law, point.sites), y, offset)
@@ -204,7 +203,7 @@ class LatentPredictor(WithCriteria):
         self._check_fitted()
         if frame is None:
             parts = [
-                Marginals(each.fitted.mean, each.fitted.variance, each.likelihood)
+                Marginals(each.eta.mean, each.eta.variance, each.likelihood)
                 for each in self._points
             ]
             return MarginalMixture(parts, self._probabilities), self._frame.index
@@ -236,25 +235,27 @@ class LatentPredictor(WithCriteria):
         if frame is None:
             return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        for each in self._bound:
-            for axis in each.axes:
-                require_columns(frame, axis.columns, f"the term of {each.label!r}")
+        for term in self._bound:
+            for axis in term.axes:
+                require_columns(frame, axis.columns, f"the term of {term.label!r}")
         fixed = self._design.rows(frame) @ self._effects.transform
         same: list[PredictedRows] = []  # where no level is new, the rows are those of all points
 
         def at(point: Gaussian) -> PredictedRows:
             if same:
                 return same[0]
-            values = [self._joint.values(point.vector, each) for each in self._bound]
+            values = [self._joint.values(point.vector, term) for term in self._bound]
             parts = [
-                each.extension(frame, own) for each, own in zip(self._bound, values, strict=True)
+                term.extension(frame, by_name)
+                for term, by_name in zip(self._bound, values, strict=True)
             ]
-            known = rows_of(self._bound, [each.old for each in parts], fixed)
+            old_rows = rows_of(self._bound, [part.old for part in parts], fixed)
             scales = [
-                own[each.deviation.name] for each, own in zip(self._bound, values, strict=True)
+                by_name[term.deviation.name]
+                for term, by_name in zip(self._bound, values, strict=True)
             ]
             rows = PredictedRows(
-                known, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]]
+                old_rows, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]]
             )
             if not rows.extensions:
                 same.append(rows)

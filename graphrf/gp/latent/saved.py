@@ -20,7 +20,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample
 from graphrf.gp.latent.expressions import decoded_expression
-from graphrf.gp.latent.posterior import Gaussian, conditioned
+from graphrf.gp.latent.posterior import Gaussian, posterior_at
 from graphrf.gp.metric.saved import StreetFile
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
@@ -32,7 +32,7 @@ from graphrf.gp.terms.steps import Steps
 from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term
 from graphrf.graph.disk.folder import decoded_name
 
-_TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
+_TERMS: dict[str, type[Term]] = {term.__name__: term for term in (Nodes, Steps, Groups, Along)}
 _PLAIN = (
     "formula",
     "likelihood",
@@ -88,8 +88,8 @@ class SavedModel(Saved):
     def _restored(
         cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> Self:
-        shared = _Shared([], graphs, [decoded(each) for each in record["kernels"]])
-        shared.terms.extend(_made(each, shared) for each in record["terms"])
+        shared = _Shared([], graphs, [decoded(contents) for contents in record["kernels"]])
+        shared.terms.extend(_made(contents, shared) for contents in record["terms"])
         terms = [shared.sum_of(places) for places in record["sum"]]
         numbers = {
             name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays
@@ -99,8 +99,8 @@ class SavedModel(Saved):
             **numbers,
             **{name: str(value) for name, value in record["given"].items() if name in BESIDE},
         }
-        made: Any = cls
-        model = made(terms=terms, **settings, **given)
+        model_class: Any = cls
+        model = model_class(terms=terms, **settings, **given)
         model._restore(record, arrays, terms, numbers)
         return model
 
@@ -166,8 +166,8 @@ class SavedModel(Saved):
             raise ValueError("its arrays are inconsistent")
         if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
             raise ValueError("its arrays are not those of a posterior")
-        for each in (vectors, sample[shares > 0]):
-            if (np.clip(each, *box.T) != each).any():
+        for coordinates in (vectors, sample[shares > 0]):
+            if (np.clip(coordinates, *box.T) != coordinates).any():
                 raise ValueError("its hyperparameters are outside of what is searched")
         for weights in (probabilities, shares):
             check_probabilities(weights.tolist())
@@ -175,8 +175,8 @@ class SavedModel(Saved):
                 raise checks.value_error("probabilities", "must not be negative")
         try:
             self._points = [
-                _point(self._joint, self._data, *each)
-                for each in zip(vectors, means, precisions, shifts, strict=True)
+                _point(self._joint, self._data, *point)
+                for point in zip(vectors, means, precisions, shifts, strict=True)
             ]
         except np.linalg.LinAlgError as error:
             raise ValueError(f"its posterior cannot be had: {error}") from error
@@ -193,13 +193,13 @@ def _point(
     shift: np.ndarray,
 ) -> Gaussian:
     """The posterior at a point, by one factorisation."""
-    point = conditioned(joint, data, vector, Sites(precision, shift), rounds=False)
-    fitted = point.fitted._replace(mean=joint.a @ mean)
+    point = posterior_at(joint, data, vector, Sites(precision, shift), rounds=False)
+    eta = point.eta._replace(mean=joint.a @ mean)
     with np.errstate(over="ignore", invalid="ignore"):
-        answers = point.likelihood.moments(fitted.mean, fitted.variance)
+        answers = point.likelihood.moments(eta.mean, eta.variance)
     if not np.isfinite(answers).all():
         raise ValueError("its posterior has no moments")
-    return point._replace(mean=mean, fitted=fitted)
+    return point._replace(mean=mean, eta=eta)
 
 
 class _Shared(NamedTuple):

@@ -59,14 +59,14 @@ def check_spelling(formula: object) -> str:
             "formula", f"has '^' within brackets of {formula!r}: the power of a number is x**2"
         )
     for power in _POWER.finditer(_outside(bare)):
-        base, whole = formula[slice(*power.span(1))], formula[slice(*power.span())]
+        base, expression = formula[slice(*power.span(1))], formula[slice(*power.span())]
         if base.startswith("(") and re.search(
             r"[-+*:/]", _outside(bare[slice(*power.span(1))][1:-1])
         ):
             continue  # interactions of several terms
         raise checks.value_error(
             "formula",
-            f"has {whole!r}, which stands for {base!r} alone: a power of terms is their "
+            f"has {expression!r}, which stands for {base!r} alone: a power of terms is their "
             f"interactions; write I({base}**2), or poly({base}, 2)",
         )
     if re.search(r"[<>]|==|!=", _outside(bare)):

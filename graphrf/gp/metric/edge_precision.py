@@ -72,7 +72,7 @@ class EdgeStates:
     indices: np.ndarray  # pattern of the precision, in which zeros keep their places
     indptr: np.ndarray
     sums: sp.csr_array  # (entries, 4 alpha^2 m) sums over the precisions of all pieces
-    rest: np.ndarray  # (entries,) added by stationary ends
+    of_ends: np.ndarray  # (entries,) added by stationary ends
 
     @classmethod
     def of(cls, pieces: Subdivision, alpha: int, ends: str) -> EdgeStates:
@@ -95,16 +95,16 @@ class EdgeStates:
             (np.ones(k), (np.arange(k), endless)), shape=(k, n + derivatives.size)
         )
         if alpha == 2:
-            own = n + np.searchsorted(derivatives, endless)
+            columns = n + np.searchsorted(derivatives, endless)
             at_ends = sp.csr_array(
-                at_ends - sp.csr_array((np.ones(k), (np.arange(k), own)), shape=at_ends.shape)
+                at_ends - sp.csr_array((np.ones(k), (np.arange(k), columns)), shape=at_ends.shape)
             )
         joined = sp.csr_array((np.ones(m), (pieces.src, pieces.dst)), shape=(n, n))
         component = connected_components(joined, directed=False)[1]
         indices, indptr, sums = _pattern(basis, m)
         rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        rest = 0.5 * np.asarray((at_ends.T @ at_ends)[rows, indices])
-        return cls(basis, derivatives, at_ends, component, indices, indptr, sums, rest)
+        of_ends = 0.5 * np.asarray((at_ends.T @ at_ends)[rows, indices])
+        return cls(basis, derivatives, at_ends, component, indices, indptr, sums, of_ends)
 
     def assembled(self, blocks: np.ndarray) -> sp.csr_array:
         """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all
@@ -163,7 +163,7 @@ class EdgePrecision:
     def matrix(self) -> sp.csr_array:
         """Q, shape (n, n)."""
         whole = self.states.assembled(self._blocks[0])
-        whole.data += self.states.rest
+        whole.data += self.states.of_ends
         return whole
 
     def derivative(self, name: str) -> sp.csr_array:

@@ -36,11 +36,11 @@ def piece_precisions(x: np.ndarray, alpha: int) -> tuple[np.ndarray, np.ndarray]
     """
     small = np.exp(-x)
     if alpha == 1:
-        rest = -np.expm1(-2 * x)
-        own, across = 1 / rest - 0.5, -small / rest
-        own_slope, across_slope = -2 * (small / rest) ** 2, small * (1 + small**2) / rest**2
-        return _matrix(own, across, across, own), _matrix(
-            own_slope, across_slope, across_slope, own_slope
+        sigma = -np.expm1(-2 * x)
+        diagonal, across = 1 / sigma - 0.5, -small / sigma
+        diagonal_slope, across_slope = -2 * (small / sigma) ** 2, small * (1 + small**2) / sigma**2
+        return _matrix(diagonal, across, across, diagonal), _matrix(
+            diagonal_slope, across_slope, across_slope, diagonal_slope
         )
     s = small**2
     phi = small[:, None, None] * _matrix(1 + x, x, -x, 1 - x)

@@ -221,7 +221,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         asked = self.graph.places(places)
         pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
         n_seen = self._seen.places.node.size
-        seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
+        seen, requested = pieces.where[:n_seen], pieces.where[n_seen:]
         mean, posterior = self._seen.mean, self._posterior
         if pieces.n_nodes != self._pieces.n_nodes or mean.width.size:
             basis = np.zeros((pieces.n_nodes, mean.basis.shape[1]))
@@ -231,18 +231,18 @@ class MetricPredictor(WithCriteria, SavedMetric):
                 rows = place_rows(
                     self.graph.graph.nodes if places is None else places, asked.node.size
                 )
-                basis = mean._replace(basis=basis).with_rows(own, x, rows)
-            elif mean.width.size and not np.isin(own, seen).all():
+                basis = mean._replace(basis=basis).with_rows(requested, x, rows)
+            elif mean.width.size and not np.isin(requested, seen).all():
                 raise checks.value_error(
                     "x",
                     "must be given: `fit` was given no covariates of "
-                    f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for each "
-                    "place, or ask for observed places only",
+                    f"{int((~np.isin(requested, seen)).sum())} of these places; pass a row for "
+                    "each place, or ask for observed places only",
                 )
             posterior = self._conditioned(self._seen, pieces, self._points, basis)
         elif x is not None:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
-        vertices, inverse = np.unique(own, return_inverse=True)
+        vertices, inverse = np.unique(requested, return_inverse=True)
         return posterior, vertices, inverse
 
     def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:

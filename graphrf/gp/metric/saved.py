@@ -133,8 +133,10 @@ class SavedMetric(Saved):
     def _loaded(
         cls, graph: Any, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> Self:
-        made: Any = cls
-        loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
+        regressor_class: Any = cls
+        loaded = regressor_class(
+            graph, **{name: decoded(value) for name, value in record["settings"].items()}
+        )
         loaded._checked()
         seen = _seen(graph, loaded.mean, loaded.alpha, record, arrays)
         points = [_point(*point) for point in record["points"]]

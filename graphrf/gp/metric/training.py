@@ -136,10 +136,10 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []
         for side in (1, -1):
-            own = float(
+            stretch = float(
                 np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0)
             )
-            halves.append(min(deviation * own, _WIDEST))
+            halves.append(min(deviation * stretch, _WIDEST))
             points.append(mode + side * out * halves[-1] * vector)
         weights += [half / sum(halves) / (d * _OUT**2) for half in halves]
     return [

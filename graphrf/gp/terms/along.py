@@ -159,8 +159,8 @@ class EdgeAxis(LevelAxis):
         return dict(zip(self.levels, self._pieces.where.tolist(), strict=True))
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
-        known = self.lookup
-        labels = [label for label in labels_in(self.column, values) if label not in known]
+        vertices = self.lookup
+        labels = [label for label in labels_in(self.column, values) if label not in vertices]
         if not labels:
             return super().extension(values, hyperparameters)
         pieces = self._subdivided([*self.levels, *labels])
@@ -174,8 +174,8 @@ class EdgeAxis(LevelAxis):
         old = self._variables(structure, kept)
         new = np.setdiff1d(np.arange(structure.size), old)
         index = dict(zip(labels, pieces.where[len(self.levels) :].tolist(), strict=True))
-        whole = structure.precision(hyperparameters)
-        precision = sp.csr_array(whole[new][:, new])
+        joint = structure.precision(hyperparameters)
+        precision = sp.csr_array(joint[new][:, new])
         known_part, new_part, _ = self._read(values, index, structure.size)
         # a new place that is a vertex of the fit is none of the new variables
         both = sp.csr_array(new_part[:, old] + known_part)
@@ -183,7 +183,7 @@ class EdgeAxis(LevelAxis):
             return Extension(
                 both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0))
             )
-        mean = solved_by_components(precision, sp.csr_array(-whole[new][:, old]))
+        mean = solved_by_components(precision, sp.csr_array(-joint[new][:, old]))
         part = sp.csr_array(new_part[:, new])
         return Extension(
             sp.csr_array(both + part @ mean), part, precision, sp.csr_array((0, new.size))

@@ -101,17 +101,17 @@ class LevelAxis:
         return {label: place for place, label in enumerate(self.levels)}
 
     def _read(
-        self, values: Any, more: Lookup, width: int = 0, found: Lookup | None = None
+        self, values: Any, more: Lookup, width: int = 0, aliases: Lookup | None = None
     ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
-        """Rows for known labels and those `found` to be known, rows of this width for those of
-        `more`, and unknown labels.
+        """Rows for known labels and `aliases` of these, rows of this width for labels of `more`,
+        and unknown labels.
         """
-        known = {**self.lookup, **found} if found else self.lookup
+        lookup = {**self.lookup, **aliases} if aliases else self.lookup
         rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
         for row, label, weight in weighted_labels(self.column, values):
-            place = known.get(label)
+            place = lookup.get(label)
             if place is not None:
                 rows.append(row)
                 places.append(place)

@@ -67,7 +67,7 @@ class RandomWalk(Structure):
         order: int,
         *,
         closed: bool = False,
-        like: RandomWalk | None = None,
+        template: RandomWalk | None = None,
     ) -> None:
         n = increments.size + 1
         self.size = n
@@ -81,8 +81,8 @@ class RandomWalk(Structure):
             steps = sp.diags_array([ones, -2 * ones, ones], offsets=[0, 1, 2], shape=(n - 2, n))
             root = np.subtract.outer(np.arange(n), np.arange(1.0, n - 1)).clip(0)
         plain = sp.csr_array(steps.T @ steps)
-        if like is not None:
-            self._matrix = sp.csr_array(like.scale * plain)
+        if template is not None:
+            self._matrix = sp.csr_array(template.scale * plain)
             return
         # x = R e with D R = I for the differences D, less its polynomial
         trends = np.linalg.qr(np.vander(np.linspace(-1, 1, n), order))[0]

@@ -152,19 +152,19 @@ class StepAxis(LevelAxis):
         return self.structure
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
-        known = self.lookup
-        labels = [label for label in labels_in(self.column, values) if label not in known]
+        lookup = self.lookup
+        labels = [label for label in labels_in(self.column, values) if label not in lookup]
         if not labels:
             return super().extension(values, hyperparameters)
         at = self._at
         places, level = at.on(self._ruler.places(labels))
-        found = {label: int(k) for label, k in zip(labels, level, strict=True) if k >= 0}
+        aliases = {label: int(k) for label, k in zip(labels, level, strict=True) if k >= 0}
         new = [
             (float(x), label) for x, label, k in zip(places, labels, level, strict=True) if k < 0
         ]
         self._require_forecasts(new)
         if not new:
-            return Extension(self._read(values, {}, found=found)[0], *nothing_new(len(values)))
+            return Extension(self._read(values, {}, aliases=aliases)[0], *nothing_new(len(values)))
         states, more = self.structure.size // at.places.size, np.unique([x for x, _ in new])
         filled = self._term.kind in ("rw2", "seasonal")
         ahead = float(more[-1] - at.places[-1]) if filled else more.size
@@ -178,16 +178,16 @@ class StepAxis(LevelAxis):
         index = {label: int(np.searchsorted(more, x)) for x, label in new}
         every = np.concatenate([at.places, more])
         by_time = np.argsort(every, kind="stable")
-        whole = self._structure(every[by_time], like=self.structure).precision(hyperparameters)
+        joint = self._structure(every[by_time], template=self.structure).precision(hyperparameters)
         position = np.empty(every.size, dtype=int)
         position[by_time] = np.arange(every.size)
         n, k = at.places.size, more.size
         shift = np.arange(states)[:, None] * every.size
         old_at = (shift + position[:n]).ravel()
         new_at = (shift + position[n:]).ravel()
-        precision = sp.csr_array(whole[new_at][:, new_at])
-        mean = -np.linalg.solve(precision.toarray(), whole[new_at][:, old_at].toarray())
-        old, later, _ = self._read(values, index, k * states, found)
+        precision = sp.csr_array(joint[new_at][:, new_at])
+        mean = -np.linalg.solve(precision.toarray(), joint[new_at][:, old_at].toarray())
+        old, later, _ = self._read(values, index, k * states, aliases)
         return Extension(
             sp.csr_array(old + later @ mean), later, precision, sp.csr_array((0, k * states))
         )
@@ -277,8 +277,8 @@ class StepAxis(LevelAxis):
             )
         return None
 
-    def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:
-        """The prior at some places, in steps; `like` another one, with its scale."""
+    def _structure(self, places: np.ndarray, template: Structure | None = None) -> Structure:
+        """The prior at some places, in steps; `template` is a walk with the scale to take."""
         kind, increments = self._term.kind, np.diff(places)
         if kind == "iid":
             return Independent(places.size)
@@ -292,5 +292,7 @@ class StepAxis(LevelAxis):
             assert self._term.period is not None
             return Seasonal(places.size, self._term.period)
         return RandomWalk(
-            increments, int(kind[-1]), like=like if isinstance(like, RandomWalk) else None
+            increments,
+            int(kind[-1]),
+            template=template if isinstance(template, RandomWalk) else None,
         )

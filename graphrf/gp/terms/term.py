@@ -153,11 +153,11 @@ class BoundTerm(NamedTuple):
 
     def extension(self, frame: Any, values: Values) -> Extension:
         """Rows of a data frame that may have new levels."""
-        result = [axis.extension(axis.cells(frame), values) for axis in self.axes]
-        new = [each.new.shape[1] > 0 for each in result]
-        if len(result) == 1:
-            return result[0]
-        old = self._combined(*(each.old for each in result))
+        extensions = [axis.extension(axis.cells(frame), values) for axis in self.axes]
+        new = [extension.new.shape[1] > 0 for extension in extensions]
+        if len(extensions) == 1:
+            return extensions[0]
+        old = self._combined(*(extension.old for extension in extensions))
         if not any(new):
             return Extension(old, *nothing_new(len(frame)))
         if all(new):
@@ -167,14 +167,14 @@ class BoundTerm(NamedTuple):
         structure = self.structure
         assert isinstance(structure, Product)
         place = new.index(True)
-        known = (structure.first, structure.second)[1 - place]
-        rows = structure.rows_of(1 - place, result[1 - place].old)
+        factor = (structure.first, structure.second)[1 - place]
+        rows = structure.rows_of(1 - place, extensions[1 - place].old)
         both, precisions = (
-            [rows, result[place].new],
-            [known.precision(values), result[place].precision],
+            [rows, extensions[place].new],
+            [factor.precision(values), extensions[place].precision],
         )
-        eye = sp.eye_array(result[place].new.shape[1], format="csr")
-        held = [known.constraints, eye]
+        eye = sp.eye_array(extensions[place].new.shape[1], format="csr")
+        held = [factor.constraints, eye]
         if place == 0:
             both, precisions, held = both[::-1], precisions[::-1], held[::-1]
         return Extension(

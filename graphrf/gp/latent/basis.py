@@ -59,8 +59,10 @@ def _transform(design: np.ndarray) -> np.ndarray:
     width = np.maximum(np.abs(design).max(axis=0, initial=0.0), 1e-300)
     nonzero = (design != 0.0).astype(np.float64)
     together, counts = nonzero.T @ nonzero, nonzero.sum(axis=0)
+
     order = np.argsort(counts, kind="stable")
     transform, columns = np.diag(1.0 / width), design / width
+
     for number, j in enumerate(order):
         before = [i for i in order[:number] if together[i, j] == counts[i]]
         for _ in range(2):
@@ -68,6 +70,7 @@ def _transform(design: np.ndarray) -> np.ndarray:
                 share = float(columns[:, i] @ columns[:, j]) / float(columns[:, i] @ columns[:, i])
                 columns[:, j] -= share * columns[:, i]
                 transform[:, j] -= share * transform[:, i]
+
         size = max(float(np.sqrt(np.mean(np.square(columns[:, j])))), 1e-300)
         columns[:, j] /= size
         transform[:, j] /= size

@@ -80,11 +80,13 @@ class Search:
         if flat:
             parameters = tuple(parameter._replace(prior=None) for parameter in parameters)
         self.flat, self.coordinates = flat, Coordinates(parameters)
+
         # Laplace's approximation is the quicker one; its weights are no precisions where densities
         # are not log-concave.
         self.engine: JointApproximation = (
             laplace if data.likelihood.log_concave else joint_expectation_propagation
         )
+
         # Laplace's approximation of normal noise is exact.
         self.exact = isinstance(data.likelihood, NormalNoise)
         self.corrected = self.engine is laplace and not self.exact
@@ -96,6 +98,7 @@ class Search:
         """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
+
         n, before = len(self.joint.parameters), self.warm_start
         likelihood = self.data.likelihood_at(vector[n:])
         self.warm_start = None  # a trial that fails leaves nothing to the next
@@ -108,6 +111,7 @@ class Search:
             if before is None:
                 raise
             good = False
+
         if not good:
             result = self.engine.approximation(self.joint, self.data, likelihood, vector[:n])
         if result.settled:
@@ -143,6 +147,7 @@ class Search:
             slope = self.slopes(vector, at)
         except np.linalg.LinAlgError:
             return -math.inf, np.zeros(vector.size)
+
         prior, prior_slope = self.coordinates.log_prior(vector)
         value = at.log_evidence + prior
         if not math.isfinite(value):
@@ -180,6 +185,7 @@ def _refusal(search: Search) -> str:
             "factored. Is a term given twice, or is a fixed effect constant on the levels of a "
             "term that does not sum to zero?"
         )
+
     y, name = search.data.y, type(search.data.likelihood).__name__
     return (
         f"the posterior cannot be approximated under the likelihood {name}: numbers leave the "
@@ -218,6 +224,7 @@ def maximum_likelihood(
         except np.linalg.LinAlgError:
             return -math.inf, np.zeros(x.size)
         search.warm_start = moved.warm_start
+
         prior, prior_slope = moved.coordinates.log_prior(x[:n])
         pull = precision @ (x[n:] * scale)
         more = (moved.engine.coefficient_gradient(moved.joint, design, at) - pull) * scale
@@ -228,6 +235,7 @@ def maximum_likelihood(
     box = np.vstack([search.coordinates.box, unbounded])
     first = np.concatenate([search.coordinates.start, start / scale])
     result = maximised(log_density, first, box, tolerances=_TOLERANCES)
+
     vector, coefficients = result.vector[:n], result.vector[n:] * scale
     at = search.moved(design @ coefficients).at(vector)
     return JointMaximum(vector, coefficients, at, result.value, result.converged)
@@ -277,6 +285,7 @@ class _Correction:
             vectors, own.min(axis=0) - _BEYOND * unit, own.max(axis=0) + _BEYOND * unit
         )
         u, v = ((each - own.mean(axis=0)) / unit for each in (inside, own))
+
         away = np.square(u[:, None] - v).sum(axis=2)
         parts = np.ones(away.shape), u @ v.T, np.square(u) @ np.square(v).T, np.exp(-0.125 * away)
         return np.asarray(sum(size * part for size, part in zip(_VARIANCES, parts, strict=True)))
@@ -295,6 +304,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
         point = _posterior_at(search, top.vector)
         total = point.log_evidence if math.isfinite(point.log_evidence) else top.value
         return Exploration([point], np.ones(1), Sample(top.vector[None], np.ones(1)), total)
+
     n_sample, n_points = _sizes(search)
     first = NormalProposal.around(top.vector, lambda x: search.with_gradient(x)[1], box, _WIDER)
     corrections = [_Correction(np.zeros((0, p)), np.zeros(0))]
@@ -308,6 +318,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
             points = [_posterior_at(search, vectors[k]) for k in tried]
             differences = _log_posteriors_of(search, points) - log[tried]
             corrections[0] = corrections[0].more(vectors[tried], differences)
+
         weights = probabilities(log + corrections[0].at(vectors) - first.log_density(vectors))
         # wider where few of the points have most of the weight
         added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
@@ -319,6 +330,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     )
     correction = corrections[0]
     log_weights = log + correction.at(vectors) - density
+
     chosen, counts = systematic(log_weights, _along(vectors, log_weights), n_points)
     points = [_posterior_at(search, vectors[k]) for k in chosen]
 
@@ -330,6 +342,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
         correction = correction.more(vectors[chosen], after - log[chosen])
     log_weights = log + correction.at(vectors) - density
     weights = probabilities(log_weights)
+
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(
@@ -365,6 +378,7 @@ def _posterior_at(search: Search, vector: np.ndarray) -> Gaussian:
             # Its rounds left the range of numbers: the first sites remain.
             point = posterior_at(search.joint, search.data, vector, sites, rounds=False)
             return point._replace(settled=False)
+
     return posterior_at(search.joint, search.data, vector, sites, rounds=False)
 
 

@@ -111,10 +111,12 @@ class Pieces(NamedTuple):
         if outside == "extend":
             width = breaks[-1] - breaks[0]
             breaks = np.concatenate([[breaks[0] - width], breaks, [breaks[-1] + width]])
+
         # Chebyshev's points lie inside of a piece, and determine its polynomial to rounding.
         points = 0.5 - 0.5 * np.cos((np.arange(degree + 1) + 0.5) * np.pi / (degree + 1))
         inverse = np.linalg.inv(np.vander(points, degree + 1))
         widths = np.diff(breaks)
+
         values = function((breaks[:-1, None] + widths[:, None] * points).ravel())
         shaped = values.reshape(widths.size, degree + 1, -1)
         powers = widths[:, None] ** -np.arange(degree, -1, -1.0)
@@ -129,9 +131,11 @@ class Pieces(NamedTuple):
                 f"has {np.count_nonzero(beyond)} values outside of [{low:g}, {high:g}], the range "
                 "of the fit: pass extrapolation='extend' or 'clip' to the spline"
             )
+
         extrapolate: Any = "periodic" if self.outside == "periodic" else True
         inner = x if self.outside in ("extend", "periodic") else np.clip(x, low, high)
         result = np.asarray(PPoly(self.coefficients, self.breaks, extrapolate=extrapolate)(inner))
+
         if self.outside in ("zero", "na"):
             result[beyond] = 0.0 if self.outside == "zero" else np.nan
         return result
@@ -159,6 +163,7 @@ class Expression(NamedTuple):
             return values
         if self.kind == "number":
             return np.float64(self.value)  # type: ignore[return-value]
+
         arguments = [each(column) for each in self.arguments]
         with np.errstate(all="ignore"):
             if self.kind == "pieces":
@@ -178,6 +183,7 @@ def decoded_expression(record: Any) -> Expression:
     kind, value, arguments = record
     expression = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
     wanted = {"column": 0, "flag": 0, "number": 0, "pieces": 1}.get(kind)
+
     if kind in ("column", "flag") and not isinstance(value, str):
         raise ValueError(f"its expressions read a column {value!r}")
     if kind == "number":
@@ -188,6 +194,7 @@ def decoded_expression(record: Any) -> Expression:
         wanted = _FUNCTIONS[value].nin
     if kind == "pieces":
         expression = expression._replace(value=_decoded_pieces(*value))
+
     if wanted != len(expression.arguments):
         raise ValueError(f"its expressions have {kind!r} of {len(expression.arguments)} arguments")
     return expression
@@ -199,6 +206,7 @@ def _decoded_pieces(breaks: Any, coefficients: Any, outside: Any) -> Pieces:
         real("coefficients", np.array(coefficients, dtype=np.float64), 3),
         checks.choice("outside", outside, _EXTRAPOLATIONS),
     )
+
     degree, pieces, _ = result.coefficients.shape
     if result.breaks.size < 2 or pieces != result.breaks.size - 1 or not 0 < degree <= _DEGREE + 1:
         raise ValueError("its splines have other numbers of pieces than are written")
@@ -238,9 +246,11 @@ def _of_node(
         return Expression("column", names.get(node.id, node.id))
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         return Expression("number", float(node.value))
+
     operator, operands = _operation(node)
     if operator in _OPERATORS:
         return Expression("function", _OPERATORS[operator], tuple(map(inner, operands)))
+
     if isinstance(node, ast.Call):
         name = called(node)
         if (name == "I" and len(node.args) == 1) or (
@@ -251,6 +261,7 @@ def _of_node(
             return Expression("function", name, tuple(map(inner, node.args)))
         if name in FITTED and node.args:
             return _fitted_transform(name, inner(node.args[0]), node, text, column)
+
     raise checks.value_error(
         "formula",
         f"has {text!r}: an expression is made of columns, numbers, + - * / **, comparisons, "
@@ -292,15 +303,18 @@ def _fitted_transform(
         raise checks.value_error(
             "formula", f"has {text!r}, whose settings must be numbers or text"
         ) from None
+
     if len(settings) > 1:
         raise checks.value_error(
             "formula", f"has {text!r}: name its settings, as in bs(x, df=4, degree=3)"
         )
+
     x = np.asarray(argument(column), dtype=np.float64)
     if x.ndim != 1 or not np.isfinite(x).all():
         raise checks.value_error(
             "formula", f"has {text!r}, whose argument must be one column of finite numbers"
         )
+
     state: dict[str, Any] = {}
 
     def transform(values: np.ndarray) -> np.ndarray:
@@ -314,9 +328,11 @@ def _fitted_transform(
         transform(x)  # which fits the state
     except (ValueError, TypeError) as error:
         raise checks.value_error("formula", f"has {text!r}, which cannot be had: {error}") from None
+
     breaks = np.unique(np.array(state.get("knots", (x.min(), x.max())), dtype=np.float64))
     if breaks.size < 2:
         raise checks.value_error("formula", f"has {text!r} of a column that is constant")
+
     pieces = Pieces.of(
         transform, breaks, max(_degree(name, settings, named), 1), _outside(name, named)
     )

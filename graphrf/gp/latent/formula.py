@@ -44,6 +44,7 @@ def read(formula: str, frame: Any) -> Formula:
         raise missing(error, "formulas of fixed effects") from None
     if not len(frame):
         raise checks.value_error("frame", "must have a row for each observation, got none")
+
     text = check_spelling(formula)
     try:
         sides = formulaic.Formula(text)
@@ -51,6 +52,7 @@ def read(formula: str, frame: Any) -> Formula:
         raise checks.value_error(
             "formula", f"has {text!r}, which cannot be read: {_reason(error)}"
         ) from None
+
     terms = list(sides.lhs)
     if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(sides, "rhs"):
         raise checks.value_error(
@@ -61,6 +63,7 @@ def read(formula: str, frame: Any) -> Formula:
         raise checks.value_error(
             "formula", f"must have a column as response, got {terms[0].factors[0].expr!r}"
         )
+
     result = Formula(response, _design(sides.rhs, frame))
     result.observed(frame)
     return result
@@ -73,12 +76,14 @@ def _design(effects: Any, frame: Any) -> Design:
         expression = _expression(factor, frame)
         if expression is not None and factor.expr not in factors:
             factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
+
     matrix = _of_formulaic(effects, factors, frame)
     state = matrix.model_spec.encoder_state
     coded = [
         _with_levels(factor, *state[text]) if text in state else factor
         for text, factor in factors.items()
     ]
+
     place = {text: number for number, text in enumerate(factors)}
     products = [
         Product(
@@ -88,7 +93,9 @@ def _design(effects: Any, frame: Any) -> Design:
         for _, scopes, _ in matrix.model_spec.structure
         for scoped in scopes
     ]
+
     result = Design.of(coded, products, [str(name) for name in matrix.columns], frame)
+
     width = np.maximum(np.abs(result.matrix).max(axis=0, initial=0.0), 1e-300)
     if (np.abs(result.matrix - np.asarray(matrix, dtype=np.float64)) > 1e-8 * width).any():
         raise checks.value_error(
@@ -105,6 +112,7 @@ def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> An
     columns = set().union(*(each.expression.columns for each in factors.values()))
     data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
     functions = {name: getattr(np, name) for name in NAMED}
+
     try:
         table = pandas.DataFrame(data, index=range(len(frame)))
         return formulaic.model_matrix(effects, table, na_action="raise", context=functions)
@@ -148,6 +156,7 @@ def _checked(factor: Factor, frame: Any) -> Factor:
             [float(each.replace(",", ".")) for each in set(values.tolist())]
         except ValueError:
             return factor
+
         column = f"frame[{factor.text!r}]"
         warn(
             f"the column {factor.text!r} holds text that reads as numbers, and is taken for "
@@ -169,11 +178,13 @@ def _for_formulaic(frame: Any, name: str) -> Any:
                 f"frame[{name!r}].cat.remove_unused_categories()",
             )
         return column.array
+
     values = plain(frame, name)
     if values.dtype == object:
         return values
     if getattr(column.dtype, "kind", "O") in "iub":
         return np.asarray(column)
+
     whole = column.dtype == object and all(
         isinstance(each, int | np.integer) for each in column.tolist()
     )

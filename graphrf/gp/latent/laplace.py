@@ -121,9 +121,11 @@ def approximation(
         weights = _weights(first, data.unit)
         z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
     (value, derived), length, last = at(z), np.inf, np.inf
+
     for _ in range(_STEPS):
         if length > _NEAR * data.unit or length > _SHRUNK * last:
             factor = joint.posterior(prior, _weights(derived, data.unit))
+
         step, step_size = factor.solve(a.T @ derived.first - prior.precision @ z), 1.0
         length, last = np.abs(a @ step).max(), length
         for _ in range(_HALVINGS):
@@ -133,12 +135,14 @@ def approximation(
             step_size *= 0.5
         else:
             break
+
         z = z + step_size * step
         gain, (value, derived) = new[0] - value, new
         if abs(gain) <= _GAIN * (1 + abs(value)) or (
             step_size == 1.0 and length <= _SMALL * data.unit
         ):
             break
+
     weights = _weights(derived, data.unit)
     factor = joint.posterior(prior, weights)
     evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
@@ -153,6 +157,7 @@ def gradient(
     """
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
+
     for slope in joint.slopes(vector):
         direct = (
             slope.log_determinant
@@ -160,6 +165,7 @@ def gradient(
             - mode.factor.trace(slope.precision)
         )
         slopes.append(0.5 * (direct + float(pull @ (slope.precision @ z))))
+
     eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))
@@ -172,6 +178,7 @@ def gradient(
             )
             for step in (_STEP, -_STEP)
         )
+
         change = [(one - other) / (2 * _STEP) for one, other in zip(ahead, behind, strict=True)]
         slopes.append(
             float(change[0].sum())

@@ -39,6 +39,7 @@ def posterior_at(
     """
     n = len(joint.parameters)
     likelihood = data.likelihood_at(vector[n:])
+
     if rounds:
         at = joint_expectation_propagation.approximation(
             joint, data, likelihood, vector[:n], sites=sites, enough=0.0
@@ -54,6 +55,7 @@ def posterior_at(
             result.log_evidence,
             result.settled,
         )
+
     prior = joint_expectation_propagation.JointPrior(joint, joint.prior(vector[:n]))
     eta = prior.condition(*sites)
     return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, eta, np.nan, True)

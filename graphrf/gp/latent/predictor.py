@@ -100,6 +100,7 @@ class LatentPredictor(WithCriteria):
         self._check_fitted()
         low, high = checked_bounds(above, below)
         question = Question.of(False, latent=latent, as_frame=as_frame)
+
         answers, index = self._answers(frame, question)
         result = answers.probability(low, high)
         return _table({"probability": result}, index) if question.as_frame else result
@@ -116,6 +117,7 @@ class LatentPredictor(WithCriteria):
         predicted = self.predict(frame) * np.exp(offset)
         if isinstance(self._data.likelihood, Binomial):
             predicted = predicted * values[1]
+
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(values if values.ndim == 1 else values[0], predicted))
@@ -155,20 +157,24 @@ class LatentPredictor(WithCriteria):
                 "observations", "are not of the latent function: set latent=False"
             )
         n_samples = checks.integer("n_samples", n_samples, low=1)
+
         rng = np.random.default_rng(checks.seed(seed))
         (noise,) = rng.spawn(1)  # draws of the linear predictor do not depend on `observations`
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
+
         require_memory(
             8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each, or for fewer rows",
         )
+
         draws = np.empty((n_rows, n_samples))
         for k in np.unique(which).tolist():
             point, numbers = self._points[k], np.flatnonzero(which == k)
             rows = rows_at(point)
+
             for part in slices(numbers.size, draws_at_once(n + n_rows)):
                 chosen = numbers[part]
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
@@ -187,6 +193,7 @@ class LatentPredictor(WithCriteria):
         laws = [
             Marginals(each.eta.mean, each.eta.variance, each.likelihood) for each in self._points
         ]
+
         rows = [
             LatentRows(law, without_sites(law, point.sites), y, offset)
             for law, point in zip(laws, self._points, strict=True)
@@ -207,6 +214,7 @@ class LatentPredictor(WithCriteria):
                 for each in self._points
             ]
             return MarginalMixture(parts, self._probabilities), self._frame.index
+
         frame = as_pandas_frame(frame)
         parts, joint, rows_at, before = [], self._joint, self._rows(frame), None
         for point in self._points:
@@ -238,6 +246,7 @@ class LatentPredictor(WithCriteria):
         for term in self._bound:
             for axis in term.axes:
                 require_columns(frame, axis.columns, f"the term of {term.label!r}")
+
         fixed = self._design.rows(frame) @ self._effects.transform
         same: list[PredictedRows] = []  # where no level is new, the rows are those of all points
 
@@ -249,14 +258,17 @@ class LatentPredictor(WithCriteria):
                 term.extension(frame, by_name)
                 for term, by_name in zip(self._bound, values, strict=True)
             ]
+
             old_rows = rows_of(self._bound, [part.old for part in parts], fixed)
             scales = [
                 by_name[term.deviation.name]
                 for term, by_name in zip(self._bound, values, strict=True)
             ]
+
             rows = PredictedRows(
                 old_rows, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]]
             )
+
             if not rows.extensions:
                 same.append(rows)
             return rows

@@ -60,9 +60,11 @@ class SavedModel(Saved):
         cells, arrays = {}, {}
         for number, name in enumerate(self._frame.columns):
             cells[str(name)], arrays[f"cells{number}"] = _factored(name, self._frame[name].tolist())
+
         index: dict[str, Any] = {"titles": [title_of(name) for name in self._frame.index.names]}
         if type(self._frame.index).__name__ != "RangeIndex":
             index["labels"], arrays["index"] = _factored("frame.index", self._frame.index.tolist())
+
         numbers = {name: values for name, values in self._beside.items() if values is not None}
         record = {
             "settings": attributes(self, _PLAIN),
@@ -78,6 +80,7 @@ class SavedModel(Saved):
             "design": self._design.encoded(),
             "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
         }
+
         arrays |= {
             f"{name}_": np.broadcast_to(values, (len(self._frame),))
             for name, values in numbers.items()
@@ -91,6 +94,7 @@ class SavedModel(Saved):
         shared = _Shared([], graphs, [decoded(contents) for contents in record["kernels"]])
         shared.terms.extend(_made(contents, shared) for contents in record["terms"])
         terms = [shared.sum_of(places) for places in record["sum"]]
+
         numbers = {
             name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays
         }
@@ -99,6 +103,7 @@ class SavedModel(Saved):
             **numbers,
             **{name: str(value) for name, value in record["given"].items() if name in BESIDE},
         }
+
         model_class: Any = cls
         model = model_class(terms=terms, **settings, **given)
         model._restore(record, arrays, terms, numbers)
@@ -117,6 +122,7 @@ class SavedModel(Saved):
         y, offset = checked_responses(
             likelihood, observed.size, observed, *map(numbers.get, BESIDE)
         )
+
         data = Data(y, offset, likelihood, likelihood.unit(y))
         design = Design.decoded(record["design"], arrays["matrix"])
         frame = _frame(record, arrays, observed.size)
@@ -126,7 +132,9 @@ class SavedModel(Saved):
 
         self._frame, self._response = frame, decoded_expression(record["response"])
         self._observations, self._beside = observed, {name: numbers.get(name) for name in BESIDE}
+
         self._bind(bound, design, data, [each.rows(frame) for each in bound])
+
         for name in ("seed_", "log_marginal_likelihood_", "converged_"):
             setattr(self, name, record["fitted"][name])
         checks.seed(checks.integer("seed_", self.seed_))
@@ -156,6 +164,7 @@ class SavedModel(Saved):
         )
         sample, shares = real("sample", arrays["sample"], 2), real("shares", arrays["shares"], 1)
         probabilities = real("probabilities", arrays["probabilities"], 1)
+
         k = probabilities.size
         if (vectors.shape, means.shape, precisions.shape, shifts.shape) != (
             (k, len(box)),
@@ -166,13 +175,16 @@ class SavedModel(Saved):
             raise ValueError("its arrays are inconsistent")
         if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
             raise ValueError("its arrays are not those of a posterior")
+
         for coordinates in (vectors, sample[shares > 0]):
             if (np.clip(coordinates, *box.T) != coordinates).any():
                 raise ValueError("its hyperparameters are outside of what is searched")
+
         for weights in (probabilities, shares):
             check_probabilities(weights.tolist())
             if (weights < 0).any():
                 raise checks.value_error("probabilities", "must not be negative")
+
         try:
             self._points = [
                 _point(self._joint, self._data, *point)
@@ -180,6 +192,7 @@ class SavedModel(Saved):
             ]
         except np.linalg.LinAlgError as error:
             raise ValueError(f"its posterior cannot be had: {error}") from error
+
         self._probabilities, self._sample = probabilities, Sample(sample, shares)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
 
@@ -195,6 +208,7 @@ def _point(
     """The posterior at a point, by one factorisation."""
     point = posterior_at(joint, data, vector, Sites(precision, shift), rounds=False)
     eta = point.eta._replace(mean=joint.a @ mean)
+
     with np.errstate(over="ignore", invalid="ignore"):
         answers = point.likelihood.moments(eta.mean, eta.variance)
     if not np.isfinite(answers).all():
@@ -254,6 +268,7 @@ def _described(term: Term, shared: _Shared) -> dict[str, Any]:
     """A term as JSON knows it; graphs and kernels by their numbers."""
     if _TERMS.get(type(term).__name__) is not type(term):
         raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
+
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(term):  # type: ignore[arg-type]
         value, known = getattr(term, field.name), shared.fields.get(field.name)
@@ -272,6 +287,7 @@ def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
     arguments = dict(described["arguments"])
     if missing := {field.name for field in dataclasses.fields(made)} - set(arguments):  # type: ignore[arg-type]
         raise ValueError(f"its {described['class']} lacks {', '.join(sorted(missing))}")
+
     for name, value in arguments.items():
         known = shared.fields.get(name)
         if known is not None:
@@ -280,6 +296,7 @@ def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
             arguments["prior"] = {key: decoded(prior) for key, prior in value.items()}
         else:
             arguments[name] = tuple(value) if name == "fixed" else decoded(value)
+
     return made(**arguments)
 
 
@@ -298,7 +315,9 @@ def _factored(column: Any, cells: list[Any]) -> tuple[list[Any], np.ndarray]:
         if known is None:
             known = table[key] = len(distinct)
             distinct.append(cell)
+
         numbers[row] = known
+
     return encoded_labels(str(column), distinct), numbers
 
 
@@ -322,6 +341,7 @@ def _frame(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], n: int) 
             if len(names) > 1
             else pandas.Index(labels, name=names[0], tupleize_cols=False)
         )
+
     made = {
         name: pandas.Series(column(labels, arrays[f"cells{k}"]), index=index, dtype=object)
         for k, (name, labels) in enumerate(record["cells"].items())

@@ -53,18 +53,22 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     sides = unbounded_sides(data)
     if not basis.shape[1] or not sides.any():
         return None
+
     # the same row with the same side is one condition
     rows, place = np.unique(
         np.column_stack([sides, np.round(basis, 12)]), axis=0, return_inverse=True
     )
     signs, x = rows[:, 0], basis[np.unique(place, return_index=True)[1]]
+
     moved = _moved(signs, x)
     if not moved.any():
         return None
     others = x[~moved]
+
     directions = null_space(others) if len(others) else np.eye(x.shape[1])
     centre = basis[~moved[place.ravel()]].mean(axis=0) if len(others) else np.zeros(x.shape[1])
     away = (x[moved] - centre) / (DEVIATION * data.unit)
+
     # the rows share a prior that has the weight of one row for each direction
     share = min(1.0, directions.shape[1] / len(away))
     return Separation(moved[place.ravel()], share * away.T @ away)
@@ -80,6 +84,7 @@ def _moved(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
     while True:
         free = np.flatnonzero((signs != 0) & ~moved)
         signed = signs[free, None] * x[free]
+
         solved = linprog(
             -signed.sum(axis=0),
             A_ub=-signed,
@@ -89,6 +94,7 @@ def _moved(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
             bounds=(-1.0, 1.0),
             method="highs",
         )
+
         new = free[signed @ solved.x > _NOTHING] if free.size and solved.x is not None else free[:0]
         if not new.size:
             return moved
@@ -102,11 +108,13 @@ def unbounded_sides(data: Data) -> np.ndarray:
     likelihood = data.likelihood_at(
         np.array([each.coordinate(each.start) for each in data.parameters()])
     )
+
     start = likelihood.start(data.y, data.offset)
     f = start + data.unit * np.concatenate([-_AWAY, [0.0], _AWAY[::-1]])
     with np.errstate(all="ignore"):
         density = likelihood.log_density(data.y[..., None], data.offset[:, None] + f)
     density = np.where(np.isnan(density), -np.inf, density)
+
     top = density.max(axis=1) - 1e-9
     low, high = density[:, 0] >= top, density[:, -1] >= top
     return high.astype(np.float64) - low

@@ -90,6 +90,7 @@ class EdgeStates:
         if alpha == 2:
             slopes, derivatives = _slopes(vertex, degree, ends)
             basis = sp.csr_array(sp.block_diag([basis, slopes], format="csr"))
+
         k = endless.size
         at_ends = sp.csr_array(
             (np.ones(k), (np.arange(k), endless)), shape=(k, n + derivatives.size)
@@ -99,8 +100,10 @@ class EdgeStates:
             at_ends = sp.csr_array(
                 at_ends - sp.csr_array((np.ones(k), (np.arange(k), columns)), shape=at_ends.shape)
             )
+
         joined = sp.csr_array((np.ones(m), (pieces.src, pieces.dst)), shape=(n, n))
         component = connected_components(joined, directed=False)[1]
+
         indices, indptr, sums = _pattern(basis, m)
         rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
         of_ends = 0.5 * np.asarray((at_ends.T @ at_ends)[rows, indices])
@@ -229,6 +232,7 @@ class EdgePrecision:
         pieces = np.tile(0.5 * np.tanh(0.5 * self.kernel.kappa * self.pieces.length), 2)
         energy = np.bincount(component[ends], weights=pieces)
         stationary = np.bincount(component, weights=abs(self.states.at_ends[:, :n]).sum(axis=0))
+
         size = np.sqrt(np.bincount(component, weights=self.matrix.diagonal()[:n] ** 2))
         if not float((size / np.minimum(1.0, energy + 0.5 * stationary)).max()) < _LOST:
             raise checks.value_error(
@@ -250,15 +254,18 @@ def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_a
     free = ~last
     if ends == "stationary":  # the endless rest has the derivative that is not free
         free |= degree[at] == 1
+
     derivatives = at[free]
     closing = np.full(degree.size, -1)
     closing[at[last & ~free]] = order[last & ~free]
     whose = closing[derivatives]
     kept = np.flatnonzero(whose >= 0)
+
     rows, columns = (
         np.concatenate([order[free], whose[kept]]),
         np.concatenate([np.arange(free.sum()), kept]),
     )
+
     data = np.concatenate([np.ones(derivatives.size), -np.ones(kept.size)])
     return sp.csr_array((data, (rows, columns)), shape=(vertex.size, derivatives.size)), derivatives
 
@@ -272,9 +279,11 @@ def _pattern(basis: sp.csr_array, m: int) -> tuple[np.ndarray, np.ndarray, sp.cs
     products = row_products(
         basis[np.repeat(places, d, axis=1).ravel()], basis[np.tile(places, d).ravel()]
     )
+
     keys, entry = np.unique(products.indices, return_inverse=True)
     of = np.repeat(np.arange(products.shape[0]), np.diff(products.indptr))
     sums = sp.csr_array((products.data, (entry, of)), shape=(keys.size, products.shape[0]))
+
     rows, columns = np.divmod(keys, n)
     return columns, np.searchsorted(rows, np.arange(n + 1)), sums
 

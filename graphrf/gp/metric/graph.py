@@ -107,6 +107,7 @@ class MetricGraph:
         self.dst = self._ends("dst", dst)
         self.length = _checked_lengths(length, self.src.size)
         notices.warn_together([notices.of_two_directions(self.src, self.dst, self.length)])
+
         lonely = np.flatnonzero(
             np.bincount(np.concatenate([self.src, self.dst]), minlength=self.n_nodes) == 0
         )
@@ -176,14 +177,17 @@ class MetricGraph:
         """
         if isinstance(places, Places):
             return places
+
         places = checks.to_array_like("places", places)
         if tables.is_table(places):
             rows = tables.places_of_table(places)
             return self._alike(rows, len(rows[0])) if rows else self._listed(rows)
+
         if hasattr(places, "tolist") and not isinstance(
             places, np.ndarray
         ):  # a Series or an Index of pandas
             places = places.tolist()
+
         if places is None or (isinstance(places, np.ndarray) and places.ndim < 2):
             return self._at_nodes(self._nodes(places))
         if isinstance(places, np.ndarray):
@@ -233,6 +237,7 @@ class MetricGraph:
                     "data frame with a column of integers for each",
                 )
             whole = whole.astype(np.int64)
+
         first, *others = whole.T
         if not others:
             return self._along(first.astype(np.int64), distances)
@@ -251,6 +256,7 @@ class MetricGraph:
             else 1
             for place in places
         ]
+
         result = self._at_nodes(np.full(len(places), -1))
         for kind in sorted(set(kinds)):
             own = [number for number, other in enumerate(kinds) if other == kind]
@@ -267,12 +273,14 @@ class MetricGraph:
             raise checks.value_error(
                 "places", f"must be {_WAYS}, got a place of {n_parts} parts: {places[0]!r}"
             )
+
         distances = np.array(
             [checks.number("the distance of places", place[-1]) for place in places]
         )
         if n_parts == 2:
             edges = np.array([_edge_number(place[0]) for place in places])
             return self._along(edges, distances)
+
         u, v = (self._nodes([place[end] for place in places]) for end in (0, 1))
         keys = () if n_parts == 3 else ([place[2] for place in places],)
         return self._between(u, v, distances, *keys)
@@ -316,6 +324,7 @@ class MetricGraph:
         """
         named = self.edge_names
         result = np.empty(u.size, dtype=np.int64)
+
         for n, (first, last, key) in enumerate(zip(u.tolist(), v.tolist(), keys, strict=True)):
             edge = named.get((first, last, key), named.get((last, first, key)))
             if edge is None:
@@ -329,6 +338,7 @@ class MetricGraph:
                     f"must lie on edges, but got key {key!r} between {pair}, {known} (place {n})",
                 )
             result[n] = edge
+
         return result
 
     @cached_property
@@ -347,6 +357,7 @@ class MetricGraph:
         known, order = self._pairs
         keys = np.minimum(u, v) * self.n_nodes + np.maximum(u, v)
         first, last = (np.searchsorted(known, keys, side=side) for side in ("left", "right"))
+
         wrong = np.flatnonzero(last - first != 1)
         if wrong.size:
             n = int(wrong[0])
@@ -361,6 +372,7 @@ class MetricGraph:
                 f"must specify which of the edges {several} between {pair} is meant (place {n}): "
                 "give (u, v, key, distance from u) or (edge number, distance from its `src`)",
             )
+
         return np.asarray(order[first])
 
     @cached_property
@@ -415,6 +427,7 @@ class MetricGraph:
         result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         vertices, inverse = np.unique(result, return_inverse=True)
         check_few(vertices.size)
+
         require_memory(
             16.0 * precision.n_nodes * vertices.size,
             f"the covariance of {vertices.size} places",
@@ -438,11 +451,13 @@ class MetricGraph:
         result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))
+
         require_memory(
             8.0 * n_samples * result.size + draws_bytes(precision.n_nodes, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each",
         )
+
         factor, draws = precision.factor(), np.empty((n_samples, result.size))
         for part in slices(n_samples, draws_at_once(precision.n_nodes)):
             z = rng.standard_normal((part.stop - part.start, precision.n_nodes)).T
@@ -457,6 +472,7 @@ class MetricGraph:
         scale = checks.number("output_scale", output_scale, low=0, include_low=False)
         checks.choice("ends", ends, ENDS)
         alpha = checked_order(alpha)
+
         pieces = self.subdivide(self.places(places), alpha)
         return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale, alpha), ends), scale
 
@@ -502,6 +518,7 @@ def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
         raise checks.value_error(
             "length", f"must have shape ({n_edges},), one for each edge, got {values.shape}"
         )
+
     values = values.astype(np.float64)
     wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
     if wrong.size:

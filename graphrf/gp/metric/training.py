@@ -68,9 +68,11 @@ def best(
         output_scale=fixed.output_scale,
         noise=fixed.noise,
     )
+
     search = PrecisionSearch(
         precision, observations, LikelihoodSearch((), space, unit_divisor(), step)
     )
+
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of
     # y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
@@ -79,10 +81,13 @@ def best(
         for (unit_of_axis, factors), value in zip(choices, fixed, strict=True)
         if value is None
     ]
+
     starts = [np.array(point) for point in itertools.product(*axes)]
     starts.sort(key=lambda point: -search.log_posterior(point, gradient=False)[0])
+
     result = search.run(starts[:2])
     warn_of_bounds(space, result.vector)
+
     kernel: Any = result.model.kernel
     return Best(
         FieldHyperparameters(kernel.lengthscale, result.amplitude, result.model.noise),
@@ -107,6 +112,7 @@ def warn_of_no_information(
             - 0.5 * (residuals - observations.within) / noise
         )
         alone -= 0.5 * observations.n_outputs * observations.nodes.size * math.log(noise)
+
         n_parameters = 1 + (fixed.lengthscale is None)
         factor = schwarz_factor(result.value, alone, n_parameters, observations.n_total)
         warn_of_nothing(factor, observations.n_total)
@@ -122,9 +128,11 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     mode, d = result.point, result.point.size
     if d == 0:
         return [(result.best, 1.0)]
+
     search = result.search
     box = search.space.box
     tempered = temper * curvature(mode, lambda point: search.log_posterior(point)[1], box)
+
     values, vectors = np.linalg.eigh(tempered)
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
     highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)

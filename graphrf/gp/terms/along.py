@@ -130,11 +130,13 @@ class EdgeAxis(LevelAxis):
         prior = checked_prior(
             "lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0))
         )
+
         low, high = (end * unit for end in _RANGE)
         name = f"lengthscale({term.label})"
         self._lengthscale = Parameter(
             name, "positive", unit, low, high, prior, ("lengthscale", id(term))
         )
+
         self._pieces = self._subdivided(self.levels)
         self.structure = self._structure(self._pieces)
 
@@ -163,26 +165,34 @@ class EdgeAxis(LevelAxis):
         labels = [label for label in labels_in(self.column, values) if label not in vertices]
         if not labels:
             return super().extension(values, hyperparameters)
+
         pieces = self._subdivided([*self.levels, *labels])
         structure = self._structure(pieces)
+
         nodes = self._term.streets.n_nodes
         # the vertices of the fit among those of all places
         kept = np.concatenate(
             [np.arange(nodes), np.zeros(self._pieces.n_nodes - nodes, dtype=np.int64)]
         )
         kept[self._pieces.where] = pieces.where[: len(self.levels)]
+
         old = self._variables(structure, kept)
         new = np.setdiff1d(np.arange(structure.size), old)
+
         index = dict(zip(labels, pieces.where[len(self.levels) :].tolist(), strict=True))
+
         joint = structure.precision(hyperparameters)
         precision = sp.csr_array(joint[new][:, new])
+
         known_part, new_part, _ = self._read(values, index, structure.size)
         # a new place that is a vertex of the fit is none of the new variables
         both = sp.csr_array(new_part[:, old] + known_part)
+
         if not new.size:
             return Extension(
                 both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0))
             )
+
         mean = solved_by_components(precision, sp.csr_array(-joint[new][:, old]))
         part = sp.csr_array(new_part[:, new])
         return Extension(
@@ -229,12 +239,15 @@ def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_arra
     keys, own = np.unique(
         component[entries.row].astype(np.int64) * width + entries.col, return_inverse=True
     )
+
     owner, column = np.divmod(keys, width)
     counts = np.bincount(owner, minlength=int(component.max()) + 1)
     first = np.cumsum(counts) - counts
+
     dense = np.zeros((n, int(counts.max(initial=0))))
     dense[entries.row, own - first[component[entries.row]]] = entries.data
     solved = SparseCholesky(matrix).solve(dense)
+
     row = np.repeat(np.arange(n), counts[component])
     place = within(counts[component])
     return sp.csr_array(
@@ -253,6 +266,7 @@ def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:
         raise checks.value_error(
             "distance", f"must be a number or an increasing pair, got {ends!r}"
         )
+
     weights = np.ones(_POINTS)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
     places = [_place(edge, each) for each in np.linspace(ends[0], ends[1], _POINTS)]

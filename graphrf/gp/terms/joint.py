@@ -52,12 +52,15 @@ class Joint:
         self.terms = tuple(terms)
         self._coefficients = sp.csr_array(coefficients)
         self._log_determinant = float(np.linalg.slogdet(coefficients)[1])
+
         sizes = [term.structure.size for term in terms]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         self.n = int(self.starts[-1]) + len(coefficients)
         self.parameters = _distinct(self.terms)
         self.constraints = self._constraints()
+
         self._rows = tuple(rows)
+
         start = self.vector([parameter.start for parameter in self.parameters])
         self.layout = VariableLayout.of(
             [self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)]
@@ -94,6 +97,7 @@ class Joint:
             total += part.log_determinant(values) - (part.free - part.n_flat) * float(
                 np.log(variance)
             )
+
         blocks.append(self._coefficients)
         return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
@@ -102,6 +106,7 @@ class Joint:
         result = []
         for place in range(len(self.parameters)):
             total, matrix = 0.0, sp.csr_array((self.n, self.n))
+
             for j, term in enumerate(self.terms):
                 part, values = term.structure, self.values(vector, term)
                 variance = values[term.deviation.name] ** 2
@@ -114,6 +119,7 @@ class Joint:
                     continue
                 matrix = matrix + self._placed(block / variance, j)
                 total += change
+
             result.append(Slope(sp.csr_array(matrix), total))
         return result
 
@@ -155,6 +161,7 @@ class JointFactor:
         self._v = self._factor.solve(constraints.toarray().T)
         self._m = constraints @ self._v if constraints.shape[0] else np.zeros((0, 0))
         self._inverse = np.linalg.inv(self._m)
+
         held = (constraints @ constraints.T).toarray()
         self.log_determinant = self._factor.log_determinant + float(
             np.linalg.slogdet(self._m)[1] - np.linalg.slogdet(held)[1]

@@ -45,9 +45,11 @@ class VariableLayout:
         for matrix in matrices:
             ones = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=(n, n))
             pattern = sp.csr_array(pattern + ones)
+
         elimination = Elimination.of(pattern, last=_dense_rows(pattern))
         position = np.empty(n, dtype=np.int64)
         position[elimination.order] = np.arange(n)
+
         entries = sp.coo_array(pattern)
         row, column = position[entries.row], position[entries.col]
         keys = np.sort((column * n + row)[row >= column])
@@ -82,9 +84,11 @@ class VariableLayout:
         pairs = counts**2
         row = np.repeat(np.arange(m), pairs)
         place = within(pairs)
+
         first = matrix.indptr[row] + place // np.maximum(counts[row], 1)
         second = matrix.indptr[row] + place % np.maximum(counts[row], 1)
         a, b = self._position[matrix.indices[first]], self._position[matrix.indices[second]]
+
         kept = a >= b
         places = self._found(a[kept], b[kept])
         data = (matrix.data[first] * matrix.data[second])[kept]

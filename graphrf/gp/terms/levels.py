@@ -74,10 +74,12 @@ class LevelAxis:
         shown = ", ".join(map(repr, labels[:3])) + (
             f" and {len(labels) - 3} more" if len(labels) > 3 else ""
         )
+
         other, near = (
             self.other_kinds(labels),
             checks.did_you_mean(str(labels[0]), map(str, self.levels)),
         )
+
         hint = f"; it {other}" if other else f"; {near}" if near else ""
         return checks.value_error(
             self.column, f"holds {shown}, of which the fit knows nothing{hint}"
@@ -110,6 +112,7 @@ class LevelAxis:
         rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
+
         for row, label, weight in weighted_labels(self.column, values):
             place = lookup.get(label)
             if place is not None:
@@ -120,6 +123,7 @@ class LevelAxis:
                 others.append((row, more[label], weight))
             else:
                 unknown[label] = None
+
         m, n = len(values), self.structure.size
         result = sp.csr_array((np.array(weights, dtype=np.float64), (rows, places)), shape=(m, n))
         new = np.array(others, dtype=np.float64).reshape(-1, 3)
@@ -157,6 +161,7 @@ def weighted_labels(column: str, values: Any) -> Iterator[tuple[int, Hashable, f
             pairs = ((label, _weight(column, row, label, weight)) for label, weight in cell.items())
         else:
             pairs = ((cell, 1.0),)
+
         for label, weight in pairs:
             if label.__hash__ is None:
                 raise checks.type_error(

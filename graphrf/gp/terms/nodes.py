@@ -75,6 +75,7 @@ class Nodes(Term):
         self.graph.require_undirected("a field on its nodes")
         require_sparse_precision(require_kernel(self.kernel))
         self.kernel.check_graph(self.graph)
+
         known = ("sd", *self.trained)
         for name in self.prior or ():
             if name not in known:
@@ -106,15 +107,18 @@ class Nodes(Term):
     def _parameter(self, name: str) -> Parameter:
         kind = "proportion" if name in self.kernel.proportions else "positive"
         low, high, unit = *_SHARES, 1.0
+
         if name == "lengthscale":
             unit = lengthscale_unit(self.graph, self.kernel.laplacian)
             low, high = (end * unit for end in LENGTHSCALES)
+
         prior = (self.prior or {}).get(name, _PRIORS[name])
         if kind == "proportion" or prior is None:
             prior = checked_prior(name, kind, prior)
         else:
             median, factor = checked_prior(name, kind, prior)  # type: ignore[misc]
             prior = (median * unit, factor)
+
         start = float(
             np.clip(
                 self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "proportion"))

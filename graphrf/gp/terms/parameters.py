@@ -42,6 +42,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
         "mixing": (BetaPrior, PenalisedMixing),
     }
     allowed = named.get(name, () if kind == "positive" else (BetaPrior,))
+
     if prior is None or isinstance(prior, allowed):
         return prior
     if not isinstance(prior, tuple | list) or len(prior) != 2:
@@ -50,6 +51,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
             "prior",
             f"of {name!r} must be (median, factor),{names} or None, got {checks.describe(prior)}",
         )
+
     median = checks.number(
         f"the median of {name}", prior[0], low=0, high=_LARGEST, include_low=False
     )

@@ -72,6 +72,7 @@ class RandomWalk(Structure):
         n = increments.size + 1
         self.size = n
         self.scale = 1.0
+
         if order == 1:
             roots = 1 / np.sqrt(increments)
             steps = sp.diags_array([-roots, roots], offsets=[0, 1], shape=(n - 1, n))
@@ -80,16 +81,20 @@ class RandomWalk(Structure):
             ones = np.ones(n - 2)
             steps = sp.diags_array([ones, -2 * ones, ones], offsets=[0, 1, 2], shape=(n - 2, n))
             root = np.subtract.outer(np.arange(n), np.arange(1.0, n - 1)).clip(0)
+
         plain = sp.csr_array(steps.T @ steps)
         if template is not None:
             self._matrix = sp.csr_array(template.scale * plain)
             return
+
         # x = R e with D R = I for the differences D, less its polynomial
         trends = np.linalg.qr(np.vander(np.linspace(-1, 1, n), order))[0]
         root -= trends @ (trends.T @ root)
         self.scale = math.exp(float(np.log((root**2).sum(axis=1)).mean()))
+
         # |D D^T|: the matrix tree theorem, and for rw2 its analogue.
         determinant = math.log(n) - float(np.log(increments).sum())
+
         # The level and the slope in the middle, where they are independent of each other.
         middle, held = np.zeros((order, n)), np.ones((order, n))
         middle[0, [(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
@@ -104,8 +109,10 @@ class RandomWalk(Structure):
                 self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
                 determinant = math.log(n * (n - 1) ** 2 / FLAT**2)
                 middle, held = middle[:1], held[:1]
+
         self.constraints = sp.csr_array(held)
         self._log_determinant = determinant + (n - order) * math.log(self.scale)
+
         # c b^T + b c^T is 0 where c x = 0; with a small b, the matrix is definite.
         variances = np.maximum(((middle @ root) ** 2).sum(axis=1) / self.scale, n**-2.0)
         lift = (middle.T / (variances * (held**2).sum(axis=1))) @ held

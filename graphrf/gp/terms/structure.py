@@ -59,10 +59,12 @@ class Structure:
         """
         x = parameter.coordinate(values[parameter.name])
         matrix, change = sp.csr_array((self.size, self.size)), 0.0
+
         for away, weight in ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0)):
             at = {**values, parameter.name: parameter.value(x + away * _STEP)}
             matrix = matrix + weight / (12 * _STEP) * self.precision(at)
             change += weight / (12 * _STEP) * self.log_determinant(at)
+
         return sp.csr_array(matrix), change
 
     @property
@@ -116,9 +118,11 @@ class Contrasts(Structure):
         self.whole = whole
         self.size, self.parameters = whole.size - k, whole.parameters
         self.constraints = no_constraints(self.size)
+
         dense = whole.constraints.toarray()
         given = np.sort(qr(dense, mode="r", pivoting=True)[1][:k])  # columns that are independent
         kept = np.setdiff1d(np.arange(whole.size), given)
+
         self.basis = np.zeros((whole.size, self.size))
         self.basis[kept, np.arange(self.size)] = 1.0
         self.basis[given] = -np.linalg.solve(dense[:, given], dense[:, kept])
@@ -155,11 +159,13 @@ class Product(Structure):
             first = Contrasts(first)
         elif second.constraints.shape[0] and (both or second.size <= _SMALL):
             second = Contrasts(second)
+
         self.first, self.second = first, second
         self.size = first.size * second.size
         self.parameters = tuple(
             {each.key: each for each in (*first.parameters, *second.parameters)}.values()
         )
+
         eyes = (sp.eye_array(each.size, format="csr") for each in (second, first))
         a, b = first.constraints, second.constraints
         held = [sp.kron(a, next(eyes)), sp.kron(next(eyes), b)]

@@ -109,6 +109,7 @@ class BoundTerm(NamedTuple):
         """The term for the levels of a data frame; `unit` is that of the linear predictor."""
         axes = term.axes(frame)
         factors = [axis.factor if len(axes) > 1 else axis.structure for axis in axes]
+
         structure = factors[0]
         if len(factors) > 1:
             entries = math.prod(float(each.precision(each.starts).nnz) for each in factors)
@@ -119,11 +120,13 @@ class BoundTerm(NamedTuple):
                 "round the levels of a column, or take `Groups` for one of the factors",
             )
             structure = Product(*factors)
+
         prior = term.deviation_prior
         if isinstance(prior, PenalisedDeviation):
             prior = PenalisedDeviation(prior.upper * unit, prior.probability)
         elif isinstance(prior, tuple):
             prior = (prior[0] * unit, prior[1])
+
         low, high = (end * unit for end in _DEVIATIONS)
         deviation = Parameter(
             f"sd({term.label})", "positive", 0.5 * unit, low, high, prior, ("sd", number)
@@ -140,6 +143,7 @@ class BoundTerm(NamedTuple):
         parts = [axis.level_rows() for axis in self.axes]
         if len(parts) == 1:
             return parts[0]
+
         a, b = (rows.shape[0] for rows in parts)
         first = parts[0][[i for i in range(a) for _ in range(b)]]
         return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([parts[1]] * a)))
@@ -155,8 +159,10 @@ class BoundTerm(NamedTuple):
         """Rows of a data frame that may have new levels."""
         extensions = [axis.extension(axis.cells(frame), values) for axis in self.axes]
         new = [extension.new.shape[1] > 0 for extension in extensions]
+
         if len(extensions) == 1:
             return extensions[0]
+
         old = self._combined(*(extension.old for extension in extensions))
         if not any(new):
             return Extension(old, *nothing_new(len(frame)))
@@ -164,6 +170,7 @@ class BoundTerm(NamedTuple):
             raise checks.value_error(
                 self.label, "has new levels in both columns: predict those of one column at a time"
             )
+
         structure = self.structure
         assert isinstance(structure, Product)
         place = new.index(True)
@@ -173,6 +180,7 @@ class BoundTerm(NamedTuple):
             [rows, extensions[place].new],
             [factor.precision(values), extensions[place].precision],
         )
+
         eye = sp.eye_array(extensions[place].new.shape[1], format="csr")
         held = [factor.constraints, eye]
         if place == 0:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 # The deviation of the fixed part at a typical row, in units of the linear predictor: as good as
-# flat.
+# flat, and the precision of all variables is positive definite.
 _FLAT = 1e3
 
 

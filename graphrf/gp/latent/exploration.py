@@ -35,15 +35,18 @@ from graphrf.gp.search.sample import (
 )
 from graphrf.gp.terms.joint import Joint
 
-# Sampled points and those that represent them, at least and at most; seconds for their evaluation;
-# and the factor of the deviations of their distribution.
+# Sampled points and those that represent them, at least and at most, and the seconds for evaluating
+# the former, which decide between these ends; benchmarks/terms_calibration.py and terms_chains.py
+# measure what they give. The last is the factor of the proposals' deviations: weights are bounded
+# only where proposals are at least as wide as the posterior (Owen and Zhou 2000, Sec. 2.2).
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
 # When the search for the mode ends.
 _TOLERANCES = Tolerances(iterations=200, change=1e-12, slope=1e-4)
 # Prior variances of corrections of the evidence: of the constant, the linear and the quadratic
 # coefficients, and the remainder; the variance of the differences that these interpolate; the
 # logarithm of the smallest weight of a vector at which the first are taken; and how far beyond the
-# outermost of them corrections change.
+# outermost of them corrections change. benchmarks/binary_groups.py has the intervals of deviations
+# that they give.
 _VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 
@@ -286,6 +289,7 @@ class _Correction:
         )
         u, v = ((each - own.mean(axis=0)) / unit for each in (inside, own))
 
+        # The remainder is a squared exponential whose lengthscale is two deviations of the vectors.
         away = np.square(u[:, None] - v).sum(axis=2)
         parts = np.ones(away.shape), u @ v.T, np.square(u) @ np.square(v).T, np.exp(-0.125 * away)
         return np.asarray(sum(size * part for size, part in zip(_VARIANCES, parts, strict=True)))
@@ -320,7 +324,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
             corrections[0] = corrections[0].more(vectors[tried], differences)
 
         weights = probabilities(log + corrections[0].at(vectors) - first.log_density(vectors))
-        # wider where few of the points have most of the weight
+        # Wider where few of the points have most of the weight.
         added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
         return NormalProposal.fitted(vectors, weights, added, _WIDER)
 
@@ -343,6 +347,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     log_weights = log + correction.at(vectors) - density
     weights = probabilities(log_weights)
 
+    # The effective number of points of Kish (1965).
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(

@@ -253,9 +253,8 @@ def _of_node(
 
     if isinstance(node, ast.Call):
         name = called(node)
-        if (name == "I" and len(node.args) == 1) or (
-            name == "C" and node.args
-        ):  # categories of an expression
+        # C(...) are the categories of an expression.
+        if (name == "I" and len(node.args) == 1) or (name == "C" and node.args):
             return inner(node.args[0])
         if name in NAMED and len(node.args) == _FUNCTIONS[name].nin and not node.keywords:
             return Expression("function", name, tuple(map(inner, node.args)))

@@ -54,7 +54,7 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     if not basis.shape[1] or not sides.any():
         return None
 
-    # the same row with the same side is one condition
+    # The same row with the same side is one condition.
     rows, place = np.unique(
         np.column_stack([sides, np.round(basis, 12)]), axis=0, return_inverse=True
     )
@@ -69,7 +69,7 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     centre = basis[~moved[place.ravel()]].mean(axis=0) if len(others) else np.zeros(x.shape[1])
     away = (x[moved] - centre) / (DEVIATION * data.unit)
 
-    # the rows share a prior that has the weight of one row for each direction
+    # The rows share a prior that has the weight of one row for each direction.
     share = min(1.0, directions.shape[1] / len(away))
     return Separation(moved[place.ravel()], share * away.T @ away)
 

@@ -61,13 +61,11 @@ class EdgeStates:
     its derivative.
     """
 
-    basis: (
-        sp.csr_array
-    )  # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
+    # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
+    basis: sp.csr_array
     derivatives: np.ndarray  # the vertex of each free derivative
-    at_ends: (
-        sp.csr_array
-    )  # u + (derivative into the endless rest) at stationary ends, of precision 1/2
+    # u + (derivative into the endless rest) at stationary ends, of precision 1/2
+    at_ends: sp.csr_array
     component: np.ndarray  # (n,) of each vertex
     indices: np.ndarray  # pattern of the precision, in which zeros keep their places
     indptr: np.ndarray
@@ -78,9 +76,8 @@ class EdgeStates:
     def of(cls, pieces: Subdivision, alpha: int, ends: str) -> EdgeStates:
         """The free variables of a field of this order."""
         n, m = pieces.n_nodes, pieces.src.size
-        vertex = np.concatenate(
-            [pieces.src, pieces.dst]
-        )  # of each end: the first ends of pieces, then the last
+        # The vertex of each end: the first ends of pieces, then the last.
+        vertex = np.concatenate([pieces.src, pieces.dst])
         degree = np.bincount(vertex, minlength=n)
         endless = (
             np.flatnonzero(degree == 1) if ends == "stationary" else np.zeros(0, dtype=np.int64)

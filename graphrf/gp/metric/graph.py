@@ -24,7 +24,7 @@ from graphrf.graph.other_graphs import streets_of
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 _LESS_MEMORY = "ask for fewer places or draws at a time"
-# Between places of fields of order 2, in lengths of roads.
+# The distance of places of fields of order 2, in lengths of roads: see `MetricGraph.subdivide`.
 _APART = 2e-3
 
 

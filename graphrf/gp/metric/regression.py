@@ -237,6 +237,7 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
             search = best(first, observations, fixed, prior, graph.road_length, bar.update)
             points = [(search.best, 1.0)]
             if self.hyperparameters == "average":
+                # All observations together have the information of so many: see `INFORMATION`.
                 points = averaged(search, min(1.0, INFORMATION / observations.means.size))
 
         warn_of_no_information(search, observations, fixed)

@@ -21,10 +21,11 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.search.sample import curvature
 
-# How far the posterior's points lie out: this over the root of the number of hyperparameters, in
+# How far the posterior's points lie out: this times the root of the number of hyperparameters, in
 # standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
 _OUT = 1.1
-# The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature.
+# The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature,
+# which is 0 where the observations and the prior say nothing.
 _WIDEST = 2.0
 
 
@@ -58,6 +59,7 @@ def best(
     each time.
     """
     unit = observations.variance() or 1.0
+    # The weak prior of lengthscales has a probability of 7e-4 outside of these.
     lengths = 0.01 * length_unit, 100.0 * length_unit
     ranges = {"lengthscale": lengths} if fixed.lengthscale is None else {}
     space = Space.of(
@@ -105,6 +107,8 @@ def warn_of_no_information(
     variance is known.
     """
     if fixed.output_scale is None and fixed.noise is None:
+        # The log likelihood of independent values of this variance, which have no output scale and
+        # no lengthscale.
         noise = observations.variance() or 1.0
         residuals = float(observations.counts.sum()) * observations.n_outputs * noise
         alone = (
@@ -137,9 +141,12 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
     highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)
 
+    # A normal density falls by `out`^2 / 2 at `out` deviations: a half that falls by less is wider.
     def fall(step: np.ndarray) -> float:
         return max(temper * (highest - search.log_posterior(mode + step, gradient=False)[0]), 1e-3)
 
+    # The points at `out` deviations together weigh 1 / _OUT^2, so that the mean of the squared
+    # distance is d, as for a normal distribution.
     points, weights = [mode], [1 - _OUT**-2]
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []

@@ -24,7 +24,8 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 # Points of Simpson's rule along a stretch.
 _POINTS = 9
-# The range of lengthscales, in lengths of roads.
+# The range of lengthscales, in lengths of roads: more than three deviations of the default prior,
+# of median 1 and factor 4, on both sides.
 _RANGE = (1e-2, 1e3)
 
 

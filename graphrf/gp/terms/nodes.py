@@ -21,12 +21,14 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import require_sparse_precision
 
-# Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.
+# Priors where a term states none: those of `HyperparameterPrior`, with lengthscales in edges. Its
+# prior of the mixing, of log odds, is close to the uniform one here.
 _PRIORS: Mapping[str, Any] = {
     "lengthscale": (3.0, 3.0),
     "mixing": BetaPrior(),
     "dependence": (9.0, 6.0),
 }
+# The range of proportions.
 _SHARES = (1e-4, 1 - 1e-4)
 
 

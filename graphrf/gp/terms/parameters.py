@@ -26,9 +26,8 @@ class PositiveCorrelation(BetaPrior):
         rest, slope = float(expit(-log_odds)), r * float(expit(-log_odds))
         value = (self.a - 1) * math.log1p(r) + (self.b - 1) * math.log(rest) + math.log(slope)
         value -= (self.a + self.b - 1) * math.log(2) + float(betaln(self.a, self.b))
-        value -= math.log(
-            float(betainc(self.b, self.a, 0.5))
-        )  # the probability of positive correlations
+        # The probability of positive correlations.
+        value -= math.log(float(betainc(self.b, self.a, 0.5)))
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 

@@ -45,9 +45,8 @@ class Ruler(NamedTuple):
         if not dates:
             values = [_number(column, each) for each in labels]
             refuse_written_dates(column, labels, f"frame[{column!r}]")
-            largest = max(
-                (abs(each) for each in values if isinstance(each, float)), default=0.0
-            )  # not of integers
+            # Integers are exact.
+            largest = max((abs(each) for each in values if isinstance(each, float)), default=0.0)
             rounding = 16 * float(np.finfo(float).eps) * largest
             return cls(column, dates, values[0], zone, rounding)
 

@@ -120,9 +120,8 @@ class StepAxis(LevelAxis):
         order = np.argsort(places, kind="stable")
 
         filled = term.kind in ("rw2", "seasonal")
-        same = (
-            NEAR if term.kind == "matern" and term.nu > 1 else SAME
-        )  # differentiable fields take more digits
+        # Differentiable fields take more digits.
+        same = NEAR if term.kind == "matern" and term.nu > 1 else SAME
         self._at = at = Spacing.of(self._ruler, places[order], finest=filled, same=same)
 
         firsts = np.concatenate([[0], np.flatnonzero(np.diff(at.level)) + 1])
@@ -270,6 +269,8 @@ class StepAxis(LevelAxis):
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
+            # Neighbours are alike rather than opposite: the prior mean of a correlation is 3/7, and
+            # its probability of values below 0 is 0.11.
             law = checked_prior(
                 "correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0))
             )
@@ -281,10 +282,12 @@ class StepAxis(LevelAxis):
 
         if term.kind == "matern":
             span = self._at.step * float(self._at.places[-1])
-            law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
+            # By the range, since the unit of the column, such as seconds, is arbitrary.
+            law = (0.1 * span, 4.0)
             if "lengthscale" in prior:
                 law = checked_prior("lengthscale", "positive", prior["lengthscale"])
 
+            # At 100 ranges the ends have a correlation of 0.99 and more.
             shortest = self._at.step * float(np.diff(self._at.places).min())
             longest = min(100 * span, _LONGEST * shortest) if term.nu > 1 else 100 * span
             low, start = 0.1 * self._at.step, min(0.1 * span, 0.5 * longest)

@@ -1,5 +1,4 @@
-r"""A basis of the fixed effects that does not depend on where their zero is, and the prior of its
-coefficients.
+r"""A basis of the fixed effects that does not depend on where their zero is, and its prior.
 
 The coefficients of columns X are b = T c. Of the columns X T, each is orthogonal to those whose
 nonzero rows are among its own. The default prior of the fixed part,
@@ -26,9 +25,7 @@ _FLAT = 1e3
 
 
 class FixedEffects(NamedTuple):
-    """Columns X T of a well-conditioned basis, T, and the prior of the coefficients c around
-    `middle`.
-    """
+    """Columns X T of a well-conditioned basis, T, and the prior of c around `middle`."""
 
     matrix: np.ndarray  # X T, (m, p)
     transform: np.ndarray  # T, (p, p)

@@ -16,9 +16,7 @@ _NUMBERS = (int, float, Decimal, Fraction, np.number, np.bool_)
 
 
 def as_pandas_frame(frame: Any) -> Any:
-    """A data frame of pandas, from one of pandas or of a library that narwhals knows, such as
-    polars.
-    """
+    """A data frame of pandas, from one of any library that narwhals knows, such as polars."""
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
         return frame
     try:
@@ -34,9 +32,7 @@ def as_pandas_frame(frame: Any) -> Any:
 
 
 def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
-    """ValueError for columns that the frame lacks or has twice, or that lack values; `reader` reads
-    them.
-    """
+    """ValueError for columns that a frame lacks, has twice or in part; `reader` reads them."""
     columns = [str(label) for label in frame.columns]
     for name in sorted(names):
         if name not in frame.columns:

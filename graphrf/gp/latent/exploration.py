@@ -1,5 +1,4 @@
-"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around
-it.
+"""The posterior of hyperparameters: the mode of evidence times prior, and points around it.
 
 Points along a sequence that fills the space evenly have importance weights, and a few of them, by
 systematic resampling, represent the posterior. Where groups have few binary observations each,
@@ -73,9 +72,7 @@ class JointApproximation(Protocol):
 
 
 class Search:
-    """Evidence times prior as a function of all coordinates: those of terms, then of the
-    likelihood.
-    """
+    """Evidence times prior as a function of coordinates: of terms, then of the likelihood."""
 
     def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
         self.joint, self.data, self.step = joint, data, step
@@ -254,8 +251,7 @@ class Exploration(NamedTuple):
 
 
 class _Correction:
-    """The log evidence of expectation propagation less Laplace's, as a smooth function of the
-    coordinates.
+    """The log evidence of expectation propagation less Laplace's, as a smooth function.
 
     The differences at some vectors are interpolated by a quadratic and a smooth remainder with
     normal priors, in standardised coordinates that stop little beyond the outermost of these
@@ -372,9 +368,7 @@ def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
 
 
 def _posterior_at(search: Search, vector: np.ndarray) -> Gaussian:
-    """The posterior of all variables at a vector, by expectation propagation where that is an
-    approximation.
-    """
+    """The posterior at a vector, by expectation propagation where that is an approximation."""
     sites = search.at(vector).sites(search.joint)
     if not search.exact:
         try:

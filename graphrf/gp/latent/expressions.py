@@ -1,5 +1,4 @@
-"""Expressions of a formula as data: columns, numbers, a list of functions, and piecewise
-polynomials.
+"""Expressions of a formula as data: columns, numbers, functions, and piecewise polynomials.
 
 An expression is read from the syntax tree of its text and is evaluated by looking functions up in a
 table, so that neither a formula nor a file can run code. Transforms that are fitted to the data,
@@ -216,9 +215,7 @@ def _decoded_pieces(breaks: Any, coefficients: Any, outside: Any) -> Pieces:
 
 
 def parsed(text: str, column: Callable[[str], np.ndarray]) -> Expression:
-    """The expression of a text, whose fitted transforms are fitted to the numbers of
-    each column.
-    """
+    """The expression of a text, with transforms that are fitted to the numbers of columns."""
     names: dict[str, str] = {}
 
     def alias(match: re.Match[str]) -> str:
@@ -270,9 +267,7 @@ def _of_node(
 
 
 def _operation(node: ast.AST) -> tuple[type[ast.AST], list[ast.AST]]:
-    """The operator of a node, which is none of `_OPERATORS` where there is none, and
-    its operands.
-    """
+    """The operator of a node, none of `_OPERATORS` where there is none, and its operands."""
     if isinstance(node, ast.BinOp):
         return type(node.op), [node.left, node.right]
     if isinstance(node, ast.UnaryOp):

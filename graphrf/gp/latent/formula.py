@@ -35,9 +35,7 @@ class Formula(NamedTuple):
 
 
 def read(formula: str, frame: Any) -> Formula:
-    """The response and the fixed effects of "y ~ ..." for a data frame, in the order of
-    its rows.
-    """
+    """The response and the fixed effects of "y ~ ..." for the rows of a data frame."""
     try:
         import formulaic
     except ModuleNotFoundError as error:
@@ -145,9 +143,7 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
 
 
 def _checked(factor: Factor, frame: Any) -> Factor:
-    """A factor whose values are finite numbers, or labels; text that reads as numbers
-    is warned of.
-    """
+    """A factor of finite numbers or labels; text that reads as numbers is warned of."""
     values = plain(frame, factor.expression.value) if factor.expression.kind == "column" else None
     if values is None or values.dtype != object:
         factor.columns(frame, False)
@@ -207,9 +203,7 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
 
 
 def for_rows(frame: Any, name: str, values: Any) -> Any:
-    """Numbers for each row of a data frame: those of a named column, or values aligned by their
-    labels.
-    """
+    """Numbers for each row of a data frame: a named column, or values aligned by their labels."""
     if not isinstance(values, str):
         return Rows(len(frame), frame.index, False, list).numbers(name, values)
     if values not in frame.columns:

@@ -1,5 +1,4 @@
-r"""Laplace's approximation: the posterior mode of all variables, the evidence there, and its exact
-gradient.
+r"""Laplace's approximation: the posterior mode, the evidence there, and its exact gradient.
 
 With eta = A z + offset, W = -d^2 log p(y | eta) and P = Q + A^T W A on the subspace of the
 constraints,
@@ -61,9 +60,7 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: float) -> Derivatives:
-    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) in
-    this unit.
-    """
+    """The derivatives for observations y, (m,) or (k, m), at latent values f (m,) in this unit."""
     step = _POINTS_APART * unit
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         density = likelihood.log_density(y[..., None], f[:, None] + step * _AWAY)
@@ -101,8 +98,7 @@ def approximation(
     vector: np.ndarray,
     before: LaplaceMode | None = None,
 ) -> LaplaceMode:
-    """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode
-    `before`.
+    """The mode for a vector of the terms' hyperparameters, by Newton's method from that `before`.
 
     Cost: some three factorisations. LinAlgError where P cannot be factored.
     """
@@ -152,9 +148,7 @@ def approximation(
 def gradient(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: LaplaceMode
 ) -> np.ndarray:
-    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown
-    parameters.
-    """
+    """The slopes of the evidence in the coordinates of terms, then of the likelihood."""
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
 

@@ -236,9 +236,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self._joint = Joint(bound, effects.precision, rows)
 
     def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Observations of a data frame, as the likelihood takes them, and the logarithms of their
-        exposures.
-        """
+        """Observations as the likelihood takes them, and the logarithms of their exposures."""
         frame = as_pandas_frame(frame)
         response = Formula(self._response, self._design).observed(frame)
         beside = (for_rows(frame, name, getattr(self, name)) for name in BESIDE)
@@ -262,9 +260,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
 
     def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
-        """The posterior around the middle of the coefficients' prior, which had been left out of
-        eta.
-        """
+        """The posterior with the middle of the coefficients' prior, which eta had left out."""
         mean, added = point.mean.copy(), self._effects.matrix @ middle
         mean[mean.size - middle.size :] += middle
 
@@ -278,9 +274,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return rows_of(self._bound, [None] * len(self._bound), self._effects.transform)
 
     def _take_mode(self, search: Search) -> None:
-        """The most probable hyperparameters and coefficients, and the normal distribution around
-        these.
-        """
+        """The most probable hyperparameters and coefficients, with a normal distribution."""
         joint, data, design = self._joint, search.data, self._effects.matrix
         first = search.at(search.coordinates.start)
         n = joint.n - design.shape[1]
@@ -324,9 +318,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self.converged_ = top.converged
 
     def _warn_of_data(self) -> None:
-        """Warn of few observations, of placeholders, and of graphs without edges, as all estimators
-        do.
-        """
+        """Warn of few observations, placeholders, and graphs without edges, as others do."""
         response = self._data.y
         warn_of_few(self._data.offset.size, bool(self._joint.parameters))
         if isinstance(self._data.likelihood, NormalNoise | StudentT):

@@ -83,9 +83,7 @@ class PredictedRows(NamedTuple):
         return np.maximum(total, 0.0)
 
     def held_by(self, joint: Joint) -> tuple[Joint, PatternRows]:
-        """The same variables, with a pattern that holds the known part, and this part in the
-        pattern.
-        """
+        """The same variables with a pattern that holds the known part, and this part in it."""
         try:
             return joint, joint.layout.rows(self.known)
         except KeyError:
@@ -114,9 +112,7 @@ def _own_factor(extension: Extension) -> JointFactor:
 def rows_of(
     terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray
 ) -> sp.csr_array:
-    """Rows for all variables: from those of each term, where None is 0, and those of the
-    coefficients.
-    """
+    """Rows for all variables, from those of each term (None is 0) and of the coefficients."""
     blocks = [
         sp.csr_array((len(design), term.structure.size)) if part is None else part
         for term, part in zip(terms, parts, strict=True)

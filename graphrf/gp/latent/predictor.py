@@ -87,8 +87,7 @@ class LatentPredictor(WithCriteria):
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior probability that the expected observation lies above, below, or between two
-        values.
+        """The probability that the expected observation lies above, below, or between values.
 
         Parameters
         ----------
@@ -237,9 +236,7 @@ class LatentPredictor(WithCriteria):
         return MarginalMixture(parts, self._probabilities)
 
     def _rows(self, frame: Any) -> Callable[[Gaussian], PredictedRows]:
-        """The rows of eta for a data frame, by default that of the fit, at the hyperparameters of a
-        point.
-        """
+        """The rows of eta for a data frame, by default that of the fit, at a point."""
         if frame is None:
             return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)

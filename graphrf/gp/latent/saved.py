@@ -1,6 +1,4 @@
-"""Files of latent Gaussian models: terms, the design of the fixed effects, observations and the
-posterior.
-"""
+"""Files of latent Gaussian models: terms, fixed effects, observations and the posterior."""
 
 from __future__ import annotations
 
@@ -217,9 +215,7 @@ def _point(
 
 
 class _Shared(NamedTuple):
-    """Terms that are no products, graphs and kernels, each once: what several terms have in common
-    stays so.
-    """
+    """Terms that are no products, graphs and kernels, each once, so that terms still share them."""
 
     terms: list[Term]
     graphs: list[Any]

@@ -1,5 +1,4 @@
-r"""Fixed effects that the observations do not bound: levels without events, and covariates that
-separate.
+r"""Fixed effects without bounds: levels without events, and covariates that separate.
 
 Where a change d of the coefficients lowers the density of no observation however far it goes, as
 for a level all of whose counts are 0, a flat prior leaves the coefficients infinite. Such changes
@@ -40,9 +39,7 @@ _NOTHING = 1e-6
 
 
 class Separation(NamedTuple):
-    """Rows whose linear predictor the observations do not bound, and the precision of a prior that
-    does.
-    """
+    """Rows whose linear predictor the observations do not bound, and a prior that does."""
 
     rows: np.ndarray  # (m,) booleans
     precision: np.ndarray  # (p, p), of the coefficients of the basis around the middle

@@ -1,6 +1,4 @@
-"""The spelling of formulas: what other programs write otherwise is refused with the
-spelling here.
-"""
+"""The spelling of formulas: that of other programs is refused with the one here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whittle-Matern fields along edges, of order 1 and 2: their sparse precision at the ends of all
-pieces, exact.
-"""
+"""Whittle-Matern fields along edges, of order 1 and 2: their exact sparse precision."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ _LOST = 2e13
 
 @dataclass(frozen=True)
 class EdgeKernel:
-    """The covariance along an endless edge: exponential for order 1, Matern with smoothness 3/2 for
-    order 2.
-    """
+    """The covariance along an endless edge: Matern, of smoothness 1/2 for order 1 and 3/2 for 2."""
 
     lengthscale: float
     alpha: int = 1
@@ -107,9 +103,7 @@ class EdgeStates:
         return cls(basis, derivatives, at_ends, component, indices, indptr, sums, of_ends)
 
     def assembled(self, blocks: np.ndarray) -> sp.csr_array:
-        """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all
-        precisions.
-        """
+        """The sum of blocks of pieces, (m, 2 alpha, 2 alpha), in the pattern of all precisions."""
         n = self.basis.shape[1]
         return sp.csr_array((self.sums @ blocks.ravel(), self.indices, self.indptr), shape=(n, n))
 
@@ -242,9 +236,7 @@ class EdgePrecision:
 
 
 def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_array, np.ndarray]:
-    """The derivatives into the pieces at their ends, from those that are free, and the vertices of
-    these.
-    """
+    """The derivatives into the pieces, from those that are free, and the vertices of these."""
     order = np.argsort(vertex, kind="stable")
     at = vertex[order]
     last = np.append(at[1:] != at[:-1], True)

@@ -151,8 +151,7 @@ class MetricGraph(WithPlaces):
 
     @property
     def road_length(self) -> float:
-        """The mean length of a road between junctions or dead ends, at most a tenth of the total
-        length.
+        """The mean length of a road between junctions or dead ends, at most a tenth of the total.
 
         It is the unit of the weak prior of lengthscales, and does not change when edges are
         subdivided.

@@ -169,9 +169,7 @@ class WithPlaces:
         return self._along(edge, np.where(turned, self.length[edge] - distance, distance))
 
     def _named(self, u: np.ndarray, v: np.ndarray, keys: Sequence[Hashable]) -> np.ndarray:
-        """Edges by their ends and keys, in either direction; ~edge for the names of loops
-        backwards.
-        """
+        """Edges by their ends and keys, in either direction; ~edge for loops backwards."""
         named = self.edge_names
         result = np.empty(u.size, dtype=np.int64)
 

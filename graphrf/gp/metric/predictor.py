@@ -62,8 +62,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         quantiles: float | Sequence[float] | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior mean, and on request standard deviations or covariances of the noise-free
-        function.
+        """The posterior mean, and on request deviations or covariances of the noise-free function.
 
         Parameters
         ----------
@@ -113,8 +112,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         x: ArrayLike | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """The probability that the noise-free function exceeds a threshold, or is below one, shape
-        (q,).
+        """The probability that the noise-free function is above or below a threshold, shape (q,).
 
         Parameters
         ----------
@@ -221,9 +219,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         return Evaluation(rows, probabilities, seen.labels, temper)
 
     def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
-        """The posterior where places are vertices, their distinct vertices, and which of these each
-        place is.
-        """
+        """The posterior where places are vertices, these once, and which of them each place is."""
         self._check_fitted()
         asked = self.graph.places(places)
         pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)

@@ -34,8 +34,7 @@ from graphrf.graph.alignment import Rows, labels_of
 
 
 class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, BaseEstimator):
-    r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere
-    on them.
+    r"""Gaussian-process regression of a signal along the edges of a metric graph.
 
     .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau
         u) = W, \quad

@@ -89,9 +89,7 @@ class StreetFile(GraphFile):
 
 
 class Seen(NamedTuple):
-    """Observations: values less `offset`, shape (n, p), their places, relative precisions and mean
-    function.
-    """
+    """Observations: values less `offset` (n, p), places, relative precisions and mean function."""
 
     places: Places
     values: np.ndarray
@@ -103,9 +101,7 @@ class Seen(NamedTuple):
 
 
 class SavedMetric(Saved):
-    """The contents of a file: settings, hyperparameters, and observations with their places and
-    covariates.
-    """
+    """The contents of a file: settings, hyperparameters, and observations at their places."""
 
     _format = "graphrf metric regressor 1"
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (StreetFile,)

@@ -1,6 +1,4 @@
-"""Hyperparameters of a field along edges: their posterior mode, and points that represent their
-posterior.
-"""
+"""Hyperparameters of a field along edges: their posterior mode, and points of the posterior."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ def best(
 def warn_of_no_information(
     result: Best, observations: Observations, fixed: FieldHyperparameters
 ) -> None:
-    """Warn if independent values explain the observations as well, where neither
-    variance is known.
-    """
+    """Warn if independent values explain the observations as well, if no variance is known."""
     if fixed.output_scale is None and fixed.noise is None:
         # The log likelihood of independent values of this variance, which have no output scale and
         # no lengthscale.
@@ -123,8 +119,7 @@ def warn_of_no_information(
 
 
 def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:
-    """Hyperparameters that represent their posterior to the power `temper`: the best, and two along
-    each axis.
+    """Points of the posterior to the power `temper`: the best, and two along each axis.
 
     The axes are those of the curvature at the best, along which the posterior is taken as two
     half-normal densities.

@@ -146,9 +146,7 @@ class EdgeAxis(LevelAxis):
         return self._term.columns
 
     def cells(self, frame: Any) -> list[Any]:
-        """Places (u, v, key, distance), or dictionaries of places and weights where distances are
-        stretches.
-        """
+        """Places (u, v, key, distance); for stretches dictionaries of places and weights."""
         return [
             _stretch(edge, distance)
             if isinstance(distance, tuple | list)
@@ -228,8 +226,7 @@ class EdgeAxis(LevelAxis):
 
 
 def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_array:
-    """A^-1 B for a positive definite A of many small components, each with entries in a few columns
-    of B.
+    """A^-1 B for a positive definite A of many small components and a sparse B.
 
     The columns of each component are counted from 0, so that one dense right-hand side has those of
     all.

@@ -1,5 +1,4 @@
-r"""All variables of a latent Gaussian model at once: one sparse precision with one order of
-elimination.
+r"""All variables of a latent Gaussian model at once: one precision, one order of elimination.
 
 z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, B) on the
 subspace C z = 0, and with weights W of the rows of eta = A z the posterior precision P = Q + A^T W
@@ -40,8 +39,7 @@ class Slope(NamedTuple):
 
 
 class Joint:
-    """The variables of some terms and of coefficients with the prior precision B, `coefficients`
-    (p, p).
+    """The variables of terms, and coefficients with the prior precision B, `coefficients` (p, p).
 
     `rows` are matrices with n columns that the posterior is used with; the first is A.
     """
@@ -149,9 +147,7 @@ class Joint:
 
 
 class JointFactor:
-    """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the
-    layout.
-    """
+    """The inverse of P on the subspace C z = 0; `lower` are the entries of P as in the layout."""
 
     def __init__(
         self, layout: VariableLayout, lower: np.ndarray, constraints: sp.csr_array

@@ -1,6 +1,4 @@
-"""The places of the entries of the joint precision, the same for all hyperparameters
-and weights.
-"""
+"""The places of the entries of the joint precision, for all hyperparameters and weights."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ class PatternRows(NamedTuple):
 
 @dataclass(frozen=True)
 class VariableLayout:
-    """The lower triangle of symmetric matrices of one pattern, by columns in the order of
-    elimination.
-    """
+    """The lower triangle of matrices of one pattern, by columns in the order of elimination."""
 
     elimination: Elimination
     indptr: np.ndarray
@@ -65,9 +61,7 @@ class VariableLayout:
         )
 
     def places(self, matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of a symmetric matrix that lie in the lower triangle, and their
-        places there.
-        """
+        """The entries of a symmetric matrix in the lower triangle, and their places there."""
         key = matrix.nnz, matrix.indices.tobytes()
         if key not in self._known:
             n = self._position.size
@@ -106,8 +100,6 @@ class VariableLayout:
 
 
 def _dense_rows(pattern: sp.csr_array) -> np.ndarray:
-    """Variables with so many neighbours that they are eliminated last; as in Davis
-    2006, Sec. 7.1.
-    """
+    """Variables of so many neighbours that they are eliminated last: Davis 2006, Sec. 7.1."""
     n = pattern.shape[0]
     return np.flatnonzero(np.diff(pattern.indptr) > max(16.0, 10.0 * n**0.5))

@@ -1,6 +1,4 @@
-"""A term's variables over the levels of one column: the rows that read them, and what new levels
-add.
-"""
+"""A term's variables over the levels of a column: rows that read them, and new levels."""
 
 from __future__ import annotations
 
@@ -86,9 +84,7 @@ class LevelAxis:
         )
 
     def other_kinds(self, labels: Sequence[Hashable]) -> str:
-        """A sentence on kinds of labels that the fit did not have at all, as text for numbers; else
-        empty.
-        """
+        """A sentence on kinds of labels that the fit did not have, such as text; else empty."""
         here, there = ({_kind(label) for label in every} for every in (labels, self.levels))
         if not here or here & there:
             return ""

@@ -1,6 +1,4 @@
-"""Places of ordered labels on a line: numbers as they are, dates in days; the usual step, and
-levels apart.
-"""
+"""Places of ordered labels on a line (dates in days), the usual step, and levels apart."""
 
 from __future__ import annotations
 

@@ -148,9 +148,7 @@ class Seasonal(Structure):
 
 
 class MaternSteps(Structure):
-    """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their
-    derivatives.
-    """
+    """A Matern process of smoothness 1/2 or 3/2 with variance 1: values, then derivatives."""
 
     def __init__(self, times: np.ndarray, lengthscale: Parameter, nu: float) -> None:
         self._unit = float(np.ptp(times))  # so that seconds since 1970 are as good as days
@@ -186,9 +184,7 @@ class MaternSteps(Structure):
         return -float(total)
 
     def _law(self, values: Values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Transitions T, covariances S - T S T^T of what they leave, and the stationary covariance
-        S.
-        """
+        """Transitions T, covariances S - T S T^T of the rest, and the stationary covariance S."""
         kernel = MaternTime(values[self.parameters[0].name] / self._unit, self._nu)
         transitions, stationary = kernel.transition(self._increments), kernel.stationary()
         x = 2 * math.sqrt(2 * self._nu) / kernel.lengthscale * self._increments
@@ -204,9 +200,7 @@ class MaternSteps(Structure):
 
 
 def _tridiagonal(diagonal: np.ndarray, beside: np.ndarray) -> sp.csr_array:
-    """A symmetric matrix with all of its entries, zeros too, so that the pattern is the same for
-    all values.
-    """
+    """A symmetric matrix with all of its entries, zeros too, in one pattern for all values."""
     n = diagonal.size
     at = np.arange(n)
     places = np.concatenate([at, at[1:], at[:-1]]), np.concatenate([at, at[:-1], at[1:]])

@@ -109,9 +109,7 @@ class Steps(Term):
 
 
 class StepAxis(LevelAxis):
-    """Ordered levels: those of the data, and those missing between them where steps
-    must be equal.
-    """
+    """Ordered levels: those of the data, and those missing where steps must be equal."""
 
     def __init__(self, term: Steps, labels: list[Hashable]) -> None:
         self.column, self._term = term.by, term
@@ -207,9 +205,7 @@ class StepAxis(LevelAxis):
         )
 
     def _require_levels(self, gaps: np.ndarray) -> None:
-        """ValueError for levels that a prior of this kind cannot have; `gaps` are those between
-        levels.
-        """
+        """ValueError for levels that this kind cannot have; `gaps` are those between levels."""
         term, at = self._term, self._at
         name, n = (
             term.by,

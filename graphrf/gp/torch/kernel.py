@@ -166,12 +166,14 @@ class GRFKernel(gpytorch.kernels.Kernel):
         self._normalize = checks.flag("normalize", normalize)
         self._names = names
         # Follows `.to`, `.double()` and indices of the batch where nothing is trained.
-        like = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
-        self.register_buffer("_like", like, persistent=False)
+        reference = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
+        self.register_buffer("_like", reference, persistent=False)
 
         if isinstance(kernel, LearnedModulation):
             if names:
-                values = torch.tensor(kernel.values, dtype=like.dtype).repeat(*self.batch_shape, 1)
+                values = torch.tensor(kernel.values, dtype=reference.dtype).repeat(
+                    *self.batch_shape, 1
+                )
                 self.register_parameter("modulation", torch.nn.Parameter(values))
             return
 

@@ -115,9 +115,9 @@ def gains_back(  # type: ignore[no-untyped-def]
         w, before = which[t], max(t - 1, 0)
         s = load(variance, (before,))
         for i in range(d):
-            each = load(gain, (before, i))
-            store(across, (i,), fma(each, s, 0.0))
-            store(minus, (i,), fma(-1.0, each, 0.0))
+            gain_before = load(gain, (before, i))
+            store(across, (i,), fma(gain_before, s, 0.0))
+            store(minus, (i,), fma(-1.0, gain_before, 0.0))
         _pulled(
             dv,
             du,

@@ -81,7 +81,10 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
 
     Variances, covariances and draws are those of its error under the exact prior, whose rows are E:
 
-    .. math:: \Sigma_{qq} = |E_q - w_q^\top E_u|^2 + w_q^\top D w_q.
+    .. math:: \Sigma_{qq} = |E_q - w_q^\top E_u|^2 + w_q^\top D w_q + |H_q - w_q^\top H_u|^2 / p,
+
+    where the last term is 0 for a flat prior of beta: its predictor is unbiased, w_q^T H_u = H_q.
+    With the prior N(0, I / p), p I is added to H_u^T A^{-1} H_u.
 
     Where F = E, as with the series, that is the posterior covariance (Rasmussen and Williams 2006,
     Eqs. 2.26 and 2.42; universal kriging)
@@ -303,7 +306,10 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         ]
         gain = weights.T @ np.hstack(both)
         reduction = weights.T @ cross
-        return positive_semidefinite(prior - reduction - reduction.T + 0.5 * (gain + gain.T), prior)
+        biases = self._biases(weights, nodes)
+        return positive_semidefinite(
+            prior - reduction - reduction.T + 0.5 * (gain + gain.T) + biases @ biases.T, prior
+        )
 
     @abstractmethod
     def _exact_covariance(
@@ -383,12 +389,19 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """w_q of nodes as columns, shape (m, q), from F_u E_q^T."""
         return self._solve(cross) + self._mean.weights(self._unexplained(nodes))
 
+    def _biases(self, weights: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """(H_q - w_q^T H_u) / sqrt(p) of any linear predictor, shape (q, b): its bias for each
+        standard deviation of the coefficients' prior; without columns where that is flat.
+        """
+        return self._mean.biases(self._basis[nodes] - weights.T @ self._mean.basis)
+
     def _error_variances(self, nodes: np.ndarray) -> np.ndarray:
-        """|E_q - w_q^T E_u|^2 + w_q^T D w_q of a block of nodes."""
+        """|E_q - w_q^T E_u|^2 + w_q^T D w_q + |H_q - w_q^T H_u|^2 / p of a block of nodes."""
         errors = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
         weights = self._predictor(self._rows.apply(errors), nodes)
         errors -= self._exact_rows.apply_t(weights)
-        return np.asarray(np.square(errors).sum(axis=0) + self._diagonal @ np.square(weights))
+        variances = np.square(errors).sum(axis=0) + self._diagonal @ np.square(weights)
+        return np.asarray(variances + np.square(self._biases(weights, nodes)).sum(axis=1))
 
     def _cross(self, rows: RootRows, queried: RootRows) -> np.ndarray:
         """The covariance between the observed nodes, by these rows of them, and queried ones, shape

@@ -92,6 +92,7 @@ class CholeskyPosterior(RowsPosterior[CholeskySolver]):
             mean[part] = weights.T @ self._values
             exact -= self._exact_rows.apply_t(weights)
             variance[part] = np.square(exact).sum(axis=0) + self._diagonal @ np.square(weights)
+            variance[part] += np.square(self._biases(weights, self._nodes[part])).sum(axis=1)
         return mean, variance
 
     def _exact_covariance(

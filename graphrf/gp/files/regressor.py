@@ -202,7 +202,7 @@ def _described(separate: SeparateObservations) -> tuple[Any, dict[str, np.ndarra
 
 
 def _separate(
-    given: FittedModel, labels: Any, arrays: Mapping[str, np.ndarray]
+    model: FittedModel, labels: Any, arrays: Mapping[str, np.ndarray]
 ) -> SeparateObservations:
     """The observations one by one, once they can be those of the fit."""
     place, y = arrays["each_place"], arrays["each_y"]
@@ -211,10 +211,10 @@ def _separate(
         arrays["each_offset"],
     )
     _require_consistent(y.ndim in (1, 2))
-    n, m = given.observations.n_total, given.observations.nodes.size
-    if given.likelihood is None:
-        _require_consistent(y.shape == (n, given.observations.n_outputs))
-    _require_consistent(real("each_y", y, y.ndim).shape[0 if given.likelihood is None else -1] == n)
+    n, m = model.observations.n_total, model.observations.nodes.size
+    if model.likelihood is None:
+        _require_consistent(y.shape == (n, model.observations.n_outputs))
+    _require_consistent(real("each_y", y, y.ndim).shape[0 if model.likelihood is None else -1] == n)
     _require_consistent(place.shape == precisions.shape == real("each_offset", offset, 1).shape)
     _require_consistent(place.dtype == np.int64 and place.shape == (n,))
     _require_consistent(np.array_equal(np.unique(place), np.arange(m)))

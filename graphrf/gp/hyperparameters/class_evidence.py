@@ -97,13 +97,13 @@ class ClassEvidence:
                 if self.step is not None:
                     self.step()
                 try:
-                    unit_matrix, divisor, _ = self._prepared(matrix, [])
+                    unit_matrix, variance, _ = self._prepared(matrix, [])
                     approximation = evidence(
                         scale * unit_matrix + CONSTANT, self.labels.counts, start=start
                     )
                 except np.linalg.LinAlgError:
                     continue
-                amplitudes[k, j] = scale / divisor
+                amplitudes[k, j] = scale / variance
                 if approximation.mode.converged and np.isfinite(approximation.value):
                     start, log[k, j] = approximation.mode.weights, approximation.value
         log *= min(1.0, INFORMATION / n)
@@ -125,7 +125,9 @@ class ClassEvidence:
     def _prepared(
         self, matrix: np.ndarray, changes: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, float, list[np.ndarray]]:
-        """K of output scale 1, its divisor, and its derivatives; LinAlgError where K vanishes."""
+        """K of output scale 1, the variance by which it was divided, and its derivatives;
+        LinAlgError where K vanishes.
+        """
         if self.normalize:
             diagonal = np.diagonal(matrix).copy()
             if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
@@ -135,14 +137,14 @@ class ClassEvidence:
             changes = [_correlated(change / roots, matrix) for change in changes]
         if not self.trained:
             return matrix, 1.0, list(changes)
-        divisor = _between(matrix)
-        if not divisor > 0:
+        variance = _between(matrix)
+        if not variance > 0:
             raise np.linalg.LinAlgError("the modulation underflows")
-        matrix = matrix / divisor
+        matrix = matrix / variance
         return (
             matrix,
-            divisor,
-            [(change - _between(change) * matrix) / divisor for change in changes],
+            variance,
+            [(change - _between(change) * matrix) / variance for change in changes],
         )
 
 

@@ -58,7 +58,7 @@ class _Evaluated(NamedTuple):
 
     axis: KernelAxis
     kernels: list[Kernel]
-    divisors: np.ndarray
+    mean_variances: np.ndarray
     log_likelihood: np.ndarray
     log_posterior: np.ndarray
     grams: Grams
@@ -103,16 +103,16 @@ def warn_of_end(kernel: Kernel, longest: float, probability: float, method: Meth
         )
 
 
-def with_exact_scale(problem: Problem, method: Method, point: Hyperparameters) -> Hyperparameters:
+def with_exact_mean_variance(
+    problem: Problem, method: Method, point: Hyperparameters
+) -> Hyperparameters:
     """A point with a known output scale over the exact mean variance of K, in place of the
     estimated one.
     """
     if problem.output_scale is None or not problem.normalize:
         return point
-    divisor = mean_variance(problem.graph, point.kernel, problem.seed, method.precision)
-    return point._replace(
-        amplitude=problem.output_scale / divisor, output_scale=problem.output_scale
-    )
+    exact = mean_variance(problem.graph, point.kernel, problem.seed, method.precision)
+    return point._replace(amplitude=problem.output_scale / exact, output_scale=problem.output_scale)
 
 
 class _Exploration:
@@ -131,7 +131,7 @@ class _Exploration:
         self._temper = min(
             1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1)
         )
-        self._rough = RoughMeanVariance(problem.graph, problem.seed, method.precision)
+        self._approximate = RoughMeanVariance(problem.graph, problem.seed, method.precision)
 
     def result(self) -> Explored:
         """Points, or the mode."""
@@ -141,7 +141,7 @@ class _Exploration:
         compared, order = self._compared(result)
         if self._method.name == "features":  # whose rows have one Laplacian and one length
             grams = result[order[0]].grams
-            result = [each for each in result if each.grams is grams]
+            result = [evaluated for evaluated in result if evaluated.grams is grams]
             order = [max(range(len(result)), key=lambda k: result[k].log_evidence)]
         self._warn_of_ends(result)
         log_factor = self._log_bayes_factor(result)
@@ -219,10 +219,11 @@ class _Exploration:
     def _along(self, axis: KernelAxis, grams: Grams) -> _Evaluated:
         kernels = axis.kernels
         matrices = grams.many(kernels)
-        divisors = self._divisors(kernels, matrices)
+        mean_variances = self._mean_variances(kernels, matrices)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            scaled = [each / divisors[:, None, None] for each in matrices]
-        usable = np.isfinite(divisors) & (divisors > 0)  # else the modulation underflows
+            scaled = [each / mean_variances[:, None, None] for each in matrices]
+        # else the modulation underflows
+        usable = np.isfinite(mean_variances) & (mean_variances > 0)
         likelihood = np.full((len(kernels), self._cells.scales.size), -np.inf)
         if usable.any():
             likelihood[usable] = log_likelihoods(
@@ -230,19 +231,21 @@ class _Exploration:
             )
         prior = axis.log_prior(self._problem.prior)[:, None] + self._cells.log_prior
         return _Evaluated(
-            axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams
+            axis, kernels, mean_variances, likelihood, self._temper * likelihood + prior, grams
         )
 
-    def _divisors(self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]) -> np.ndarray:
-        """The divisors of K; with a trained output scale, its mean variance at the nodes of the
-        blocks.
+    def _mean_variances(
+        self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Mean variances of K: at the nodes of the blocks where the output scale is trained, else
+        over all nodes, or 1 without `normalize`.
         """
         if self._problem.output_scale is None:
             traces = sum(np.trace(each, axis1=1, axis2=2) for each in matrices)
             return np.asarray(traces / sum(each.shape[1] for each in matrices))
         if not self._problem.normalize:
             return np.ones(len(kernels))
-        return np.array([self._rough(kernel) for kernel in kernels])
+        return np.array([self._approximate(kernel) for kernel in kernels])
 
     # -- representation of the posterior -----------------------------------------------------------
 
@@ -252,7 +255,11 @@ class _Exploration:
         scale = float(self._cells.scales[cell]) * problem.unit if scale is None else scale
         noise = float(self._cells.noises[cell]) * problem.unit if noise is None else noise
         return Hyperparameters(
-            evaluated.kernels[place], scale / float(evaluated.divisors[place]), scale, noise, weight
+            evaluated.kernels[place],
+            scale / float(evaluated.mean_variances[place]),
+            scale,
+            noise,
+            weight,
         )
 
     def _peak(self, evaluated: _Evaluated) -> Hyperparameters:
@@ -304,7 +311,7 @@ class _Exploration:
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
             point = self._at(evaluated[which], place, cell, count / POINTS)
-            points.append(with_exact_scale(self._problem, self._method, point))
+            points.append(with_exact_mean_variance(self._problem, self._method, point))
         return points
 
     @staticmethod

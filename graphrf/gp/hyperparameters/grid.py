@@ -39,7 +39,7 @@ class BlockValues(NamedTuple):
     @classmethod
     def of(cls, observations: Observations, unit: float) -> BlockValues:
         """Observations divided by the root of a unit, so that no square leaves float64."""
-        observations = observations.over(math.sqrt(unit))
+        observations = observations.in_units_of(math.sqrt(unit))
         roots = np.sqrt(observations.counts)[:, None]
         u, singular, _ = np.linalg.svd(roots * observations.basis, full_matrices=True)
         rank = int((singular > COLLINEAR * singular.max(initial=0.0)).sum())

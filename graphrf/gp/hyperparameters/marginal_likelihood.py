@@ -66,12 +66,12 @@ def log_marginal_likelihood(
     for k, (matrix, block, factor, half) in enumerate(
         zip(matrices, blocks, factors, halves, strict=True)
     ):
-        p, rest = block.n_outputs, half[:, b:] - half[:, :b] @ mean
+        p, residual = block.n_outputs, half[:, b:] - half[:, :b] @ mean
         log_determinant = 2 * float(np.log(np.diagonal(factor)).sum())
-        value += block.log_likelihood(float(np.vdot(rest, rest)), log_determinant, noise)
+        value += block.log_likelihood(float(np.vdot(residual, residual)), log_determinant, noise)
         if not derivatives:
             continue
-        solved = solve_triangular(factor, rest, lower=True, trans="T", check_finite=False)
+        solved = solve_triangular(factor, residual, lower=True, trans="T", check_finite=False)
         triangle = dpotri(factor, lower=1, overwrite_c=1)[
             0
         ].T  # of A^-1, with zeros below its diagonal

@@ -81,8 +81,8 @@ def precision_likelihood(
 
 
 class PrecisionSearch(LikelihoodSearch):
-    """The search by `precision_likelihood` of all observations at once; its divisor must not need
-    matrices.
+    """The search by `precision_likelihood` of all observations at once; its mean variance must
+    not need matrices.
     """
 
     def __init__(

@@ -132,17 +132,17 @@ def factored_precision(
     most = numbers_there() * min(1.0, 2.0 / count)  # together they may take all of the memory
     fits = 0.0  # so many entries has a matrix whose factor surely fits
     for kernel, names in kernels:
-        own = precision.with_kernel(kernel)
+        with_kernel = precision.with_kernel(kernel)
         try:
             if (
-                own.matrix.nnz > fits
+                with_kernel.matrix.nnz > fits
             ):  # an order of elimination is not found only to see what it costs
-                entries = own.own_elimination.n_entries
+                entries = with_kernel.own_elimination.n_entries
                 if entries > most:
                     needed = f"{count} sparse factors of {entries:.2g} numbers"
                     lacking = f"there is no room for {needed}, which a fit with {kernel!r} holds"
                     continue
-                fits = own.matrix.nnz * most / (_MARGIN * entries)
+                fits = with_kernel.matrix.nnz * most / (_MARGIN * entries)
             kept.append((kernel, names))
         except FactorTooLargeError as error:
             lacking = str(error).partition(";")[0]  # a fit has other ways out

@@ -52,7 +52,7 @@ class FittedModel(NamedTuple):
     ) -> FittedModel:
         """The model of a problem, from the posterior of its hyperparameters, computed by a method.
 
-        `mean_variance` is the divisor of the most probable kernel, 1 without `normalize`.
+        `mean_variance` is that of the most probable kernel, 1 without `normalize`.
         """
         best, output_scale = explored.best, problem.output_scale
         return cls(

@@ -76,7 +76,7 @@ class Observations(NamedTuple):
         """
         return self.variance() > 1e-20 * float(np.abs(self.means).max()) ** 2
 
-    def over(self, unit: float) -> Observations:
+    def in_units_of(self, unit: float) -> Observations:
         """Observations whose values are divided by a unit."""
         return self._replace(means=self.means / unit, within=self.within / unit / unit)
 

@@ -379,11 +379,13 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             self.seed_,
             normalize=self.normalize,
         )
+
         dense, integrated = method.makes_matrix(labels.nodes.size), self.predictive == "integrated"
         self._posteriors = [
             ClassPosterior(labels, covariance, dense=dense, integrated=integrated)
             for covariance in covariances
         ]
+
         self.n_points_ = len(points)
         self.class_bias_ = np.array(
             sum(

@@ -56,8 +56,10 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
             return self._with_covariates(nodes, x).log_density(
                 nodes, y, exposure=exposure, trials=trials
             )
+
         positions, y, rows = self._observed_rows(nodes, y)
         exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
+
         if hasattr(self, "likelihood_"):
             values, offset = checked_responses(
                 self.likelihood_, positions.size, y, exposure, trials
@@ -66,6 +68,7 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
             with self._linear_algebra():
                 law = self._marginals(distinct)
             return law.at(inverse).log_density(values, offset)
+
         refuse_counts(exposure, trials)
         values, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")

@@ -128,6 +128,7 @@ class NodePredictor(NodeEstimator):
         """What `predict` returns without `as_frame`."""
         of_response = self._is_of_response(question)
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+
         if question.levels is not None or of_response:
             answer = self._from_marginals(distinct, question, of_response)
             return (
@@ -135,6 +136,7 @@ class NodePredictor(NodeEstimator):
                 if isinstance(answer, tuple)
                 else (answer[inverse])
             )
+
         if question.return_cov:
             return self._predict_jointly(distinct, inverse)
 

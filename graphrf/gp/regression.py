@@ -238,6 +238,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             self,
             ("_posterior", "_fitted", "_mean_function", "_titles", "_coefficients", "_separate"),
         )
+
         problem = make_problem(
             self,
             checked_settings(self),
@@ -248,11 +249,13 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             exposure=exposure,
             trials=trials,
         )
+
         warn_of_no_edges(self.graph)
         warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()
             warn_of_placeholders("y", problem.values + problem.offset, _LEFT_OUT)
+
         numerics = self.numerics
         choice = choose_method(
             self.graph,
@@ -266,6 +269,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             remote=numerics.feature_sampler is not None,
         )
         problem, method = replace(problem, kernels=choice.kernels), choice.method
+
         with kept_matrices():
             model = _fitted_model(problem, method, self._explored(problem, method))
             if isinstance(problem, LatentProblem):
@@ -274,6 +278,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
                     problem, model, lambda part: method.prior(part, responses, prior_std, numerics)
                 )
             self._condition(model, problem.mean, method)
+
         self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)
         return self
@@ -308,6 +313,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             )
         else:
             self.likelihood_ = model.likelihood
+
         self.mean_variance_ = model.mean_variance
         constant = constant + model.offset
         self.mean_ = float(constant[0]) if model.single else constant

@@ -41,6 +41,7 @@ def _nearest(graph: Graph, observed: np.ndarray, size: int, rng: np.random.Gener
     free[observed] = True
     result: list[np.ndarray] = []
     missing = size
+
     for centre in rng.permutation(observed):
         if not free[centre]:
             continue

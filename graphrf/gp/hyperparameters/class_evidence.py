@@ -83,11 +83,13 @@ class ClassEvidence:
         scales = _SCALES if self.trained else np.array([mode.output_scale])
         kernels, n = axis.kernels, self.labels.nodes.size
         near = np.ones((len(kernels), scales.size), dtype=bool)
+
         if n > _BLOCK:
             values = [kernel.hyperparameters.get(axis.name, 0.0) for kernel in kernels]
             at = np.searchsorted(values, mode.kernel.hyperparameters.get(axis.name, 0.0))
             there = np.abs(np.log(scales / mode.output_scale)) < 2.5
             near = (np.abs(np.arange(len(kernels)) - at) <= 3)[:, None] & there
+
         log = np.full((len(kernels), scales.size), -np.inf)
         amplitudes = np.ones(log.shape)
         for k, matrix in enumerate(self.gram.many(kernels)):
@@ -106,12 +108,14 @@ class ClassEvidence:
                 amplitudes[k, j] = scale / variance
                 if approximation.mode.converged and np.isfinite(approximation.value):
                     start, log[k, j] = approximation.mode.weights, approximation.value
+
         log *= min(1.0, INFORMATION / n)
         log += axis.log_prior(PRIOR)[:, None]
         if self.trained:
             log += PRIOR.log_density("output_scale", np.log(scales), UNIT**2)[0]
         if not np.isfinite(log).any():
             return []
+
         order = np.arange(log.size).reshape(log.shape).T.ravel()  # by scale
         chosen, repeats = systematic(log.ravel(), order, POINTS)
         return [
@@ -135,8 +139,10 @@ class ClassEvidence:
             roots = np.outer(*(2 * [np.sqrt(diagonal)]))
             matrix = matrix / roots
             changes = [_correlated(change / roots, matrix) for change in changes]
+
         if not self.trained:
             return matrix, 1.0, list(changes)
+
         variance = _between(matrix)
         if not variance > 0:
             raise np.linalg.LinAlgError("the modulation underflows")

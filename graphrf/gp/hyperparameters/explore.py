@@ -138,14 +138,17 @@ class _Exploration:
         problem = self._problem
         with linear_algebra(max(block.size for block in self._nodes), problem.n_threads):
             result = self._evaluated()
+
         compared, order = self._compared(result)
         if self._method.name == "features":  # whose rows have one Laplacian and one length
             grams = result[order[0]].grams
             result = [evaluated for evaluated in result if evaluated.grams is grams]
             order = [max(range(len(result)), key=lambda k: result[k].log_evidence)]
+
         self._warn_of_ends(result)
         log_factor = self._log_bayes_factor(result)
         self._warn_of_nothing(log_factor)
+
         first = result[order[0]]
         if problem.averages:
             points = self._with_noise_alone(self._points(result), log_factor)
@@ -161,6 +164,7 @@ class _Exploration:
                 warns=True,
             )
             best, converged, points = mode.best, mode.converged, []
+
         first.grams.check(best.kernel)
         kernels = [best.kernel, *(point.kernel for point in points)]
         n_observed = problem.observations.nodes.size
@@ -191,6 +195,7 @@ class _Exploration:
             result += family
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
+
         possible = [each for each in result if np.isfinite(each.log_posterior).any()]
         if not possible:
             raise ValueError(
@@ -220,15 +225,18 @@ class _Exploration:
         kernels = axis.kernels
         matrices = grams.many(kernels)
         mean_variances = self._mean_variances(kernels, matrices)
+
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scaled = [each / mean_variances[:, None, None] for each in matrices]
         # else the modulation underflows
         usable = np.isfinite(mean_variances) & (mean_variances > 0)
+
         likelihood = np.full((len(kernels), self._cells.scales.size), -np.inf)
         if usable.any():
             likelihood[usable] = log_likelihoods(
                 [each[usable] for each in scaled], self._blocks, self._cells
             )
+
         prior = axis.log_prior(self._problem.prior)[:, None] + self._cells.log_prior
         return _Evaluated(
             axis, kernels, mean_variances, likelihood, self._temper * likelihood + prior, grams
@@ -275,6 +283,7 @@ class _Exploration:
         """
         prior = evaluated.log_posterior - self._temper * evaluated.log_likelihood
         log = evaluated.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
+
         result = []
         for cells in np.array_split(np.argsort(self._cells.noises, kind="stable"), 3):
             if cells.size and np.isfinite(log[:, cells]).any():
@@ -287,6 +296,7 @@ class _Exploration:
                         self._at(evaluated, int(place), int(cells[cell]), 1.0),
                     )
                 )
+
         result.sort(key=lambda one: -one[0])
         return [
             start for value, start in result if value > result[0][0] - 6.0
@@ -303,9 +313,11 @@ class _Exploration:
                 for each in evaluated
             ]
         )
+
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
         cells, counts = systematic(log, order, POINTS)
         starts = np.cumsum([0, *(each.log_posterior.size for each in evaluated)])
+
         points = []
         for position, count in zip(cells.tolist(), counts.tolist(), strict=True):
             which = int(np.searchsorted(starts, position, side="right")) - 1

@@ -233,11 +233,13 @@ class _LatentExploration:
         for k, space in enumerate(spaces):
             p = len(space.names)
             vectors[which == k, :p] = space.quantiles(levels[which == k, :p])
+
         models = [
             spaces[k].model(vector[: len(spaces[k].names)])
             for k, vector in zip(which, vectors, strict=True)
         ]
         matrices = grams.many([model.kernel for model in models])
+
         evidence, amplitudes = np.full(which.size, -np.inf), np.ones(which.size)
         for number, model in enumerate(models):
             if self._step is not None:
@@ -332,6 +334,7 @@ class _LatentExploration:
         first = samples[0]
         if self._problem.output_scale is not None or not first.vectors.shape[1]:
             return
+
         matrices = [np.eye(each.nodes.size) for each in self._responses]
         models = [
             first.model(k, vector)
@@ -340,11 +343,13 @@ class _LatentExploration:
         alone = np.array(
             [self._temper * self._evidence(each, each.output_scale, matrices) for each in models]
         )
+
         kernels = np.concatenate([sample.log_weights for sample in samples])
         n_kernels = sum(len(sample.spaces) for sample in samples)
         log_factor = (
             log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
         )
+
         if log_factor < -_ERROR:
             warn_of_nothing(log_factor, self._problem.responses.place.size)
 
@@ -439,6 +444,7 @@ def _block_mode(
         mean_variance = mean_variance_near(
             problem.graph, axis.kernel, problem.normalize, problem.seed, method.precision
         )
+
     responses = [problem.responses.at(block) for block in nodes]
     evidence = DenseEvidence(
         grams.each, responses, mean_variance, problem.prior_std, problem.likelihood.unknown, step
@@ -459,6 +465,7 @@ def _exact_mode(
     mean_variance = mean_variance_near(
         problem.graph, mode.model.kernel, problem.normalize, problem.seed, precision
     )
+
     evidence = SparseEvidence(
         precision,
         problem.responses,
@@ -467,6 +474,7 @@ def _exact_mode(
         problem.likelihood.unknown,
         step,
     )
+
     start = mode.model._replace(
         output_scale=mode.amplitude * mean_variance(mode.model.kernel, (), [])[0]
     )

@@ -78,6 +78,7 @@ class DenseEvidence:
                 approximation = approximate(prior, responses, model.likelihood, sites)
             except np.linalg.LinAlgError:
                 return nothing
+
             slope = prior.slope(approximation.sites.precision, approximation.weights)
             log_scale = scale * float(np.vdot(slope, matrix))
             kernel = [
@@ -88,6 +89,7 @@ class DenseEvidence:
             ]
             value += approximation.log_evidence
             gradient = gradient + np.array([*kernel, log_scale, *parameters])
+
         return value, gradient
 
 

@@ -72,6 +72,7 @@ class LikelihoodSearch:
                 ends.append(
                     maximised(self.log_posterior, start, space.box, scale=float(self._size))
                 )
+
         best = max(ends, key=lambda end: end.value)
         value = self.log_posterior(best.vector, gradient=False)[0]
         if not math.isfinite(value):
@@ -80,6 +81,7 @@ class LikelihoodSearch:
                 "it is numerically singular (raise `noise`), or vanishes because walks or series "
                 "are too short for the kernel (shorten its lengthscale)"
             )
+
         model = space.model(best.vector)
         amplitude = model.output_scale / self.mean_variance_of(model.kernel)
         likelihood = value - space.log_prior(best.vector)[0]
@@ -96,6 +98,7 @@ class LikelihoodSearch:
         """
         if self.step is not None:
             self.step()
+
         space = self.space
         model = space.model(vector)
         names = space.kernel_names if gradient else None
@@ -103,6 +106,7 @@ class LikelihoodSearch:
         mean_variance, slopes = self.mean_variance(model.kernel, names or (), matrices)
         if not (np.isfinite(mean_variance) and mean_variance > 0):  # the modulation underflows
             return -math.inf, np.zeros(vector.size)
+
         try:
             result = self._likelihood(
                 model.kernel, names, matrices, model.output_scale / mean_variance, model.noise
@@ -113,6 +117,7 @@ class LikelihoodSearch:
         density, density_slope = space.log_prior(vector)
         if not gradient:
             return result.value + density, np.zeros(vector.size)
+
         kernel_slopes = space.kernel_slopes(
             model.kernel, result.parameters - result.log_scale * slopes / mean_variance
         )

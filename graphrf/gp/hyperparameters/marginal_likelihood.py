@@ -58,6 +58,7 @@ def log_marginal_likelihood(
         factors.append(cholesky(a.T, lower=True, overwrite_a=True, check_finite=False))
         sides = np.column_stack([block.basis, block.means])
         halves.append(solve_triangular(factors[-1], sides, lower=True, check_finite=False))
+
     products, b = sum(half.T @ half for half in halves), blocks[0].basis.shape[1]
     mean = least_squares_mean(products[:b, :b], products[:b, b:])
 
@@ -71,6 +72,7 @@ def log_marginal_likelihood(
         value += block.log_likelihood(float(np.vdot(residual, residual)), log_determinant, noise)
         if not derivatives:
             continue
+
         solved = solve_triangular(factor, residual, lower=True, trans="T", check_finite=False)
         triangle = dpotri(factor, lower=1, overwrite_c=1)[
             0
@@ -80,6 +82,7 @@ def log_marginal_likelihood(
             scale * float(0.5 * np.vdot(solved, change @ solved) - p * np.vdot(triangle, change))
             for change in (matrix, *derivatives[k])
         ]
+
         log_scale += moved[0]
         slopes += moved[1:]
         weights = 0.5 * np.square(solved).sum(axis=1) - p * np.diagonal(triangle)
@@ -87,4 +90,5 @@ def log_marginal_likelihood(
         log_noise += noise * float(weights @ (1 / block.counts)) + 0.5 * (
             block.within / noise - extra
         )
+
     return MarginalLikelihood(value, mean, log_scale, log_noise, slopes)

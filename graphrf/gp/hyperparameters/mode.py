@@ -70,15 +70,18 @@ def find_mode(
         output_scale=scale,
         noise=problem.noise,
     )
+
     mean_variance_at = mean_variance_near(
         graph, starts[0].kernel, normalize, seed, method.precision
     )
     search = LikelihoodSearch((), space, mean_variance_at, step)
+
     if method.precision is not None:
         precision = method.precision.with_kernel(starts[0].kernel)
         search = PrecisionSearch(precision, problem.observations, search)
     else:
         search.blocks = _blocks(problem, method, axis.kernel, grams)
+
     with linear_algebra(min(problem.observations.nodes.size, problem.max_train), problem.n_threads):
         points = []
         for start in starts:
@@ -94,6 +97,7 @@ def find_mode(
     if warns:  # of the method's limitation there is another warning
         without = ("largest lengthscale",) if axis.is_cut else ()
         warn_of_bounds(space, result.vector, without)
+
     kernel = result.model.kernel
     of_all_nodes = mean_variance(graph, kernel, seed, method.precision) if normalize else 1.0
     amplitude, scale = (

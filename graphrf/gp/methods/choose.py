@@ -73,13 +73,16 @@ def choose_method(
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
         return Choice(PrecisionMethod(graph, precision, n_threads), fitting)
+
     if (
         method == "auto"
         and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None
     ):
         return Choice(PrecisionMethod(graph, cheaper[0], n_threads), cheaper[1])
+
     if method == "auto":
         method = series_or_features(graph, n_observed, min(n_observed, TRAINED))
+
     if method == "features":
         if (
             automatic
@@ -92,6 +95,7 @@ def choose_method(
         return Choice(
             FeaturesMethod(graph, sampler, n_threads, 0 if remote else n_observed), kernels
         )
+
     return Choice(SeriesMethod(graph, n_threads), kernels)
 
 

@@ -127,10 +127,12 @@ def factored_precision(
     `precision` is one with known orders of elimination. FactorTooLargeError if no kernel fits.
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
+
     kept, lacking = [], ""
     count = n_points + 1 if n_points > 1 else 3
     most = numbers_there() * min(1.0, 2.0 / count)  # together they may take all of the memory
     fits = 0.0  # so many entries has a matrix whose factor surely fits
+
     for kernel, names in kernels:
         with_kernel = precision.with_kernel(kernel)
         try:
@@ -146,6 +148,7 @@ def factored_precision(
             kept.append((kernel, names))
         except FactorTooLargeError as error:
             lacking = str(error).partition(";")[0]  # a fit has other ways out
+
     if not kept:
         raise FactorTooLargeError(
             f"{lacking}: graphs with hubs or without small separators have no small factor; use "

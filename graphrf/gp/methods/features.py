@@ -69,6 +69,7 @@ class FeaturesMethod(RowsMethod):
             samplers = [
                 default_sampler(members[0][0].laplacian, length, n_trained) for length in LENGTHS
             ]
+
         for sampler in samplers:
             sampled = self._sampled(sampler, blocks, seed)
             try:

@@ -74,6 +74,7 @@ class PenalisedMixing:
                 "spectrum", "must not be 1 throughout: without edges every share is the same"
             )
         object.__setattr__(self, "spectrum", tuple(values.tolist()))
+
         for name in ("below", "probability"):
             proportion = checks.number(
                 name, getattr(self, name), low=0, high=1, include_low=False, include_high=False

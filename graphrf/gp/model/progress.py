@@ -77,12 +77,15 @@ class _Announcement(contextlib.nullcontext[Any]):
             self._first is None
         ):  # the work that all steps share comes before it, so it bounds the time of a step
             self._first = passed, self._done
+
         if self._written or passed < _SEEN:
             return
+
         if self._total is None:
             if passed > _LONG:
                 self._write(f"has taken {passed:.0f} s so far")
             return
+
         left = self._total - self._done
         if left > 0 and self._first[1] < self._done:
             rate = (passed - self._first[0]) / (self._done - self._first[1])

@@ -62,17 +62,20 @@ class PrecisionPosterior(SinglePosterior):
         self._noise_precisions = observations.counts / noise
         self._basis = basis
         self._offset = offset
+
         weights = np.zeros(precision.n_nodes)
         weights[self._nodes] = amplitude * self._noise_precisions
         self._factor: SparseCholesky = precision.factor(weights)
         predicted = self._prediction(np.column_stack([observations.means, observations.basis]))
         p = self.n_outputs
+
         self._mean = GeneralisedMean(
             observations.basis, self._solved(observations.basis, predicted[:, p:]), mean_precision
         )
         self.coefficients_covariance = self._mean.covariance
         values = self._solved(observations.means, predicted[:, :p])
         self.coefficients, _ = self._mean.fit(observations.means, values)
+
         self._by_mean = predicted[:, p:]
         self._f = predicted[:, :p] - self._by_mean @ self.coefficients
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
@@ -178,6 +181,7 @@ class PrecisionPosterior(SinglePosterior):
             of_prior = rng.standard_normal((self._precision.root_size, p))
             of_noise = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
+
             # P^-1 times a vector of covariance P has the covariance P^-1
             extended = np.zeros((n, p))
             extended[self._nodes] = (
@@ -186,6 +190,7 @@ class PrecisionPosterior(SinglePosterior):
             f = np.sqrt(self._amplitude) * self._factor.solve(
                 self._precision.root(of_prior) + extended
             )
+
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
             yield slice(number, number + 1), draw[None]

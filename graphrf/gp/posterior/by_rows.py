@@ -119,11 +119,13 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         self._observations = observations
         self.noise = noise
         self.n_outputs = outputs = observations.n_outputs
+
         # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
         self.solution: Solution = self._solver.solve(
             np.column_stack([self._values, observations.basis])
         )
         report(self.solution, "the fit")
+
         self._basis = basis
         self._offset = offset
         self._mean = GeneralisedMean(
@@ -133,6 +135,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         self.coefficients, self.weights = self._mean.fit(
             self._values, self.solution.value[:, :outputs]
         )
+
         # F_u^T A^-1 (y - H_u beta), and after the first mean E times that at all nodes, shape (N,
         # p): in one attribute for threads.
         self._mean_values: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
@@ -234,6 +237,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
                 result[block] = np.maximum(prior - self._reduction(cross, queried), 0.0)
             if bar is not None:
                 bar.update(queried.size)
+
         return result
 
     def sampled_variances(
@@ -247,6 +251,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """
         if self._sampled is not None:
             return self._sampled
+
         every, nothing = np.arange(self._rows.shape[1]), np.zeros((self._nodes.size, 1))
         squares = np.zeros(every.size)
         dtype = np.float64 if self.covariance.exact else np.float32
@@ -254,6 +259,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         if not self.covariance.exact:
             norm = np.sqrt(self.prior_variance / self.covariance.amplitude)
             root = self.covariance.rough_root(DRAWS_TOLERANCE * norm)
+
         for part in slices(n_draws, FEWEST_DRAWS):
             count = part.stop - part.start
             prior = signs(every.size, count, rng).astype(dtype, copy=False)
@@ -263,11 +269,13 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
             weights, trend, _ = self._drawn(
                 nothing, prior, errors, trends, self._loosely_solved, root
             )
+
             draws = root(every, weights)
             draws += self._basis @ trend
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
                 bar.update(every.size * count // n_draws)
+
         self._sampled = squares / n_draws
         return self._sampled
 
@@ -292,6 +300,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """
         if not nodes.size:
             return np.zeros((0, 0))
+
         queried = self.covariance.exact_rows(nodes)
         prior = queried.dense()
         prior = 0.5 * (prior + prior.T)
@@ -332,6 +341,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """
         n, p = self._rows.shape[1], self.n_outputs
         trends = self._mean.prior_draws(n_samples * p, rng)
+
         for part in slices(n_samples, draws_at_once(n * p)):
             count = part.stop - part.start
             normals = draw_normals(
@@ -346,6 +356,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
                 self._solver.solve,
                 self.covariance.root_values,
             )
+
             report(solution, "the samples")
             values = self.covariance.root_values(nodes, weights)
             values += self._basis[nodes] @ trend
@@ -439,6 +450,7 @@ def report(solution: Solution, what: str) -> None:
     """Warn where a solve for something stopped before its tolerance."""
     if solution.converged:
         return
+
     if solution.iterations:
         warn(
             f"conjugate gradients for {what} stopped after {solution.iterations} iterations at a "

@@ -38,6 +38,7 @@ class CholeskyPosterior(RowsPosterior[CholeskySolver]):
         """Variances, at observed nodes from the diagonal of A^-1 where columns of K are exact."""
         if not self.covariance.exact:
             return super()._variances(nodes, bar, prior_variances)
+
         result, unseen = np.empty(nodes.size), self._unseen(nodes)
         if not unseen.all():
             # At an observed node d - d^2 (A^-1)_qq is left of the prior, and little cancels where

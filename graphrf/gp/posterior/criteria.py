@@ -413,11 +413,13 @@ def _beside_others(law: Marginals, separate: SeparateObservations) -> tuple[Marg
         start = np.cumsum(repeats[block]) - repeats[block]
         every = order[first[block][row] + np.arange(row.size) - start[row]]
         without = every != block[row]
+
         prior = law.at(block)
         total = _tilted(prior, row, every, separate)
         others = _tilted(prior, row[without], every[without], separate)
         log_density[block] = total.log_mass - others.log_mass
         mean[block], variance[block] = others.mean, others.variance
+
     return Marginals(mean, variance, likelihood), log_density
 
 

@@ -173,6 +173,7 @@ class MarginalMixture(NamedTuple):
                     for f, part in zip(quantiles, self.parts, strict=True)
                 ]
             )
+
         low, high = quantiles.min(axis=0), quantiles.max(axis=0)
         std = np.maximum(std, np.finfo(np.float64).tiny)
         for _ in range(_BISECTIONS):
@@ -181,6 +182,7 @@ class MarginalMixture(NamedTuple):
                 f = np.array([_latent_in(part, middle, reference) for part in self.parts])
                 below = np.tensordot(self.probabilities, ndtr((f - mean) / std), axes=1) < levels
             low, high = np.where(below, middle, low), np.where(below, high, middle)
+
         return np.asarray(0.5 * (low + high))
 
 

@@ -135,9 +135,11 @@ class SpectralCG:
         x, residual, done = np.zeros_like(b), b, 0
         left = float((np.linalg.norm(b, axis=0) / norm).max())
         systems = list(self._systems)
+
         # Factor by which a residual of h's system is larger in A's, relative to its right-hand
         # side: at most 1 + rho K, mostly about the root of that. Each solve improves the estimate.
         growth = self._extended**0.5
+
         for _ in range(_REFINEMENTS):
             rough = len(systems) > 1
             inner = float(
@@ -147,6 +149,7 @@ class SpectralCG:
                 systems[-1], residual, inner, self._max_iterations - done
             )
             done += n
+
             after = residual - self.product(step)
             reached = float((np.linalg.norm(after, axis=0) / norm).max())
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
@@ -155,10 +158,12 @@ class SpectralCG:
                 growth = (
                     self._extended**0.5
                 )  # the estimate from rough products does not hold for exact ones
+
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
+
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
 
     def _solved_on_all_nodes(

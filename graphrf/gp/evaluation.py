@@ -89,5 +89,6 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
             ],
             np.array([point.weight for point in fitted.points] or [1.0]),
             separate.named([self.graph.nodes[node] for node in nodes.tolist()]),
+            # As if training had seen all values: its posterior has the information of n_0 of them.
             temper=min(1.0, INFORMATION / fitted.observations.means.size),
         )

@@ -84,6 +84,8 @@ class ClassEvidence:
         kernels, n = axis.kernels, self.labels.nodes.size
         near = np.ones((len(kernels), scales.size), dtype=bool)
 
+        # An evaluation takes some m^3 operations: for many labels only near the mode, at three grid
+        # values to each side, and scales within a factor of e^2.5.
         if n > _BLOCK:
             values = [kernel.hyperparameters.get(axis.name, 0.0) for kernel in kernels]
             at = np.searchsorted(values, mode.kernel.hyperparameters.get(axis.name, 0.0))
@@ -109,6 +111,7 @@ class ClassEvidence:
                 if approximation.mode.converged and np.isfinite(approximation.value):
                     start, log[k, j] = approximation.mode.weights, approximation.value
 
+        # Tempered as the likelihood of normal noise, by the number of labelled nodes.
         log *= min(1.0, INFORMATION / n)
         log += axis.log_prior(PRIOR)[:, None]
         if self.trained:

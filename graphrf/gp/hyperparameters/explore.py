@@ -38,8 +38,10 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.search.sample import log_sum_exp, probabilities, systematic
 from graphrf.kernels.kernel import Kernel
 
-# n_0 in observations, and the points that represent the posterior: chosen by
-# `benchmarks/calibration.py`, whose docstring has the table.
+# n_0 of the tempered likelihood p(y | theta)^t, t = min(1, n_0 / n), in observations: no kernel is
+# the truth, and a likelihood of thousands of observations is concentrated at a wrong one, with too
+# narrow intervals (Miller and Dunson 2019). With the points that represent the posterior it was
+# chosen by `benchmarks/calibration.py`, whose docstring has the table.
 INFORMATION = 50.0
 POINTS = 8
 # Output scales and noises in variances of y, and ratios of noise and output scale, in steps of
@@ -128,9 +130,9 @@ class _Exploration:
         self._cells = Cells.of(
             problem.output_scale, problem.noise, problem.unit, problem.prior, _AXES
         )
-        self._temper = min(
-            1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1)
-        )
+        # Values of several outputs count one by one.
+        n_values = sum(block.values.size for block in self._blocks)
+        self._temper = min(1.0, INFORMATION / max(n_values, 1))
         self._approximate = RoughMeanVariance(problem.graph, problem.seed, method.precision)
 
     def result(self) -> Explored:
@@ -297,10 +299,9 @@ class _Exploration:
                     )
                 )
 
-        result.sort(key=lambda one: -one[0])
-        return [
-            start for value, start in result if value > result[0][0] - 6.0
-        ]  # nats; others end lower
+        result.sort(key=lambda pair: -pair[0])
+        # Searches from cells that are lower by more than 6 nats end lower.
+        return [start for value, start in result if value > result[0][0] - 6.0]
 
     def _points(self, evaluated: Sequence[_Evaluated]) -> list[Hyperparameters]:
         """About eight cells that represent the posterior, ordered by the noise, on which intervals
@@ -345,8 +346,11 @@ class _Exploration:
         noise alone has a prior probability of its own.
         """
         probability = self._probability_of_noise_alone(log_factor)
-        if probability <= 0.02:  # not worth a posterior of its own
+        # Below one in fifty it is not worth a posterior of its own.
+        if probability <= 0.02:
             return points
+
+        # An amplitude is positive, so there is next to no signal.
         first, nothing = points[0], 1e-6
         alone = first._replace(
             amplitude=nothing * first.amplitude,

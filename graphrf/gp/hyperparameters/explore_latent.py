@@ -110,9 +110,8 @@ class _Sample(NamedTuple):
     # their logarithmic sum is the log evidence of all kernels, each of prior probability 1
     log_weights: np.ndarray
     grams: Grams
-    log_mass_at_end: (
-        float  # of lengthscales near the longest that is served, if longer ones are not
-    )
+    # of lengthscales near the longest that is served, if longer ones are not
+    log_mass_at_end: float
 
     def log_weights_of(self, k: int) -> np.ndarray:
         """Log weights of one kernel's points."""
@@ -131,6 +130,7 @@ class _LatentExploration:
     ) -> None:
         self._problem, self._method, self._nodes, self._step = problem, method, nodes, step
         self._responses = [problem.responses.at(block) for block in nodes]
+        # Tempered as with normal noise; repeated observations of a node count as one.
         self._temper = min(1.0, INFORMATION / sum(block.size for block in nodes))
         self._approximate = RoughMeanVariance(problem.graph, problem.seed, method.precision)
         self._sites: tuple[Likelihood, list[Sites]] | None = None  # of the last likelihood

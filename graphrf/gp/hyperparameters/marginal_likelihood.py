@@ -74,9 +74,8 @@ def log_marginal_likelihood(
             continue
 
         solved = solve_triangular(factor, residual, lower=True, trans="T", check_finite=False)
-        triangle = dpotri(factor, lower=1, overwrite_c=1)[
-            0
-        ].T  # of A^-1, with zeros below its diagonal
+        # of A^-1, with zeros below its diagonal
+        triangle = dpotri(factor, lower=1, overwrite_c=1)[0].T
         triangle[np.diag_indices_from(triangle)] *= 0.5
         moved = [
             scale * float(0.5 * np.vdot(solved, change @ solved) - p * np.vdot(triangle, change))

@@ -84,14 +84,11 @@ def choose_method(
         method = series_or_features(graph, n_observed, min(n_observed, TRAINED))
 
     if method == "features":
-        if (
-            automatic
-        ):  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
+        # 128 steps serve diffusion up to far longer lengthscales than the other kernels.
+        if automatic:
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
-            kernels = [
-                *kernels,
-                *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians),
-            ]
+            diffusions = [Diffusion(laplacian=laplacian) for laplacian in laplacians]
+            kernels = [*kernels, *((kernel, ("lengthscale",)) for kernel in diffusions)]
         return Choice(
             FeaturesMethod(graph, sampler, n_threads, 0 if remote else n_observed), kernels
         )

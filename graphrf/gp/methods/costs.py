@@ -136,9 +136,8 @@ def factored_precision(
     for kernel, names in kernels:
         with_kernel = precision.with_kernel(kernel)
         try:
-            if (
-                with_kernel.matrix.nnz > fits
-            ):  # an order of elimination is not found only to see what it costs
+            # an order of elimination is not found only to see what it costs
+            if with_kernel.matrix.nnz > fits:
                 entries = with_kernel.own_elimination.n_entries
                 if entries > most:
                     needed = f"{count} sparse factors of {entries:.2g} numbers"

@@ -58,9 +58,8 @@ def checked_labels(
         and array.dtype.kind in "US"
         and any(isinstance(label, float) for label in labels)
     ):
-        array = np.array(
-            labels, dtype=object
-        )  # among words numpy makes the word "nan" of what is missing
+        # among words numpy makes the word "nan" of what is missing
+        array = np.array(labels, dtype=object)
 
     if array.shape == (n, 1):
         array = array[:, 0]

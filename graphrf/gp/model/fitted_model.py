@@ -32,14 +32,12 @@ class FittedModel(NamedTuple):
     seed: int
     log_marginal_likelihood: float | None  # None where the posterior computes it
     trained: bool  # training converged
-    points: Sequence[
-        Hyperparameters
-    ] = ()  # those that predictions average; empty where the above are taken alone
+    # those that predictions average; empty where the above are taken alone
+    points: Sequence[Hyperparameters] = ()
     candidates: Sequence[ComparedKernel] = ()  # the compared kernels
     mean_precision: float = 0.0  # of the prior of the mean's coefficients, 0 where that is flat
-    likelihood: Likelihood | None = (
-        None  # if not normal; `observations` then approximate it by normal noise
-    )
+    # if not normal; `observations` then approximate it by normal noise
+    likelihood: Likelihood | None = None
     covariates: Covariates | None = None  # those that came with the observations
 
     @classmethod

@@ -63,9 +63,8 @@ class Observations(NamedTuple):
         """The variance about the mean function (by least squares), over all outputs."""
         roots = np.sqrt(self.counts)[:, None]
         basis, values = roots * self.basis, roots * self.means
-        residual = (
-            values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]
-        )  # singular values that count
+        # `rcond` bounds the singular values that count
+        residual = values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]
         squares = float(np.square(residual).sum()) + self.within
         return squares / (float(self.counts.sum()) * self.n_outputs)
 

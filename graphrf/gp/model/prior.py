@@ -163,6 +163,7 @@ class HyperparameterPrior:
     noise: tuple[float, float] | None = (0.2, 8.0)
     noise_alone: float = 0.1
     mixing: tuple[float, float] | PenalisedMixing | None = (1.0, 6.0)
+    # The odds 9 are a dependence of 0.9, the default of `CAR`.
     dependence: tuple[float, float] | None = (9.0, 6.0)
 
     def __post_init__(self) -> None:

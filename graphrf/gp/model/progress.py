@@ -73,9 +73,8 @@ class _Announcement(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         self._done += n
         passed = time.monotonic() - self._start
-        if (
-            self._first is None
-        ):  # the work that all steps share comes before it, so it bounds the time of a step
+        # The work that all steps share comes before the first one, which bounds the time of a step.
+        if self._first is None:
             self._first = passed, self._done
 
         if self._written or passed < _SEEN:

@@ -56,9 +56,8 @@ class ClassPosterior:
         else:
             self.mode = find_mode(lambda x: rows.gram(x) + CONSTANT * x.sum(axis=0), labels.counts)
 
-        self.bias: np.ndarray = CONSTANT * self.mode.weights.sum(
-            axis=0
-        )  # the mode of the classes' constants
+        # the mode of the classes' constants
+        self.bias: np.ndarray = CONSTANT * self.mode.weights.sum(axis=0)
         self._spread = rows.apply_t(self.mode.weights)
 
     def probabilities(self, nodes: np.ndarray, seed: int) -> np.ndarray:

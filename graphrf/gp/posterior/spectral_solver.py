@@ -155,9 +155,8 @@ class SpectralCG:
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
-                growth = (
-                    self._extended**0.5
-                )  # the estimate from rough products does not hold for exact ones
+                # the estimate from rough products does not hold for exact ones
+                growth = self._extended**0.5
 
             if reached < left:
                 x, residual, left = x + step, after, reached

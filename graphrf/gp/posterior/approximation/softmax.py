@@ -85,9 +85,8 @@ def find_mode(
         for halvings in range(30):
             length = 0.5**halvings
             there = at(state.weights + length * move, state.image + length * moved)
-            if there.value >= state.value - 1e-13 * abs(
-                state.value
-            ):  # a rise that rounding hides counts as one
+            # a rise that rounding hides counts as one
+            if there.value >= state.value - 1e-13 * abs(state.value):
                 return there
         return None
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_divisor
+from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_mean_variance
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import Space, Units
 from graphrf.gp.metric.edge_precision import EdgePrecision
@@ -70,7 +70,7 @@ def best(
     )
 
     search = PrecisionSearch(
-        precision, observations, LikelihoodSearch((), space, unit_divisor(), step)
+        precision, observations, LikelihoodSearch((), space, unit_mean_variance(), step)
     )
 
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of

@@ -175,8 +175,13 @@ class GRFKernel(gpytorch.kernels.Kernel):
                     *self.batch_shape, 1
                 )
                 self.register_parameter("modulation", torch.nn.Parameter(values))
-            return
+        else:
+            self._register_hyperparameters(kernel, names)
 
+    def _register_hyperparameters(self, kernel: Kernel, names: Sequence[str]) -> None:
+        """Raw parameters and their constraints, at the kernel's values; gpytorch registers those of
+        the lengthscale.
+        """
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]

@@ -40,8 +40,8 @@ KIND = re.compile(r"\bisinstance\([^()]*\b\w*(Posterior|Solver|SpectralCG|Conjug
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms and latent apart": (24_000, 16_500),
-    "lines of gp/terms and gp/latent": (5_300, 2_500),
+    "lines of gp/, terms and latent apart": (20_330, 16_500),
+    "lines of gp/terms and gp/latent": (4_420, 2_500),
     "files that a default fit enters": (47, 32),
     "functions that a default fit enters": (282, 320),
     # One more where a busy machine announces the wait.
@@ -200,6 +200,11 @@ def paths() -> dict[str, float]:
     return rows
 
 
+def written(source: tuple[Path, str, ast.Module]) -> int:
+    """Lines of a file that are not blank: blank ones make functions easier to read."""
+    return sum(bool(line.strip()) for line in source[1].splitlines())
+
+
 def measured() -> dict[str, float]:
     """All rows."""
     whole = list(sources(PACKAGE))
@@ -222,8 +227,8 @@ def measured() -> dict[str, float]:
     ]
     regressor = grf.GraphGPRegressor
     return {
-        "lines of gp/, terms and latent apart": sum(text.count("\n") for _, text, _ in apart),
-        "lines of gp/terms and gp/latent": sum(text.count("\n") for _, text, _ in terms),
+        "lines of gp/, terms and latent apart": sum(map(written, apart)),
+        "lines of gp/terms and gp/latent": sum(map(written, terms)),
         **paths(),
         "code lines of the longest function in gp/": max(function.lines for function in every),
         "functions of gp/ above 60 code lines": sum(function.lines > 60 for function in every),

@@ -1,0 +1,219 @@
+"""Triangulations of polygons by Delaunay refinement: edges no longer than wanted, angles not small.
+
+Points of a hexagonal lattice fill the region. Then, until no triangle is bad, segments of the border
+that a point encroaches on are halved, and the circumcentres of triangles with a long edge or a small
+angle are inserted, many at a time but far from each other, where they encroach on no segment
+(Ruppert 1995, "A Delaunay refinement algorithm for quality 2-dimensional mesh generation"). A point
+encroaches on a segment if it is inside the circle that has the segment as its diameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import shapely
+from scipy.spatial import Delaunay, cKDTree
+
+from graphrf.gp.fields.elements import smallest_angles, triangle_areas
+
+# Angles below these degrees are refined. Ruppert's algorithm ends for 20.7, in practice above 30.
+_ANGLE = 26.0
+# Neither segments nor edges shorter than this share of the wanted length are refined for the sake of
+# an angle: around sharp corners of the border it would not end.
+_SHORTEST = 0.2
+# The spacing of the first points, in wanted lengths: refinement inserts few others.
+_SPACING = 0.9
+_ROUNDS = 200
+# Details of borders that are left out, and the shortest segments there, in wanted lengths.
+_DETAIL, _SHORT = 0.1, 0.4
+# Triangles flatter than this, in squares of their longest edge, are rounding.
+_FLAT = 1e-9
+
+
+def triangulated(
+    domain: Any,
+    outlines: list[Any],
+    size: Callable[[np.ndarray], np.ndarray],
+    bands: list[tuple[Any, float]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (V, 2) and triangles (T, 3) of a shapely polygon `domain`.
+
+    The rings of `outlines` become edges, and no edge at x is longer than size(x). `bands` are the
+    polygons that points with a spacing fill first.
+    """
+    fixed, segments = _outline(outlines, size)
+    free = np.vstack([_lattice(band.buffer(-0.6 * spacing), spacing) for band, spacing in bands])
+    for _ in range(_ROUNDS):
+        points = np.vstack([fixed, free])
+        triangles, every = _inside(points, domain)
+        floor = 2 * _SHORTEST * size(points[segments].mean(axis=1))
+        halved = _encroached(points, segments, every, floor)
+        if not halved.any():
+            centres = _circumcentres_of_bad(points, triangles, size)
+            centres = centres[shapely.contains_xy(domain, centres)]
+            number, hit = _hits(centres, points, segments)
+            halved[hit] = _lengths(points, segments)[hit] > floor[hit]
+            centres = np.delete(centres, number, axis=0)
+            if not len(centres) and not halved.any():
+                break
+            free = np.vstack([free, centres])
+        fixed, segments = _halved(fixed, segments, halved)
+    used, triangles = np.unique(triangles, return_inverse=True)
+    return points[used], triangles.reshape(-1, 3)
+
+
+def simplified(polygon: Any, length: float) -> Any:
+    """A polygon without the details of its border that are far smaller than a length.
+
+    Ragged coastlines would have small triangles everywhere along them, and sharp corners.
+    """
+    result = polygon.simplify(_DETAIL * length)
+    parts = []
+    for part in getattr(result, "geoms", [result]):
+        rings_of_part = [_without_short(ring, _SHORT * length) for ring in rings(part)]
+        holes = [ring for ring in rings_of_part[1:] if len(ring) > 2]
+        if len(rings_of_part[0]) > 2:
+            parts.append(shapely.Polygon(rings_of_part[0], holes))
+    coarse = shapely.unary_union(parts)
+    return coarse if coarse.is_valid and not coarse.is_empty else result
+
+
+def _without_short(ring: np.ndarray, length: float) -> np.ndarray:
+    """A ring without points that are nearer to the one kept before than a length."""
+    kept = [ring[0]]
+    for point in ring[1:]:
+        if np.linalg.norm(point - kept[-1]) >= length and np.linalg.norm(point - ring[0]) >= length:
+            kept.append(point)
+    return np.array(kept)
+
+
+def evenly(polygon: Any, length: float) -> Any:
+    """A polygon whose exterior rings are resampled at equal distances of about a length."""
+    parts = []
+    for part in getattr(polygon, "geoms", [polygon]):
+        n = max(6, int(np.ceil(part.exterior.length / length)))
+        places = part.exterior.length * np.arange(n) / n
+        parts.append(shapely.Polygon(shapely.get_coordinates(part.exterior.interpolate(places))))
+    return shapely.union_all(parts)
+
+
+def rings(polygon: Any) -> Iterator[np.ndarray]:
+    """The rings of a polygon or multipolygon, each an array of points of which the last is not the
+    first again.
+    """
+    for part in getattr(polygon, "geoms", [polygon]):
+        for ring in (part.exterior, *part.interiors):
+            yield np.asarray(ring.coords)[:-1, :2]
+
+
+def _outline(
+    outlines: list[Any], size: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points along the rings of some polygons, their corners among them, and the segments between."""
+    points, segments, count = [], [], 0
+    for ring in (ring for polygon in outlines for ring in rings(polygon)):
+        following = np.roll(ring, -1, axis=0)
+        lengths = np.linalg.norm(following - ring, axis=1)
+        wanted = _SPACING * np.minimum(size(ring), size(following))
+        pieces = np.maximum(np.ceil(lengths / wanted), 1).astype(int)
+        start = np.repeat(np.arange(len(ring)), pieces)
+        share = (np.arange(start.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[
+            start
+        ]
+        points.append(ring[start] + share[:, None] * (following - ring)[start])
+        numbers = count + np.arange(start.size)
+        segments.append(np.column_stack([numbers, np.roll(numbers, -1)]))
+        count += start.size
+    return np.vstack(points), np.vstack(segments)
+
+
+def _lattice(region: Any, spacing: float) -> np.ndarray:
+    """Points of a hexagonal lattice in a polygon."""
+    if region.is_empty:
+        return np.zeros((0, 2))
+    low_x, low_y, high_x, high_y = region.bounds
+    y = np.arange(low_y, high_y, spacing * np.sqrt(3) / 2)
+    x = np.arange(low_x, high_x + spacing, spacing)
+    shift = np.where(np.arange(y.size) % 2, spacing / 2, 0.0)
+    points = np.stack(np.broadcast_arrays(x + shift[:, None], y[:, None]), axis=-1).reshape(-1, 2)
+    return points[shapely.contains_xy(region, points)]
+
+
+def _inside(points: np.ndarray, domain: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The Delaunay triangles in a polygon, and all of them."""
+    every = Delaunay(points).simplices.astype(np.int64)
+    corners = points[every]
+    sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2).max(axis=1)
+    every = every[triangle_areas(corners) > _FLAT * sides**2]
+    return every[shapely.contains_xy(domain, points[every].mean(axis=1))], every
+
+
+def _encroached(
+    points: np.ndarray, segments: np.ndarray, every: np.ndarray, floor: np.ndarray
+) -> np.ndarray:
+    """Mask of segments that are no edges, or on which a point encroaches and that may be halved."""
+    n = len(points)
+    first, last = every[:, [1, 2, 0]].ravel(), every[:, [2, 0, 1]].ravel()
+    towards = np.einsum(
+        "ij,ij->i", points[first] - points[every.ravel()], points[last] - points[every.ravel()]
+    )
+    keys = np.minimum(first, last) * n + np.maximum(first, last)
+    wanted = segments.min(axis=1) * n + segments.max(axis=1)
+    missing = ~np.isin(wanted, keys)
+    obtuse = np.isin(wanted, keys[towards < 0])
+    return missing | (obtuse & (_lengths(points, segments) > floor))
+
+
+def _lengths(points: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.norm(points[segments[:, 0]] - points[segments[:, 1]], axis=1))
+
+
+def _halved(
+    fixed: np.ndarray, segments: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points and segments after some segments are halved."""
+    first, last = segments[chosen].T
+    middle = len(fixed) + np.arange(first.size)
+    halves = np.column_stack([first, middle]), np.column_stack([middle, last])
+    fixed = np.vstack([fixed, fixed[segments[chosen]].mean(axis=1)])
+    return fixed, np.vstack([segments[~chosen], *halves])
+
+
+def _circumcentres_of_bad(
+    points: np.ndarray, triangles: np.ndarray, size: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Circumcentres of triangles with a long edge or a small angle, far from each other."""
+    corners = points[triangles]
+    sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2)
+    wanted = size(corners.mean(axis=1))
+    flat = (smallest_angles(corners) < _ANGLE) & (sides.min(axis=1) > _SHORTEST * wanted)
+    bad = (sides.max(axis=1) > wanted) | flat
+    corners, area = corners[bad], triangle_areas(corners[bad])
+    radius = sides[bad].prod(axis=1) / (4 * area)
+
+    b, c = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    cross = 2 * (b[:, 0] * c[:, 1] - b[:, 1] * c[:, 0])
+    bb, cc = np.square(b).sum(axis=1), np.square(c).sum(axis=1)
+    x = (c[:, 1] * bb - b[:, 1] * cc) / cross
+    y = (b[:, 0] * cc - c[:, 0] * bb) / cross
+    centres = corners[:, 0] + np.column_stack([x, y])
+
+    order = np.argsort(-radius, kind="stable")
+    centres, radius = centres[order], radius[order]
+    if len(centres) < 2:
+        return centres
+    away, other = cKDTree(centres).query(centres, k=np.arange(1, 1 + min(8, len(centres))))
+    ahead = other < np.arange(len(centres))[:, None]
+    return centres[~(ahead & (away < radius[:, None])).any(axis=1)]
+
+
+def _hits(
+    centres: np.ndarray, points: np.ndarray, segments: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a new point and a segment on which it encroaches."""
+    middle, half = points[segments].mean(axis=1), 0.5 * _lengths(points, segments)
+    away, near = cKDTree(middle).query(centres, k=np.arange(1, 1 + min(8, len(segments))))
+    row, column = np.nonzero(away < half[near])
+    return row, near[row, column]

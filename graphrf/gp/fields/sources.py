@@ -40,7 +40,7 @@ def coordinates(places: Any, name: str) -> np.ndarray:
 
 def polygon_of(region: Any, name: str) -> Any:
     """A shapely polygon or multipolygon from one, or from the union of a frame of them."""
-    shapely = lazy.need("shapely", name, "mesh")
+    shapely = lazy.need("shapely", "polygons")
     series = getattr(region, "geometry", region)
     if hasattr(series, "union_all"):
         _check_reference(series, name)
@@ -62,7 +62,7 @@ def around(
     points: Any, max_edge: float | None, boundary: Any, margin: float | None, margin_edge: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """A planar mesh of `TriangleMesh.from_points`."""
-    shapely = lazy.need("shapely", "TriangleMesh.from_points", "mesh")
+    shapely = lazy.need("shapely", "TriangleMesh.from_points")
     from graphrf.gp.fields import mesher
 
     _check_one_reference(points, boundary)
@@ -243,11 +243,14 @@ def _check_one_reference(points: Any, boundary: Any) -> None:
 def _warn_of_degrees(bounds: tuple[float, ...]) -> None:
     """Warn of coordinates that may be longitudes and latitudes."""
     low_x, low_y, high_x, high_y = bounds
-    if -180 <= low_x and high_x <= 180 and -90 <= low_y and high_y <= 90:
-        small = max(abs(value) for value in bounds) <= 30
-        if not small:
-            warn(
-                f"coordinates from ({low_x:.4g}, {low_y:.4g}) to ({high_x:.4g}, {high_y:.4g}) look "
-                "like longitudes and latitudes in degrees, which are no distances: project them, "
-                "as by geopandas' to_crs, or take TriangleMesh.sphere"
-            )
+    may_be_degrees = max(abs(low_x), abs(high_x)) <= 180 and max(abs(low_y), abs(high_y)) <= 90
+    # Kilometres from an origin of one's own are as small, but are seldom all of them as far from it.
+    far = min(abs(low_x), abs(high_x)) + min(abs(low_y), abs(high_y)) > max(
+        high_x - low_x, high_y - low_y
+    )
+    if may_be_degrees and far and low_x * high_x > 0 and low_y * high_y > 0:
+        warn(
+            f"coordinates from ({low_x:.4g}, {low_y:.4g}) to ({high_x:.4g}, {high_y:.4g}) look "
+            "like longitudes and latitudes in degrees, which are no distances: project them, as by "
+            "geopandas' to_crs, or take TriangleMesh.sphere"
+        )

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.fields import sources, validity
-from graphrf.gp.fields.elements import Elements, smallest_angles, triangle_areas
+from graphrf.gp.fields.elements import Elements, smallest_angles
 from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree
 
 # A place outside a planar mesh by less than this share of its extent is rounding, and a place off a

@@ -9,6 +9,7 @@ from graphrf._base import lazy
 if TYPE_CHECKING:
     from graphrf.gp import metrics as metrics
     from graphrf.gp.classification import GraphGPClassifier as GraphGPClassifier
+    from graphrf.gp.fields.triangle_mesh import TriangleMesh as TriangleMesh
     from graphrf.gp.latent.model import LatentGaussianModel as LatentGaussianModel
     from graphrf.gp.likelihoods.counts import NegativeBinomial as NegativeBinomial
     from graphrf.gp.likelihoods.counts import Poisson as Poisson
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.terms.along import Along as Along
+    from graphrf.gp.terms.field import Field as Field
     from graphrf.gp.terms.groups import Groups as Groups
     from graphrf.gp.terms.nodes import Nodes as Nodes
     from graphrf.gp.terms.steps import Steps as Steps
@@ -48,6 +50,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
     __name__,
     {
         "classification": "GraphGPClassifier",
+        "fields.triangle_mesh": "TriangleMesh",
         "posterior.by_rows": "SolverWarning",
         "latent.model": "LatentGaussianModel",
         "likelihoods.counts": "NegativeBinomial Poisson ZeroInflatedNegativeBinomial ZeroInflatedPoisson",
@@ -65,6 +68,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
         "terms.along": "Along",
+        "terms.field": "Field",
         "terms.groups": "Groups",
         "terms.nodes": "Nodes",
         "terms.steps": "Steps",

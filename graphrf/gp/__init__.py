@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphrf.gp.likelihoods.proportions import Beta as Beta
     from graphrf.gp.likelihoods.proportions import Binomial as Binomial
     from graphrf.gp.likelihoods.real import StudentT as StudentT
+    from graphrf.gp.likelihoods.tweedie import Tweedie as Tweedie
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
     from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
@@ -59,6 +60,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "likelihoods.positive": "Gamma LogNormal Weibull",
         "likelihoods.proportions": "Bernoulli Beta Binomial",
         "likelihoods.real": "StudentT",
+        "likelihoods.tweedie": "Tweedie",
         "metric.graph": "MetricGraph",
         "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",

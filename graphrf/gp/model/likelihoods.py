@@ -15,6 +15,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.positive import Gamma, LogNormal, Weibull
 from graphrf.gp.likelihoods.proportions import Bernoulli, Beta, Binomial
 from graphrf.gp.likelihoods.real import StudentT
+from graphrf.gp.likelihoods.tweedie import Tweedie
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     "poisson": Poisson,
@@ -26,6 +27,7 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
     "log_normal": LogNormal,
     "weibull": Weibull,
     "beta": Beta,
+    "tweedie": Tweedie,
     "zero_inflated_poisson": ZeroInflatedPoisson,
     "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
 }

@@ -21,6 +21,8 @@ from graphrf.gp.terms.term import Term
 ORDERS = (1, 2, 3)
 # The longest range that is searched, in diameters of the mesh: the field is a constant there.
 _LONGEST = 100.0
+# The shortest, in median edges: below, vertices are independent.
+_SHORTEST = 0.1
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class MeshAxis(LevelAxis):
         self.levels = range(term.domain.n_vertices)
         mesh = term.domain
         unit = 0.2 * float(np.sqrt(mesh.area))
-        low, high = float(np.median(mesh.edge_lengths)), _LONGEST * mesh.diameter
+        low, high = _SHORTEST * float(np.median(mesh.edge_lengths)), _LONGEST * mesh.diameter
         given = (term.prior or {}).get("range", PenalisedRange(unit))
         prior: Any = checked_prior("range", "positive", given)
         if isinstance(prior, PenalisedRange):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphrf.gp.likelihoods.counts import ZeroInflatedPoisson as ZeroInflatedPoisson
     from graphrf.gp.likelihoods.likelihood import Likelihood as Likelihood
     from graphrf.gp.likelihoods.ordinal import Ordinal as Ordinal
+    from graphrf.gp.likelihoods.point_process import PointProcess as PointProcess
     from graphrf.gp.likelihoods.positive import Gamma as Gamma
     from graphrf.gp.likelihoods.positive import LogNormal as LogNormal
     from graphrf.gp.likelihoods.positive import Weibull as Weibull
@@ -57,6 +58,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "likelihoods.counts": "NegativeBinomial Poisson ZeroInflatedNegativeBinomial ZeroInflatedPoisson",
         "likelihoods.likelihood": "Likelihood",
         "likelihoods.ordinal": "Ordinal",
+        "likelihoods.point_process": "PointProcess",
         "likelihoods.positive": "Gamma LogNormal Weibull",
         "likelihoods.proportions": "Bernoulli Beta Binomial",
         "likelihoods.real": "StudentT",

@@ -24,7 +24,7 @@ def coordinates(places: Any, name: str) -> np.ndarray:
     """Points as an array of shape (n, 2) or (n, 3), from arrays, data frames and geometries."""
     series = getattr(places, "geometry", places)
     if hasattr(series, "geom_type"):
-        _check_reference(series, name)
+        check_reference(series, name)
         kinds = sorted(set(series.geom_type) - {"Point"})
         if kinds:
             raise checks.value_error(name, f"must be points, got geometries of type {kinds[0]}")
@@ -43,7 +43,7 @@ def polygon_of(region: Any, name: str) -> Any:
     shapely = lazy.need("shapely", "polygons")
     series = getattr(region, "geometry", region)
     if hasattr(series, "union_all"):
-        _check_reference(series, name)
+        check_reference(series, name)
         region = series.union_all()
     if not isinstance(region, shapely.Polygon | shapely.MultiPolygon) or region.is_empty:
         raise checks.type_error(
@@ -218,7 +218,7 @@ def _check_inside(places: np.ndarray | None, region: Any, margin: float | None) 
         )
 
 
-def _check_reference(series: Any, name: str) -> None:
+def check_reference(series: Any, name: str) -> None:
     """Refuse geometries in degrees."""
     reference = getattr(series, "crs", None)
     if reference is not None and reference.is_geographic:

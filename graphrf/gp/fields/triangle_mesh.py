@@ -11,9 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
-from graphrf.gp.fields import sources, validity
+from graphrf.gp.fields import averages, sources, validity
 from graphrf.gp.fields.elements import Elements, smallest_angles
-from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree
+from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
 
 # A place outside a planar mesh by less than this share of its extent is rounding, and a place off a
 # surface by more is no place of it.
@@ -217,12 +217,41 @@ class TriangleMesh:
             For places outside the mesh, or farther from a surface than a tenth of its extent, which
             the message counts.
         """
-        points = self.points(places)
-        located = self.located(points)
+        series = getattr(places, "geometry", places)
+        if hasattr(series, "geom_type") and (series.geom_type != "Point").any():
+            return self._averages(series)
+        located = self.located(self.points(places))
         self._check_distances(located)
-        rows = np.repeat(np.arange(len(points)), 3)
-        entries = located.weights.ravel(), (rows, self.triangles[located.triangle].ravel())
-        result = sp.csr_array(entries, shape=(len(points), self.n_vertices))
+        rows = np.arange(len(located.triangle))
+        return self._rows(rows, located.triangle, located.weights, len(rows))
+
+    def _averages(self, series: Any) -> sp.csr_array:
+        """Rows of a GeoSeries with polygons or lines, whose averages they are, and points."""
+        if self.dimension == 3:
+            raise checks.value_error("places", "must be points on a surface, got polygons or lines")
+        sources.check_reference(series, "places")
+        points = np.flatnonzero(series.geom_type == "Point")
+        others = np.flatnonzero(series.geom_type != "Point")
+        corners = self.vertices[self.triangles]
+        parts = averages.pieces(corners, series.iloc[others], "places")
+        weights = barycentric(parts.centre, corners[parts.triangle]) * parts.size[:, None]
+        weights /= np.bincount(parts.geometry, parts.size)[parts.geometry, None]
+        result = self._rows(others[parts.geometry], parts.triangle, weights, len(series))
+        if not points.size:
+            return result
+        alone = self.weights(series.iloc[points])
+        select = sp.csr_array(
+            (np.ones(points.size), (points, np.arange(points.size))),
+            shape=(len(series), points.size),
+        )
+        return sp.csr_array(result + select @ alone)
+
+    def _rows(
+        self, rows: np.ndarray, triangles: np.ndarray, weights: np.ndarray, n: int
+    ) -> sp.csr_array:
+        """Weights of the corners of triangles, added up in n rows."""
+        places = np.repeat(rows, 3), self.triangles[triangles].ravel()
+        result = sp.csr_array((weights.ravel(), places), shape=(n, self.n_vertices))
         result.eliminate_zeros()
         return result
 
@@ -297,5 +326,6 @@ class TriangleMesh:
         """
         if region is None:
             return self.vertices, self.elements.lumped_mass
-        points, weights = sources.pieces(self.vertices[self.triangles], region)
-        return points, weights
+        polygon = sources.polygon_of(region, "region")
+        parts = averages.pieces(self.vertices[self.triangles], [polygon], "region")
+        return parts.centre, parts.size

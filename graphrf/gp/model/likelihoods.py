@@ -12,6 +12,7 @@ from graphrf.gp.likelihoods.counts import (
     ZeroInflatedPoisson,
 )
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.point_process import PointProcess
 from graphrf.gp.likelihoods.positive import Gamma, LogNormal, Weibull
 from graphrf.gp.likelihoods.proportions import Bernoulli, Beta, Binomial
 from graphrf.gp.likelihoods.real import StudentT
@@ -28,6 +29,7 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
     "weibull": Weibull,
     "beta": Beta,
     "tweedie": Tweedie,
+    "point_process": PointProcess,
     "zero_inflated_poisson": ZeroInflatedPoisson,
     "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ Prior = (
 )
 
 
-class RangePrior(NamedTuple):
+@dataclass(frozen=True)
+class RangePrior:
     """A `PenalisedRange` in d dimensions."""
 
     prior: PenalisedRange

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks, lazy
-from graphrf._base.memory import require_memory
+from graphrf._base.memory import available_memory, require_memory
 from graphrf._base.warn import warn
 
 # Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
@@ -16,8 +16,8 @@ from graphrf._base.warn import warn
 _EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
 # The spacing of lattices, in longest edges, and the width of a band of the margin in its edges.
 _SPACING, _BAND = 0.9, 3.0
-# Memory that a vertex takes while its mesh is made.
-_VERTEX_BYTES = 2_000.0
+# Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
+_VERTEX_BYTES = 4_000.0
 
 
 def coordinates(places: Any, name: str) -> np.ndarray:
@@ -110,7 +110,7 @@ def around(
         outside = filled.buffer(reached)
         bands.append((outside.difference(inside), _SPACING * longest))
         inside = outside
-    _require_room(bands)
+    _require_room(bands, edge)
     shapely.prepare(region)
     outlines, domain = [region], region
     if width > 0:
@@ -195,11 +195,16 @@ def _positive(name: str, value: Any, default: float) -> float:
     return default if value is None else checks.number(name, value, low=0, include_low=False)
 
 
-def _require_room(bands: list[tuple[Any, float]]) -> None:
+def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
     """NoRoomError for a mesh of more vertices than fit, with the edge of a mesh that does."""
     n = sum(band.area / (np.sqrt(0.75) * spacing**2) for band, spacing in bands)
+    room = available_memory()
+    # Numbers of vertices fall with the square of the edge.
+    fits = edge if room is None else edge * np.sqrt(1.1 * _VERTEX_BYTES * n / max(room, 1))
     require_memory(
-        _VERTEX_BYTES * n, f"a mesh of about {n:,.0f} vertices", "pass a longer `max_edge`"
+        _VERTEX_BYTES * n,
+        f"a mesh of about {n:,.0f} vertices, with the factor of its field,",
+        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer",
     )
 
 

@@ -227,8 +227,7 @@ class TriangleMesh:
 
     def _averages(self, series: Any) -> sp.csr_array:
         """Rows of a GeoSeries with polygons or lines, whose averages they are, and points."""
-        if self.dimension == 3:
-            raise checks.value_error("places", "must be points on a surface, got polygons or lines")
+        self._require_plane("places")
         sources.check_reference(series, "places")
         points = np.flatnonzero(series.geom_type == "Point")
         others = np.flatnonzero(series.geom_type != "Point")
@@ -314,10 +313,13 @@ class TriangleMesh:
     # -- integrals -------------------------------------------------------------------------------
 
     def quadrature(self, region: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Points and weights of integrals over the mesh, or over a polygon: sum w f(x).
+        """Vertices and weights of integrals over the mesh, or over a polygon: sum w f(x).
 
-        Over the mesh, the points are the vertices and the weights their lumped masses, exact for
-        linear functions; over a region, they are those of its pieces of triangles.
+        The weight of a vertex is the integral of its basis function, so that integrals of fields
+        are exact. Vertices of triangles that a border of the region crosses may lie outside it.
+
+        Points inside triangles would not do for point patterns: a field that is large at a vertex
+        and negative at its neighbours has any integral of its exponential there.
 
         Returns
         -------
@@ -326,6 +328,20 @@ class TriangleMesh:
         """
         if region is None:
             return self.vertices, self.elements.lumped_mass
+        self._require_plane("region")
         polygon = sources.polygon_of(region, "region")
-        parts = averages.pieces(self.vertices[self.triangles], [polygon], "region")
-        return parts.centre, parts.size
+        corners = self.vertices[self.triangles]
+        parts = averages.pieces(corners, [polygon], "region")
+        shares = barycentric(parts.centre, corners[parts.triangle]) * parts.size[:, None]
+        weights = np.bincount(
+            self.triangles[parts.triangle].ravel(), shares.ravel(), minlength=self.n_vertices
+        )
+        inside = np.flatnonzero(weights > _ROUNDING * weights.max())
+        return self.vertices[inside], weights[inside]
+
+    def _require_plane(self, name: str) -> None:
+        """Refuse polygons and lines on surfaces."""
+        if self.dimension == 3:
+            raise checks.value_error(
+                name, "must be points on a surface, got polygons or lines: average draws at points"
+            )

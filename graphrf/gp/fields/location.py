@@ -164,11 +164,21 @@ def closest(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.nda
 def barycentric(points: np.ndarray, corners: np.ndarray) -> np.ndarray:
     """Coordinates, shape (n, 3), of the projection of each point on the plane of its triangle."""
     u, v, p = (x - corners[:, 0] for x in (corners[:, 1], corners[:, 2], points))
-    uu, uv, vv = (np.einsum("ij,ij->i", x, y) for x, y in ((u, u), (u, v), (v, v)))
-    pu, pv = (np.einsum("ij,ij->i", p, x) for x in (u, v))
-    area = uu * vv - uv * uv
-    second, third = (vv * pu - uv * pv) / area, (uu * pv - uv * pu) / area
+    # Areas of the parts over that of the triangle. Gram matrices would lose half the digits in flat
+    # triangles.
+    if points.shape[1] == 2:
+        area, second, third = _cross(u, v), _cross(p, v), _cross(u, p)
+    else:
+        normal = np.cross(u, v)
+        area, second, third = (
+            np.einsum("ij,ij->i", x, normal) for x in (normal, np.cross(p, v), np.cross(u, p))
+        )
+    second, third = second / area, third / area
     return np.column_stack([1 - second - third, second, third])
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0])
 
 
 def _on_edges(points: np.ndarray, corners: np.ndarray) -> np.ndarray:

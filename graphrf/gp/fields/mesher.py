@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import shapely
-from scipy.spatial import Delaunay, cKDTree
+from scipy.spatial import Delaunay, QhullError, cKDTree
 
+from graphrf._base import checks
 from graphrf.gp.fields.elements import smallest_angles, triangle_areas
 
 # Angles below these degrees are refined. Ruppert's algorithm ends for 20.7, in practice above 30.
@@ -23,11 +24,15 @@ _ANGLE = 26.0
 # Neither segments nor edges shorter than this share of the wanted length are refined for the sake of
 # an angle: around sharp corners of the border it would not end.
 _SHORTEST = 0.2
+# Segments that are no edges are halved down to this share.
+_LEAST = 1e-3
 # The spacing of the first points, in wanted lengths: refinement inserts few others.
 _SPACING = 0.9
 _ROUNDS = 200
 # Details of borders that are left out, and the shortest segments there, in wanted lengths.
 _DETAIL, _SHORT = 0.1, 0.4
+# The share of a polygon's area that may change with that.
+_CHANGED = 0.05
 # Triangles flatter than this, in squares of their longest edge, are rounding.
 _FLAT = 1e-9
 
@@ -36,32 +41,70 @@ def triangulated(
     domain: Any,
     outlines: list[Any],
     size: Callable[[np.ndarray], np.ndarray],
+    least: float,
     bands: list[tuple[Any, float]],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (V, 2) and triangles (T, 3) of a shapely polygon `domain`.
 
-    The rings of `outlines` become edges, and no edge at x is longer than size(x). `bands` are the
-    polygons that points with a spacing fill first.
+    The rings of `outlines` become edges, and no edge at x is longer than size(x), which is `least`
+    or more. `bands` are the polygons that points with a spacing fill first.
     """
-    fixed, segments = _outline(outlines, size)
-    free = np.vstack([_lattice(band.buffer(-0.6 * spacing), spacing) for band, spacing in bands])
+    points, segments = _outline(outlines, size)
+    fixed = np.ones(len(points), dtype=bool)
+    bands = [(band.buffer(-0.6 * spacing), spacing) for band, spacing in bands]
+    added = np.vstack([_lattice(band, spacing) for band, spacing in bands])
+    delaunay = _Delaunay()
     for _ in range(_ROUNDS):
-        points = np.vstack([fixed, free])
-        triangles, every = _inside(points, domain)
-        floor = 2 * _SHORTEST * size(points[segments].mean(axis=1))
-        halved = _encroached(points, segments, every, floor)
+        points = np.vstack([points, added])
+        fixed = np.append(fixed, np.zeros(len(added), dtype=bool))
+        every = delaunay.of(points)
+        lengths, wanted = _lengths(points, segments), size(points[segments].mean(axis=1))
+        missing, encroached = _encroached(points, segments, every[fixed[every].sum(axis=1) > 1])
+        floor = 2 * _SHORTEST * wanted
+        halved = (missing & (lengths > _LEAST * wanted)) | (encroached & (lengths > floor))
+        added = np.zeros((0, 2))
         if not halved.any():
-            centres = _circumcentres_of_bad(points, triangles, size)
+            triangles = every[shapely.contains_xy(domain, points[every].mean(axis=1))]
+            centres = _circumcentres_of_bad(points, triangles, size, least)
             centres = centres[shapely.contains_xy(domain, centres)]
             number, hit = _hits(centres, points, segments)
-            halved[hit] = _lengths(points, segments)[hit] > floor[hit]
-            centres = np.delete(centres, number, axis=0)
-            if not len(centres) and not halved.any():
+            halved[hit] = lengths[hit] > floor[hit]
+            added = np.delete(centres, number, axis=0)
+            if not len(added) and not halved.any():
                 break
-            free = np.vstack([free, centres])
-        fixed, segments = _halved(fixed, segments, halved)
+        points, segments = _halved(points, segments, halved)
+        fixed = np.append(fixed, np.ones(len(points) - fixed.size, dtype=bool))
+    else:
+        raise checks.value_error(
+            "boundary",
+            f"must have an outline that {_ROUNDS} rounds of refinement can mesh, got one with parts "
+            "too near to each other: pass boundary.simplify(...) or boundary.buffer(...)",
+        )
     used, triangles = np.unique(triangles, return_inverse=True)
     return points[used], triangles.reshape(-1, 3)
+
+
+class _Delaunay:
+    """Delaunay triangles of points to which others are added at the end."""
+
+    def __init__(self) -> None:
+        self._triangulation: Delaunay | None = None
+        self._failed = False
+
+    def of(self, points: np.ndarray) -> np.ndarray:
+        """All triangles with an area."""
+        if self._triangulation is None and not self._failed:
+            try:
+                self._triangulation = Delaunay(points, incremental=True)
+            except QhullError:  # as where all points are on a circle
+                self._failed = True
+        elif self._triangulation is not None:
+            self._triangulation.add_points(points[len(self._triangulation.points) :])
+        triangulation = self._triangulation or Delaunay(points)
+        every = triangulation.simplices.astype(np.int64)
+        corners = points[every]
+        sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2).max(axis=1)
+        return every[triangle_areas(corners) > _FLAT * sides**2]
 
 
 def simplified(polygon: Any, length: float) -> Any:
@@ -69,6 +112,16 @@ def simplified(polygon: Any, length: float) -> Any:
 
     Ragged coastlines would have small triangles everywhere along them, and sharp corners.
     """
+    while True:
+        coarse = _coarse(polygon, length)
+        # What is not far larger than the length would lose its shape.
+        if coarse.symmetric_difference(polygon).area <= _CHANGED * polygon.area:
+            return coarse
+        length *= 0.5
+
+
+def _coarse(polygon: Any, length: float) -> Any:
+    """A polygon without points that are nearer to others than a share of a length."""
     result = polygon.simplify(_DETAIL * length)
     parts = []
     for part in getattr(result, "geoms", [result]):
@@ -126,7 +179,9 @@ def _outline(
         numbers = count + np.arange(start.size)
         segments.append(np.column_stack([numbers, np.roll(numbers, -1)]))
         count += start.size
-    return np.vstack(points), np.vstack(segments)
+    # Rings that touch share the point.
+    places, number = np.unique(np.vstack(points), axis=0, return_inverse=True)
+    return places, number.reshape(-1)[np.vstack(segments)]
 
 
 def _lattice(region: Any, spacing: float) -> np.ndarray:
@@ -141,29 +196,17 @@ def _lattice(region: Any, spacing: float) -> np.ndarray:
     return points[shapely.contains_xy(region, points)]
 
 
-def _inside(points: np.ndarray, domain: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The Delaunay triangles in a polygon, and all of them."""
-    every = Delaunay(points).simplices.astype(np.int64)
-    corners = points[every]
-    sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2).max(axis=1)
-    every = every[triangle_areas(corners) > _FLAT * sides**2]
-    return every[shapely.contains_xy(domain, points[every].mean(axis=1))], every
-
-
 def _encroached(
-    points: np.ndarray, segments: np.ndarray, every: np.ndarray, floor: np.ndarray
-) -> np.ndarray:
-    """Mask of segments that are no edges, or on which a point encroaches and that may be halved."""
+    points: np.ndarray, segments: np.ndarray, triangles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Masks of segments that are no edges of triangles, and of those on which a point encroaches."""
     n = len(points)
-    first, last = every[:, [1, 2, 0]].ravel(), every[:, [2, 0, 1]].ravel()
-    towards = np.einsum(
-        "ij,ij->i", points[first] - points[every.ravel()], points[last] - points[every.ravel()]
-    )
+    first, last = triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()
+    corner = points[triangles.ravel()]
+    towards = np.einsum("ij,ij->i", points[first] - corner, points[last] - corner)
     keys = np.minimum(first, last) * n + np.maximum(first, last)
     wanted = segments.min(axis=1) * n + segments.max(axis=1)
-    missing = ~np.isin(wanted, keys)
-    obtuse = np.isin(wanted, keys[towards < 0])
-    return missing | (obtuse & (_lengths(points, segments) > floor))
+    return ~np.isin(wanted, keys), np.isin(wanted, keys[towards < 0])
 
 
 def _lengths(points: np.ndarray, segments: np.ndarray) -> np.ndarray:
@@ -171,25 +214,31 @@ def _lengths(points: np.ndarray, segments: np.ndarray) -> np.ndarray:
 
 
 def _halved(
-    fixed: np.ndarray, segments: np.ndarray, chosen: np.ndarray
+    points: np.ndarray, segments: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points and segments after some segments are halved."""
     first, last = segments[chosen].T
-    middle = len(fixed) + np.arange(first.size)
+    middle = len(points) + np.arange(first.size)
     halves = np.column_stack([first, middle]), np.column_stack([middle, last])
-    fixed = np.vstack([fixed, fixed[segments[chosen]].mean(axis=1)])
-    return fixed, np.vstack([segments[~chosen], *halves])
+    points = np.vstack([points, points[segments[chosen]].mean(axis=1)])
+    return points, np.vstack([segments[~chosen], *halves])
 
 
 def _circumcentres_of_bad(
-    points: np.ndarray, triangles: np.ndarray, size: Callable[[np.ndarray], np.ndarray]
+    points: np.ndarray,
+    triangles: np.ndarray,
+    size: Callable[[np.ndarray], np.ndarray],
+    least: float,
 ) -> np.ndarray:
     """Circumcentres of triangles with a long edge or a small angle, far from each other."""
     corners = points[triangles]
     sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2)
+    small = smallest_angles(corners) < _ANGLE
+    # sizes take longer than all else: most triangles are good by the least of them
+    some = np.flatnonzero(small | (sides.max(axis=1) > least))
+    corners, sides, small = corners[some], sides[some], small[some]
     wanted = size(corners.mean(axis=1))
-    flat = (smallest_angles(corners) < _ANGLE) & (sides.min(axis=1) > _SHORTEST * wanted)
-    bad = (sides.max(axis=1) > wanted) | flat
+    bad = (sides.max(axis=1) > wanted) | (small & (sides.min(axis=1) > _SHORTEST * wanted))
     corners, area = corners[bad], triangle_areas(corners[bad])
     radius = sides[bad].prod(axis=1) / (4 * area)
 

@@ -116,7 +116,7 @@ def around(
     if width > 0:
         outline = mesher.evenly(inside, _SPACING * min(outer, edge + _GROWTH * width))
         outlines, domain = [region, outline], shapely.union(outline.difference(filled), region)
-    return mesher.triangulated(domain, outlines, size, bands)
+    return mesher.triangulated(domain, outlines, size, edge, bands)
 
 
 def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:

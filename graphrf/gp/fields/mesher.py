@@ -28,7 +28,8 @@ _SHORTEST = 0.2
 _LEAST = 1e-3
 # The spacing of the first points, in wanted lengths: refinement inserts few others.
 _SPACING = 0.9
-_ROUNDS = 200
+# Refinement that takes more rounds, or so many times the first points, does not end.
+_ROUNDS, _GROWTH = 200, 50
 # Details of borders that are left out, and the shortest segments there, in wanted lengths.
 _DETAIL, _SHORT = 0.1, 0.4
 # The share of a polygon's area that may change with that.
@@ -54,6 +55,7 @@ def triangulated(
     bands = [(band.buffer(-0.6 * spacing), spacing) for band, spacing in bands]
     added = np.vstack([_lattice(band, spacing) for band, spacing in bands])
     delaunay = _Delaunay()
+    first = len(points) + len(added)
     for _ in range(_ROUNDS):
         points = np.vstack([points, added])
         fixed = np.append(fixed, np.zeros(len(added), dtype=bool))
@@ -74,11 +76,13 @@ def triangulated(
                 break
         points, segments = _halved(points, segments, halved)
         fixed = np.append(fixed, np.ones(len(points) - fixed.size, dtype=bool))
-    else:
+        if len(points) > _GROWTH * first:
+            break
+    if len(added) or halved.any():
         raise checks.value_error(
             "boundary",
-            f"must have an outline that {_ROUNDS} rounds of refinement can mesh, got one with parts "
-            "too near to each other: pass boundary.simplify(...) or boundary.buffer(...)",
+            "must have an outline that refinement can mesh, got one with parts too near to each "
+            "other, or with too sharp angles: pass boundary.simplify(...) or boundary.buffer(...)",
         )
     used, triangles = np.unique(triangles, return_inverse=True)
     return points[used], triangles.reshape(-1, 3)
@@ -94,17 +98,24 @@ class _Delaunay:
     def of(self, points: np.ndarray) -> np.ndarray:
         """All triangles with an area."""
         if self._triangulation is None and not self._failed:
+            # Far from the origin qhull would lose digits: it takes squares of coordinates.
+            self._origin, self._scale = points.mean(axis=0), np.ptp(points, axis=0).max()
             try:
-                self._triangulation = Delaunay(points, incremental=True)
+                self._triangulation = Delaunay(self._scaled(points), incremental=True)
             except QhullError:  # as where all points are on a circle
                 self._failed = True
         elif self._triangulation is not None:
-            self._triangulation.add_points(points[len(self._triangulation.points) :])
-        triangulation = self._triangulation or Delaunay(points)
+            self._triangulation.add_points(
+                self._scaled(points[len(self._triangulation.points) :])
+            )
+        triangulation = self._triangulation or Delaunay(self._scaled(points))
         every = triangulation.simplices.astype(np.int64)
         corners = points[every]
         sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2).max(axis=1)
         return every[triangle_areas(corners) > _FLAT * sides**2]
+
+    def _scaled(self, points: np.ndarray) -> np.ndarray:
+        return np.asarray((points - self._origin) / self._scale)
 
 
 def simplified(polygon: Any, length: float) -> Any:

@@ -9,13 +9,14 @@ import numpy as np
 
 from graphrf._base import checks, lazy
 from graphrf._base.memory import available_memory, require_memory
-from graphrf._base.warn import warn
 
 # Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
 # inside, and the growth of edges with the distance from the region.
 _EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
 # The spacing of lattices, in longest edges, and the width of a band of the margin in its edges.
 _SPACING, _BAND = 0.9, 3.0
+# A point outside by less than this share of the diameter is rounding.
+_ROUNDING = 1e-9
 # Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
 _VERTEX_BYTES = 4_000.0
 
@@ -76,12 +77,10 @@ def around(
     region = shapely.MultiPoint(places).convex_hull if boundary is None else boundary
     if boundary is not None:
         region = polygon_of(boundary, "boundary")
-        _check_inside(places, region, margin)
     elif not isinstance(region, shapely.Polygon):
         raise checks.value_error(
             "points", f"must not all lie on a line, got {len(places)} points: pass a `boundary`"
         )
-    _warn_of_degrees(region.bounds)
 
     low_x, low_y, high_x, high_y = region.bounds
     diameter = float(np.hypot(high_x - low_x, high_y - low_y))
@@ -116,6 +115,7 @@ def around(
     if width > 0:
         outline = mesher.evenly(inside, _SPACING * min(outer, edge + _GROWTH * width))
         outlines, domain = [region, outline], shapely.union(outline.difference(filled), region)
+    _check_inside(places, domain, diameter)
     return mesher.triangulated(domain, outlines, size, edge, bands)
 
 
@@ -208,18 +208,20 @@ def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
     )
 
 
-def _check_inside(places: np.ndarray | None, region: Any, margin: float | None) -> None:
-    """Refuse points outside a boundary where there is no margin around it."""
-    if places is None or margin != 0:
+def _check_inside(places: np.ndarray | None, domain: Any, diameter: float) -> None:
+    """Refuse points that would be outside the mesh: beyond the margin, or in a hole."""
+    if places is None:
         return
     import shapely
 
-    outside = np.flatnonzero(~shapely.intersects_xy(region, places))
+    away = shapely.distance(domain, shapely.points(places))
+    outside = np.flatnonzero(away > _ROUNDING * diameter)
     if outside.size:
         raise checks.value_error(
             "points",
             f"must lie in the `boundary`, but {outside.size} of {len(places)} do not, such as row "
-            f"{outside[0]}: leave out margin=0, or pass a wider boundary",
+            f"{outside[0]}, and the margin does not hold them: they are up to {away.max():.3g} "
+            "outside; pass a wider boundary or `margin`, or leave these points out",
         )
 
 
@@ -242,20 +244,4 @@ def _check_one_reference(points: Any, boundary: Any) -> None:
             "boundary",
             f"must be in the coordinate reference system of the points, {first.name}, got "
             f"{second.name}: pass boundary.to_crs(points.crs)",
-        )
-
-
-def _warn_of_degrees(bounds: tuple[float, ...]) -> None:
-    """Warn of coordinates that may be longitudes and latitudes."""
-    low_x, low_y, high_x, high_y = bounds
-    may_be_degrees = max(abs(low_x), abs(high_x)) <= 180 and max(abs(low_y), abs(high_y)) <= 90
-    # Kilometres from an origin of one's own are as small, but are seldom all of them as far from it.
-    far = min(abs(low_x), abs(high_x)) + min(abs(low_y), abs(high_y)) > max(
-        high_x - low_x, high_y - low_y
-    )
-    if may_be_degrees and far and low_x * high_x > 0 and low_y * high_y > 0:
-        warn(
-            f"coordinates from ({low_x:.4g}, {low_y:.4g}) to ({high_x:.4g}, {high_y:.4g}) look "
-            "like longitudes and latitudes in degrees, which are no distances: project them, as by "
-            "geopandas' to_crs, or take TriangleMesh.sphere"
         )

@@ -23,7 +23,26 @@ def checked_vertices(vertices: Any) -> np.ndarray:
         raise checks.value_error(
             "vertices", f"must have the shape (V, 2) or (V, 3), got {checks.describe(vertices)}"
         )
-    return checks.finite("vertices", array.astype(np.float64))
+    vertices = checks.finite("vertices", array.astype(np.float64))
+    if vertices.shape[1] == 2 and len(vertices):
+        _warn_of_degrees(vertices)
+    return vertices
+
+
+def _warn_of_degrees(vertices: np.ndarray) -> None:
+    """Warn of coordinates that may be longitudes and latitudes."""
+    (low_x, low_y), (high_x, high_y) = vertices.min(axis=0), vertices.max(axis=0)
+    may_be_degrees = max(abs(low_x), abs(high_x)) <= 180 and max(abs(low_y), abs(high_y)) <= 90
+    # Kilometres from an origin of one's own are as small, but are seldom all of them as far from it.
+    far = min(abs(low_x), abs(high_x)) + min(abs(low_y), abs(high_y)) > max(
+        high_x - low_x, high_y - low_y
+    )
+    if may_be_degrees and far and low_x * high_x > 0 and low_y * high_y > 0:
+        warn(
+            f"coordinates from ({low_x:.4g}, {low_y:.4g}) to ({high_x:.4g}, {high_y:.4g}) look "
+            "like longitudes and latitudes in degrees, which are no distances: project them, as by "
+            "geopandas' to_crs, or take TriangleMesh.sphere"
+        )
 
 
 def checked_triangles(vertices: np.ndarray, triangles: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base import checks
+from graphrf._base import checks, lazy
 from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
@@ -126,7 +126,13 @@ class MeshAxis(LevelAxis):
         return self._term.columns
 
     def cells(self, frame: Any) -> Any:
-        """Coordinates, shape (n, d)."""
+        """Coordinates, shape (n, d), or a GeoSeries."""
+        if len(self.columns) == 1:
+            geometries = frame[self.columns[0]]
+            if hasattr(geometries, "geom_type"):
+                return geometries
+            geopandas = lazy.need("geopandas", "a column of geometries")
+            return geopandas.GeoSeries(geometries)
         return np.column_stack([np.asarray(frame[name], dtype=np.float64) for name in self.columns])
 
     def rows(self, values: Any) -> sp.csr_array:

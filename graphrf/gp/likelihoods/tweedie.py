@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from scipy.special import gammainc, gammaln, logsumexp
+from scipy.special import gammainc, gammaln, logsumexp, ndtr
 
 from graphrf._base import checks
 from graphrf._base.rows import slices
@@ -36,6 +36,8 @@ _MANY = 2e5
 _TERMS = 4_000_000
 # Observations with nearly the same number of terms are summed together.
 _GROUP = 256
+# Deviations from the mean that are near it.
+_NEAR = 0.03
 # Deviations of a Poisson number that are summed over.
 _SPREAD = 12.0
 
@@ -85,7 +87,10 @@ class Tweedie(LogLink):
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         phi, p = known(self.dispersion), known(self.power)
-        exponent = y * np.exp((1 - p) * f) / (1 - p) - np.exp((2 - p) * f) / (2 - p)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # for y = 0 the first part is 0 however far down f is
+            exponent = np.where(y > 0, y * np.exp((1 - p) * f) / (1 - p), 0.0)
+            exponent = exponent - np.exp((2 - p) * f) / (2 - p)
         return np.asarray(exponent / phi + log_series(np.asarray(y), phi, p))
 
     def variance(self, f: np.ndarray) -> np.ndarray:
@@ -99,19 +104,44 @@ class Tweedie(LogLink):
     def distribution(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """P(Y < y | f) + P(Y = y | f) / 2."""
         y, f = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64))
-        rate, shape, scale = self._compound(f)
-        result = 0.5 * np.exp(-rate)
-        some = np.flatnonzero(y.ravel() > 0)
-        rates = rate.ravel()[some]
-        width = int(np.max(rates + _SPREAD * np.sqrt(rates) + _SPREAD, initial=0.0)) + 1
-        for part in slices(some.size, max(1, _TERMS // width)):
-            at = some[part]
-            j = np.arange(1, width)
-            log_chance = j * np.log(rates[part, None]) - rates[part, None] - gammaln(j + 1.0)
-            below = gammainc(shape * j, (y.ravel()[at] / scale.ravel()[at])[:, None])
-            sums = np.exp(-rates[part]) + (np.exp(log_chance) * below).sum(axis=1)
-            result.ravel()[at] = sums
-        return result
+        rate, shape, scale = (np.broadcast_to(x, y.shape).ravel() for x in self._compound(f))
+        result, values = 0.5 * np.exp(-rate), y.ravel()
+        result[values < 0] = 0.0
+        many = np.flatnonzero((values > 0) & (rate > _MANY))
+        result[many] = self._saddlepoint(values[many], f.ravel()[many])
+
+        few = np.flatnonzero((values > 0) & (rate <= _MANY))
+        half = _SPREAD * np.sqrt(rate[few]) + _SPREAD
+        width = int(2 * half.max(initial=0.0)) + 2
+        for part in slices(few.size, max(1, _TERMS // width)):
+            at = few[part]
+            first = np.maximum(1, np.floor(rate[at] - half[part]))
+            j, mean = first[:, None] + np.arange(width), rate[at, None]
+            with np.errstate(under="ignore"):
+                chance = np.exp(j * np.log(mean) - mean - gammaln(j + 1.0))
+                below = gammainc(shape[at, None] * j, (values[at] / scale[at])[:, None])
+                result[at] = np.exp(-rate[at]) + (chance * below).sum(axis=1)
+        return np.minimum(result, 1.0).reshape(y.shape)
+
+    def _saddlepoint(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(Y < y | f) where it is a sum of many gamma values.
+
+        Source: Lugannani and Rice 1980, "Saddle point approximation for the distribution of the sum
+        of independent random variables".
+        """
+        phi, p = known(self.dispersion), known(self.power)
+        mean = np.exp(f)
+        ratio = y / mean
+        unit = np.sqrt(mean ** (2 - p) / phi)
+        deviance = ratio ** (2 - p) / ((1 - p) * (2 - p)) - ratio / (1 - p) + 1 / (2 - p)
+        r = unit * np.sign(ratio - 1) * np.sqrt(2 * np.maximum(deviance, 0.0))
+        u = unit * (ratio ** (1 - p) - 1) / (1 - p) * ratio ** (0.5 * p)
+        # Near the mean both denominators vanish, and their difference is the skewness over 6.
+        near = np.abs(ratio - 1) * unit < _NEAR
+        r = np.where(near, unit * (ratio - 1), r)
+        safe_r, safe_u = np.where(near, 1.0, r), np.where(near, 1.0, u)
+        change = np.where(near, p / (6 * unit), 1 / safe_r - 1 / safe_u)
+        return np.asarray(ndtr(r) + np.exp(-0.5 * r * r) / math.sqrt(2 * math.pi) * change)
 
     def _compound(self, f: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """The mean number of gamma values, their shape, and their scale."""

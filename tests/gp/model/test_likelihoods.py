@@ -23,6 +23,7 @@ TRUE = {
     "log_normal": {"scale": 0.4},
     "weibull": {"shape": 2.0},
     "beta": {"precision": 6.0},
+    "tweedie": {"dispersion": 1.0, "power": 1.5},
     "zero_inflated_poisson": {"zero_probability": 0.2},
     "zero_inflated_negative_binomial": {"zero_probability": 0.2, "dispersion": 0.3},
 }

@@ -5,11 +5,22 @@ from their default priors?
     python benchmarks/field_calibration.py --replicates 10 --models poisson
 
 A square of side 10 in a mesh with edges of 1 has 100 observations at random places: values with
-normal noise, counts, Tweedie values, and point patterns of 20 to 500 events, whose quadrature has a
-point in each triangle. The table has the share of 95 % intervals that hold the truth: of the linear
-predictor at 50 new places, of the range, of the deviation, and of the intercept, each with its
-standard error over replicates. The prior of the deviation is in units of the linear predictor, which
-the data of normal noise determine, so that this prior is not quite that of the draws.
+normal noise, counts, Tweedie values, and point patterns of 20 to 500 events. The table has the share
+of 95 % intervals that hold the truth: of the linear predictor at 50 new places, of the range, of the
+deviation, and of the intercept, each with its standard error over replicates. The prior of the
+deviation is in units of the linear predictor, which the data of normal noise determine, so that this
+prior is not quite that of the draws.
+
+Measured with 60 replicates; standard errors of the last three columns are 0.02 to 0.04:
+
+                 field           range   deviation   intercept
+gaussian         0.953 (0.007)   0.933   0.950       0.967
+poisson          0.941 (0.012)   0.950   0.950       0.950
+tweedie          0.944 (0.010)   0.917   0.883       0.950
+point_process    0.937 (0.011)   0.917   0.917       0.917
+
+With a quadrature that has its points at vertices alone, fields of point patterns were held by 0.820
+of their intervals, and ranges by 0.783.
 """
 
 from __future__ import annotations

@@ -23,7 +23,9 @@ def spatial(name: str) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-def matrix(data: dict[str, np.ndarray], name: str, n: int, columns: int | None = None) -> sp.csr_array:
+def matrix(
+    data: dict[str, np.ndarray], name: str, n: int, columns: int | None = None
+) -> sp.csr_array:
     """A sparse matrix of a file."""
     shape = (n, columns or n)
     return sp.csr_array((data[f"{name}_x"], tuple(data[f"{name}_ij"].T)), shape=shape)

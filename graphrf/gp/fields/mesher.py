@@ -105,9 +105,7 @@ class _Delaunay:
             except QhullError:  # as where all points are on a circle
                 self._failed = True
         elif self._triangulation is not None:
-            self._triangulation.add_points(
-                self._scaled(points[len(self._triangulation.points) :])
-            )
+            self._triangulation.add_points(self._scaled(points[len(self._triangulation.points) :]))
         triangulation = self._triangulation or Delaunay(self._scaled(points))
         every = triangulation.simplices.astype(np.int64)
         corners = points[every]

@@ -78,9 +78,7 @@ def test_lines_along_edges_count_once(mesh):
 def test_parts_of_a_region_add_up(mesh, seed):
     rng = np.random.default_rng(seed)
     x, y = rng.uniform(0.05, 0.95, 2)
-    cuts = [
-        shapely.box(*ends) for ends in ((0, 0, x, y), (x, 0, 1, y), (0, y, x, 1), (x, y, 1, 1))
-    ]
+    cuts = [shapely.box(*ends) for ends in ((0, 0, x, y), (x, 0, 1, y), (0, y, x, 1), (x, y, 1, 1))]
     rows = mesh.weights(geopandas.GeoSeries([*cuts, shapely.box(0, 0, 1, 1)])).toarray()
     areas = np.array([cut.area for cut in cuts])
     np.testing.assert_allclose(areas @ rows[:4], rows[4], atol=1e-12)
@@ -122,9 +120,9 @@ def test_geometries_that_have_no_average_are_refused(mesh, case):
 
 def test_degrees_and_surfaces_are_refused(mesh):
     series = geopandas.GeoSeries([GEOMETRIES["box"]])
-    with pytest.raises(ValueError, match="degrees.*to_crs"):
+    with pytest.raises(ValueError, match=r"degrees.*to_crs"):
         mesh.weights(series.set_crs(4326))
     with pytest.raises(ValueError, match="surface"):
         TriangleMesh.sphere(1).weights(series)
-    with pytest.raises(ValueError, match="`region`.*surface"):
+    with pytest.raises(ValueError, match=r"`region`.*surface"):
         TriangleMesh.sphere(1).quadrature(GEOMETRIES["box"])

@@ -86,7 +86,12 @@ def test_points_of_frames_and_geometries_are_those_of_arrays(mesh):
     frame = pandas.DataFrame({"x": [0.2, 0.5], "y": [0.3, 0.9]})
     series = geopandas.GeoSeries([shapely.Point(*row) for row in frame.to_numpy()])
     wanted = mesh.weights(frame.to_numpy()).toarray()
-    for places in (frame, series, geopandas.GeoDataFrame(geometry=series), frame.to_numpy().tolist()):
+    for places in (
+        frame,
+        series,
+        geopandas.GeoDataFrame(geometry=series),
+        frame.to_numpy().tolist(),
+    ):
         np.testing.assert_array_equal(mesh.weights(places).toarray(), wanted)
 
 
@@ -176,10 +181,7 @@ REFUSED = {
         lambda: TriangleMesh.from_points([[0, 0]]),
         r"`points` must not all lie on a line, got 1 point",
     ),
-    "no points": (
-        lambda: TriangleMesh.from_points(np.zeros((0, 2))),
-        r"`points`",
-    ),
+    "no points": (lambda: TriangleMesh.from_points(np.zeros((0, 2))), r"`points`"),
     "points that are not finite": (
         lambda: TriangleMesh.from_points([[0, 0], [1, 0], [np.nan, 1]]),
         r"`points`.*finite",
@@ -190,9 +192,7 @@ REFUSED = {
         r"`points` must be in metres or kilometres.*degrees.*to_crs",
     ),
     "a boundary in degrees": (
-        lambda: TriangleMesh.from_points(
-            None, boundary=geopandas.GeoSeries([BOX], crs=4326)
-        ),
+        lambda: TriangleMesh.from_points(None, boundary=geopandas.GeoSeries([BOX], crs=4326)),
         r"`boundary` must be in metres.*to_crs",
     ),
     "two references": (
@@ -247,7 +247,9 @@ def test_bad_input_is_told(case):
 
 
 def test_a_mesh_that_is_too_fine_names_an_edge_that_fits():
-    with pytest.raises(MemoryError, match=r"about [\d,]+ vertices.*pass max_edge=[\d.e-]+ or longer"):
+    with pytest.raises(
+        MemoryError, match=r"about [\d,]+ vertices.*pass max_edge=[\d.e-]+ or longer"
+    ):
         TriangleMesh.from_points(SQUARE, max_edge=1e-6)
 
 

@@ -72,12 +72,11 @@ def around(
         raise checks.value_error(
             "points", "must have two coordinates for a planar mesh, got three: leave out the height"
         )
-    if places is None and boundary is None:
-        raise checks.value_error("points", "or `boundary` must be given")
-    region = shapely.MultiPoint(places).convex_hull if boundary is None else boundary
     if boundary is not None:
         region = polygon_of(boundary, "boundary")
-    elif not isinstance(region, shapely.Polygon):
+    elif places is None:
+        raise checks.value_error("points", "or `boundary` must be given")
+    elif not isinstance(region := shapely.MultiPoint(places).convex_hull, shapely.Polygon):
         raise checks.value_error(
             "points", f"must not all lie on a line, got {len(places)} points: pass a `boundary`"
         )

@@ -9,6 +9,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.gp.fields.elements import smallest_angles, triangle_areas
+from graphrf.gp.fields.location import TriangleGrid
 
 # Triangles with a smaller area, in squares of their longest edge, have none.
 _FLAT = 1e-10
@@ -70,6 +71,8 @@ def checked_triangles(vertices: np.ndarray, triangles: Any) -> np.ndarray:
             "and corners.reshape(-1, 3)",
         )
     _check_edges(vertices, array)
+    if vertices.shape[1] == 2:
+        _check_overlaps(vertices[array])
     return array
 
 
@@ -90,6 +93,20 @@ def _check_areas(vertices: np.ndarray, triangles: np.ndarray) -> None:
             f"{int((angles < _SHARP).sum())} of {len(triangles)} triangles have an angle below "
             f"{_SHARP:g} degrees, the smallest {angles.min():.2g}: fields are inaccurate there; "
             "make the mesh anew from the outline (TriangleMesh.from_points), or remesh the surface"
+        )
+
+
+def _check_overlaps(corners: np.ndarray) -> None:
+    """Refuse planar triangles around the centre of another, as where parts of a mesh cover others."""
+    located = TriangleGrid(corners).containing(corners.mean(axis=1))
+    covered = np.flatnonzero(located.triangle != np.arange(len(corners)))
+    if covered.size:
+        number = covered[0]
+        raise checks.value_error(
+            "triangles",
+            f"must not overlap, but the centres of {covered.size} are in others, such as that of "
+            f"number {number} in number {located.triangle[number]}: is a part given twice, or a "
+            "surface without its heights?",
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
+from graphrf._base.warn import warn
 from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
@@ -73,7 +74,23 @@ class Field(Term):
         return (self.at,) if isinstance(self.at, str) else tuple(self.at)
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        return (MeshAxis(self),)
+        axis = MeshAxis(self)
+        _warn_of_parts(self.domain, axis, frame)
+        return (axis,)
+
+
+def _warn_of_parts(mesh: TriangleMesh, axis: MeshAxis, frame: Any) -> None:
+    """Warn of connected parts of a mesh without data, of which a fit learns nothing."""
+    parts = mesh.parts
+    if not parts.any():
+        return
+    seen = np.unique(parts[axis.rows(axis.cells(frame)).indices])
+    count = int(parts.max()) + 1
+    if seen.size < count:
+        warn(
+            f"`domain`: {count - seen.size} of {count} connected parts of the mesh have no data; "
+            "the field has its prior there. Join the parts, or make the mesh of those with data"
+        )
 
 
 class MeshStructure(Structure):

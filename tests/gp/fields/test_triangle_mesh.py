@@ -153,6 +153,10 @@ REFUSED = {
         lambda: TriangleMesh([[0, 0], [1, 0], [0, 1], [0.1, 0.3]], [[0, 1, 2], [0, 1, 3]]),
         r"`triangles` must not overlap, but 1 pairs.*numbers \[0, 1\].*folded",
     ),
+    "parts that cover each other": (
+        lambda: TriangleMesh(np.vstack([SQUARE, SQUARE + 0.1]), np.vstack([HALVES, HALVES + 4])),
+        r"`triangles` must not overlap, but the centres of \d are in others.*given twice",
+    ),
     "a place outside": (
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, 0.5], [1.5, 0.5], [3.0, 0.5]]),
         r"`places` must lie in the mesh, but 2 of 3 do not \(rows 1, 2\), the farthest by 2.*margin",

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks, lazy
+from graphrf.gp.fields.location import TriangleGrid
 
 # The share of a geometry that may lie outside a mesh.
 _OUTSIDE = 1e-6
+# The least square of a length by which is divided.
+_LEAST = 1e-300
 # Weights of a corner, the midpoint of an edge and the centre, in areas: the rule of these seven
 # points that is exact for cubic functions.
 _CUBIC = 1 / 20, 2 / 15, 9 / 20
@@ -36,18 +39,13 @@ def pieces(corners: np.ndarray, geometries: Any, name: str) -> Pieces:
     shapely = lazy.need("shapely", "averages over polygons and lines")
     geometries = np.asarray(geometries, dtype=object)
     _check_geometries(shapely, geometries, name)
-    triangles = shapely.polygons(corners)
-    number, triangle = shapely.STRtree(triangles).query(geometries, predicate="intersects")
-    parts = shapely.intersection(geometries[number], triangles[triangle])
+    tree = shapely.STRtree(shapely.polygons(corners))
     lines = shapely.get_dimensions(geometries) == 1
-    sizes = np.where(lines[number], shapely.length(parts), shapely.area(parts))
+    areas = _of_polygons(shapely, tree, geometries, np.flatnonzero(~lines))
+    lengths = _of_lines(shapely, tree, corners, geometries, np.flatnonzero(lines))
+    both = Pieces(*(np.concatenate(pair) for pair in zip(areas, lengths, strict=True)))
 
-    kept = sizes > 0  # triangles that only touch a geometry have no part in it
-    number, triangle, parts, sizes = number[kept], triangle[kept], parts[kept], sizes[kept]
-    centre = shapely.get_coordinates(shapely.centroid(parts)).reshape(-1, 2)
-    if lines.any():
-        number, triangle, centre, sizes = _without_shared(number, triangle, centre, sizes, lines)
-    total = np.bincount(number, sizes, minlength=len(geometries))
+    total = np.bincount(both.geometry, both.size, minlength=len(geometries))
     whole = np.where(lines, shapely.length(geometries), shapely.area(geometries))
     outside = np.flatnonzero(total < (1 - _OUTSIDE) * whole)
     if outside.size:
@@ -58,7 +56,54 @@ def pieces(corners: np.ndarray, geometries: Any, name: str) -> Pieces:
             f"as row {outside[0]}, of which {share[0]:.1%} is outside: make the mesh with a wider "
             "`boundary` or `margin`",
         )
-    return Pieces(number, triangle, centre, sizes)
+    return both
+
+
+def _of_polygons(shapely: Any, tree: Any, geometries: np.ndarray, rows: np.ndarray) -> Pieces:
+    """Pieces of the polygons in some rows."""
+    number, triangle = tree.query(geometries[rows], predicate="intersects")
+    parts = shapely.intersection(geometries[rows][number], tree.geometries[triangle])
+    sizes = shapely.area(parts)
+    kept = sizes > 0  # triangles that only touch a polygon have no part in it
+    centre = shapely.get_coordinates(shapely.centroid(parts[kept])).reshape(-1, 2)
+    return Pieces(rows[number[kept]], triangle[kept], centre, sizes[kept])
+
+
+def _of_lines(
+    shapely: Any, tree: Any, corners: np.ndarray, geometries: np.ndarray, rows: np.ndarray
+) -> Pieces:
+    """Pieces of the lines in some rows: straight segments, cut where triangles begin and end.
+
+    A piece along the common edge of two triangles counts once: its centre is located in one.
+    """
+    parts, row = shapely.get_parts(geometries[rows], return_index=True)
+    points, part = shapely.get_coordinates(parts, return_index=True)
+    follows = np.flatnonzero(part[1:] == part[:-1])
+    start, along = points[follows], points[follows + 1] - points[follows]
+    row, lengths = rows[row[part[follows]]], np.linalg.norm(along, axis=1)
+
+    segments = shapely.linestrings(np.stack([start, start + along], axis=1))
+    number, triangle = tree.query(segments, predicate="intersects")
+    cuts = shapely.intersection(segments[number], tree.geometries[triangle])
+    places, cut = shapely.get_coordinates(cuts, return_index=True)
+    segment = number[cut]
+    away = np.einsum("ij,ij->i", places - start[segment], along[segment])
+    share = np.clip(away / np.maximum(lengths[segment] ** 2, _LEAST), 0.0, 1.0)
+
+    every = np.arange(len(segments))
+    segment, share = (
+        np.concatenate([segment, every, every]),
+        np.concatenate([share, np.zeros(every.size), np.ones(every.size)]),
+    )
+    order = np.lexsort((share, segment))
+    segment, share = segment[order], share[order]
+    first = np.flatnonzero((segment[1:] == segment[:-1]) & (share[1:] > share[:-1]))
+    segment, low, high = segment[first], share[first], share[first + 1]
+    centre = start[segment] + 0.5 * (low + high)[:, None] * along[segment]
+    located = TriangleGrid(corners).containing(centre).triangle
+    within = located >= 0
+    sizes = (high - low) * lengths[segment]
+    return Pieces(row[segment[within]], located[within], centre[within], sizes[within])
 
 
 def cubic_rule(
@@ -95,18 +140,3 @@ def _check_geometries(shapely: Any, geometries: np.ndarray, name: str) -> None:
             f"must not cross themselves, but row {crossed[0]} does ({reason}): pass "
             "frame.make_valid(), once you have looked at it",
         )
-
-
-def _without_shared(
-    number: np.ndarray,
-    triangle: np.ndarray,
-    centre: np.ndarray,
-    sizes: np.ndarray,
-    lines: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pieces of lines along common edges of two triangles, once each."""
-    keys = np.column_stack([number, np.round(centre, 9), np.round(sizes, 9)])
-    _, first = np.unique(keys, axis=0, return_index=True)
-    kept = ~lines[number]
-    kept[first] = True
-    return number[kept], triangle[kept], centre[kept], sizes[kept]

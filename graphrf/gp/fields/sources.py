@@ -59,13 +59,9 @@ def polygon_of(region: Any, name: str) -> Any:
     return region
 
 
-def around(
-    points: Any, max_edge: float | None, boundary: Any, margin: float | None, margin_edge: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """A planar mesh of `TriangleMesh.from_points`."""
+def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, Any]:
+    """The coordinates of points, if any, and the polygon of a boundary or of their hull."""
     shapely = lazy.need("shapely", "TriangleMesh.from_points")
-    from graphrf.gp.fields import mesher
-
     _check_one_reference(points, boundary)
     places = None if points is None else coordinates(points, "points")
     if places is not None and places.shape[1] != 2:
@@ -80,7 +76,17 @@ def around(
         raise checks.value_error(
             "points", f"must not all lie on a line, got {len(places)} points: pass a `boundary`"
         )
+    return places, region
 
+
+def around(
+    points: Any, max_edge: float | None, boundary: Any, margin: float | None, margin_edge: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """A planar mesh of `TriangleMesh.from_points`."""
+    shapely = lazy.need("shapely", "TriangleMesh.from_points")
+    from graphrf.gp.fields import mesher
+
+    places, region = _places_and_region(points, boundary)
     low_x, low_y, high_x, high_y = region.bounds
     diameter = float(np.hypot(high_x - low_x, high_y - low_y))
     edge = _positive("max_edge", max_edge, _EDGE * diameter)

@@ -106,8 +106,8 @@ def test_zinc_of_meuse_is_that_of_r_inla():
     """Priors P(range < .5) = .5, P(sd > 1) = .5 and P(noise sd > 1) = .01.
 
     R-INLA's deviations, .1690 and .4118, are narrower than those of the exact posterior on a dense
-    grid of the three hyperparameters, which are the target here. The prior of the noise is that of the last, by a sum over its values: `LatentGaussianModel` has
-    log-normal priors of likelihoods only.
+    grid of the three hyperparameters, which are the target here. The prior of the noise is summed
+    over, since `LatentGaussianModel` has log-normal priors of likelihoods only.
     """
     data = spatial("meuse")
     x, y = data["locations"].T

@@ -134,6 +134,29 @@ def test_meshes_around_points_hold_them(seed):
     assert mesh.area > hull.area
 
 
+def test_holes_may_touch_at_a_point():
+    """Two points at one place, of which no edge could begin, were halved without end."""
+    holes = [[(0.2, 0.2), (0.5, 0.5), (0.2, 0.5)], [(0.5, 0.5), (0.8, 0.5), (0.8, 0.8)]]
+    region = shapely.Polygon([(0, 0), (1, 0), (1, 1), (0, 1)], holes)
+    mesh = TriangleMesh.from_points(None, boundary=region, max_edge=0.1, margin=0)
+    assert mesh.area == pytest.approx(region.area, rel=1e-12)
+    assert mesh.smallest_angle >= 20
+
+
+def test_narrow_parts_keep_their_shape():
+    """They are far narrower than an edge, and would be left out as details."""
+    mesh = TriangleMesh.from_points(
+        None, boundary=shapely.box(0, 0, 10, 0.3), max_edge=4.0, margin=0
+    )
+    assert mesh.area == pytest.approx(3.0, rel=1e-9)
+
+
+def test_refinement_that_does_not_end_is_told(monkeypatch):
+    monkeypatch.setattr("graphrf.gp.fields.mesher._GROWTH", 1)
+    with pytest.raises(ValueError, match=r"`boundary` must have an outline.*simplify"):
+        TriangleMesh.from_points(None, boundary=REGIONS["two holes"][0], max_edge=0.1, margin=0)
+
+
 def test_sizes_and_places_may_be_shifted_and_scaled():
     """Northings of millions of metres do not change what is made."""
     region, max_edge = REGIONS["L shape"]

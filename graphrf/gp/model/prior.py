@@ -257,6 +257,47 @@ class PenalisedDeviation:
 
 
 @dataclass(frozen=True)
+class PenalisedRange:
+    r"""The penalised-complexity prior of the range of a field in d dimensions, towards a field that
+    is constant.
+
+    .. math:: p(r) = \tfrac{d}{2} \lambda r^{-d/2 - 1} e^{-\lambda r^{-d/2}}, \quad
+              \lambda = -\log(\mathrm{probability})\, \mathrm{below}^{d/2}.
+
+    Parameters
+    ----------
+    below : float
+        In units of the coordinates.
+    probability : float in (0, 1)
+        Of a range below that: 1/2 makes `below` the median.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> prior = grf.gp.terms.PenalisedRange(10.0, 0.5)
+
+    Source: Fuglstad, Simpson, Lindgren and Rue 2019, "Constructing Priors that Penalize the
+    Complexity of Gaussian Random Fields", Theorem 2.6.
+    """
+
+    below: float
+    probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        checks.number("below", self.below, low=0, include_low=False)
+        checks.number(
+            "probability", self.probability, low=0, high=1, include_low=False, include_high=False
+        )
+
+    def log_density(self, log_value: float, dimension: int) -> tuple[float, float]:
+        """Log density of the range's logarithm in d dimensions, and its derivative."""
+        half = 0.5 * dimension
+        rate = -math.log(self.probability)
+        power = rate * math.exp(half * (math.log(self.below) - log_value))
+        return math.log(half * power) - power, half * (power - 1.0)
+
+
+@dataclass(frozen=True)
 class BetaPrior:
     """A beta distribution of a proportion between 0 and 1.
 

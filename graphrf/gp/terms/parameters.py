@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from scipy.special import betainc, betaln, expit
@@ -11,6 +12,7 @@ from graphrf._base import checks
 from graphrf.gp.model.prior import BetaPrior as BetaPrior
 from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
 from graphrf.gp.model.prior import PenalisedMixing
+from graphrf.gp.model.prior import PenalisedRange as PenalisedRange
 
 # The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as
 # good as flat.
@@ -32,7 +34,21 @@ class PositiveCorrelation(BetaPrior):
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 
-ParameterPrior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
+@dataclass(frozen=True)
+class RangePrior:
+    """A `PenalisedRange` in d dimensions."""
+
+    prior: PenalisedRange
+    dimension: int
+
+    def log_density(self, log_value: float) -> tuple[float, float]:
+        """Log density of the range's logarithm, and its derivative."""
+        return self.prior.log_density(log_value, self.dimension)
+
+
+ParameterPrior = (
+    tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | PenalisedRange | None
+)
 
 
 def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
@@ -40,6 +56,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
     named: dict[str, tuple[type[Any], ...]] = {
         "sd": (PenalisedDeviation,),
         "mixing": (BetaPrior, PenalisedMixing),
+        "range": (PenalisedRange,),
     }
     allowed = named.get(name, () if kind == "positive" else (BetaPrior,))
     if prior is None or isinstance(prior, allowed):

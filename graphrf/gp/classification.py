@@ -225,34 +225,22 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         check_latent_scale(self.output_scale)
         checks.choice("predictive", self.predictive, PREDICTIVES)
         checks.choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
-        n_points = (
-            POINTS
-            if self.hyperparameters == "average" and (names or self.output_scale is None)
-            else 1
-        )
+        trained = bool(names) or self.output_scale is None
+        n_points = POINTS if trained and self.hyperparameters == "average" else 1
         checks.flag("progress", self.progress)
-        positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
-        weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
-        classes, labelled, codes = checked_labels(labels, positions.size, weights)
-        positions = positions[labelled]
-        observed = Labels.of(
-            positions, codes, classes.size, None if weights is None else weights[labelled]
-        )
+
+        classes, n_labels, observed = self._observed(nodes, labels, sample_weight)
         warn_of_no_edges(self.graph)
-        warn_of_few(positions.size, bool(names) or self.output_scale is None)
+        warn_of_few(n_labels, trained)
         n_observed = observed.nodes.size
-        most = int((LARGEST_CURVATURE / (2 * classes.size * n_points)) ** 0.5)
-        if self.predictive == "integrated" and n_observed > most:
-            raise ValueError(
-                "predictive='integrated' holds 2 x classes x nodes^2 numbers for each of "
-                f"{n_points} sets of hyperparameters: with {classes.size} classes at most {most} "
-                f"labelled nodes, got {n_observed}; use predictive='mode', or fit on fewer"
-            )
+        if self.predictive == "integrated":
+            _require_few(n_observed, classes.size, n_points)
         self.classes_ = classes
         self.seed_ = checks.seed(self.seed)
         kernel.check_graph(self.graph)
-        self.n_observations_ = positions.size
+        self.n_observations_ = n_labels
         self.n_observed_nodes_ = n_observed
+
         choice = self._choice(kernel, names, n_observed, n_points)
         n_train = min(self.max_train, n_observed, choice.method.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
@@ -271,9 +259,26 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.method_ = method.name
         with linear_algebra(n_observed, self.n_threads):
             self._condition(observed, points, method)
+        self.converged_ = mode.converged and self._reached()
+        return self
+
+    def _observed(
+        self, nodes: SignalLike, labels: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> tuple[np.ndarray, int, Labels]:
+        """The classes, the number of labels, and these at their nodes."""
+        positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
+        classes, labelled, codes = checked_labels(labels, positions.size, weights)
+        positions = positions[labelled]
+        observed = Labels.of(
+            positions, codes, classes.size, None if weights is None else weights[labelled]
+        )
+        return classes, positions.size, observed
+
+    def _reached(self) -> bool:
+        """True if all searches for a posterior mode ended at one; else there is a warning."""
         searches = [posterior.mode for posterior in self._posteriors]
         reached = all(search.converged for search in searches)
-        self.converged_ = mode.converged and reached
         if not reached:
             worst = max(searches, key=lambda search: search.residual)
             warn(
@@ -281,7 +286,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
                 f"gradient is {self.residual_:.2g} of its first size; fix a smaller `output_scale`",
                 SolverWarning,
             )
-        return self
+        return reached
 
     def _asked_method(self) -> str:
         """The method that the settings ask for."""
@@ -374,19 +379,21 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             self.seed_,
             normalize=self.normalize,
         )
+
         dense, integrated = method.makes_matrix(labels.nodes.size), self.predictive == "integrated"
         self._posteriors = [
             ClassPosterior(labels, covariance, dense=dense, integrated=integrated)
             for covariance in covariances
         ]
+
         self.n_points_ = len(points)
         self.class_bias_ = np.array(
             sum(
-                point.weight * each.bias
-                for point, each in zip(points, self._posteriors, strict=True)
+                point.weight * posterior.bias
+                for point, posterior in zip(points, self._posteriors, strict=True)
             )
         )
-        self.residual_ = max(each.mode.residual for each in self._posteriors)
+        self.residual_ = max(posterior.mode.residual for posterior in self._posteriors)
 
     # -- predictions -------------------------------------------------------------------------------
 
@@ -455,3 +462,16 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posteriors")
+
+
+def _require_few(n_observed: int, n_classes: int, n_points: int) -> None:
+    """Raise ValueError if the latent covariances of so many labelled nodes would not fit into
+    memory.
+    """
+    most = int((LARGEST_CURVATURE / (2 * n_classes * n_points)) ** 0.5)
+    if n_observed > most:
+        raise ValueError(
+            "predictive='integrated' holds 2 x classes x nodes^2 numbers for each of "
+            f"{n_points} sets of hyperparameters: with {n_classes} classes at most {most} "
+            f"labelled nodes, got {n_observed}; use predictive='mode', or fit on fewer"
+        )

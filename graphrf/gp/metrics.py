@@ -102,21 +102,25 @@ def kl_divergence(
         checks.finite(name, checks.array(name, m, np.float64))
         for name, m in (("mean0", mean0), ("mean1", mean1))
     ]
+
     size = means[0].size
     for name, array in zip(("mean0", "mean1"), means, strict=True):
         if array.ndim != 1 or array.size != size or size == 0:
             raise checks.value_error(
                 name, f"must be a vector, both of one size, got shape {array.shape}"
             )
+
     jitter = checks.number("jitter", jitter, low=0)
     covariances = [
         _covariance(name, c, size) + jitter * np.eye(size)
         for name, c in (("cov0", cov0), ("cov1", cov1))
     ]
+
     root0, root1 = _root("cov0", covariances[0]), _root("cov1", covariances[1])
     stretches = svdvals(solve_triangular(root1, root0, lower=True))
     if stretches[-1] == 0:
         raise ValueError(_singular("cov0"))
+
     changes = (stretches - 1.0) * (stretches + 1.0)
     shift = solve_triangular(root1, means[1] - means[0], lower=True)
     # Where the two are close, log(1 + d) from d; where they
@@ -270,6 +274,7 @@ def expected_calibration_error(
 def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
     p = checks.finite("probabilities", checks.array("probabilities", probabilities, np.float64))
     codes = checks.array("labels", labels)
+
     if codes.dtype.kind not in "biu":
         raise checks.type_error(
             "labels",
@@ -281,6 +286,7 @@ def _classified(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray
             "probabilities",
             f"must have shape (n, C) for the n > 0 `labels`, got {p.shape} and {codes.shape}",
         )
+
     if codes.min() < 0 or codes.max() >= p.shape[1]:
         raise checks.value_error(
             "labels",

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf._base.blas import linear_algebra
 from graphrf._base.memory import needs_memory, require_memory
-from graphrf._base.types import NodesLike, SignalLike
-from graphrf.gp.hyperparameters.explore import INFORMATION
+from graphrf._base.types import NodesLike
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.methods.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.gp.model.answers import Question, checked_bounds, deviations_like
@@ -25,14 +24,9 @@ from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
 from graphrf.gp.model.numerics import Numerics
-from graphrf.gp.model.observations import SeparateObservations
-from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.progress import node_bar
-from graphrf.gp.model.responses import checked_responses
-from graphrf.gp.model.settings import checked_targets
 from graphrf.gp.posterior.answers import Answers, draw_observations
 from graphrf.gp.posterior.by_rows import LARGEST_JOINT
-from graphrf.gp.posterior.criteria import Evaluation, WithCriteria, predicted_rows
 from graphrf.gp.posterior.marginals import MarginalMixture, marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.protocol import Posterior
@@ -47,7 +41,7 @@ LESS_MEMORY = (
 _LESS_EXACT = ", numerics=Numerics(std_method='sampled') or fewer nodes take less"
 
 
-class NodePredictor(WithCriteria, NodeEstimator):
+class NodePredictor(NodeEstimator):
     """Predictions at nodes from the posterior that `fit` computed."""
 
     numerics: Numerics
@@ -65,7 +59,6 @@ class NodePredictor(WithCriteria, NodeEstimator):
     _posterior: Posterior
     _fitted: FittedModel
     _mean_function: MeanFunction
-    _separate: SeparateObservations
 
     @needs_memory(LESS_MEMORY)
     def predict(
@@ -135,6 +128,7 @@ class NodePredictor(WithCriteria, NodeEstimator):
         """What `predict` returns without `as_frame`."""
         of_response = self._is_of_response(question)
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
+
         if question.levels is not None or of_response:
             answer = self._from_marginals(distinct, question, of_response)
             return (
@@ -142,6 +136,7 @@ class NodePredictor(WithCriteria, NodeEstimator):
                 if isinstance(answer, tuple)
                 else (answer[inverse])
             )
+
         if question.return_cov:
             return self._predict_jointly(distinct, inverse)
 
@@ -375,78 +370,12 @@ class NodePredictor(WithCriteria, NodeEstimator):
             )
         return [point.noise for point in points] or [self.noise_]
 
-    @needs_memory(LESS_MEMORY)
-    def log_density(
-        self,
-        nodes: SignalLike,
-        y: ArrayLike | None = None,
-        *,
-        x: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        trials: ArrayLike | None = None,
-    ) -> np.ndarray:
-        """Log predictive densities (for counts, probabilities) of single observations at nodes,
-        shape (n,).
-
-        Their negative mean over held-out observations is the log score: the smaller, the better the
-        predictions.
-
-        Parameters
-        ----------
-        nodes, y, exposure, trials
-            See `fit`.
-        x
-            Covariates, as in `predict`.
-
-        Notes
-        -----
-        The mean of p(y | f) over the posterior of f at the node, by a trapezoidal rule that is
-        refined at the largest values; with normal noise a normal density.
-        """
-        self._check_fitted()
-        if x is not None:
-            return self._with_covariates(nodes, x).log_density(
-                nodes, y, exposure=exposure, trials=trials
-            )
-        positions, y, rows = self._observed_rows(nodes, y)
-        exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
-        if hasattr(self, "likelihood_"):
-            values, offset = checked_responses(
-                self.likelihood_, positions.size, y, exposure, trials
-            )
-            distinct, inverse = np.unique(positions, return_inverse=True)
-            with self._linear_algebra():
-                law = self._marginals(distinct)
-            return law.at(inverse).log_density(values, offset)
-        refuse_counts(exposure, trials)
-        values, single = checked_targets(y, positions.size)
-        mean, std = self.predict(positions, return_std="observation")
-        z = (values[:, 0] if single else values) - mean
-        return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
-
     def _observed_rows(self, nodes: Any, y: Any) -> tuple[np.ndarray, Any, Rows]:
         """Positions of nodes, what was observed there, and the rows of these."""
         if y is not None:
             super()._queried(nodes)  # whose column must be that of `fit`
         positions, y, rows = observed_rows(self.graph, nodes, y)
         return self.graph.positions(positions), y, rows
-
-    def _evaluated(self) -> Evaluation:
-        """The observations under the posterior at each point, for criteria."""
-        fitted, separate = self._fitted, self._separate
-        with self._linear_algebra():
-            moments = self._posterior.leave_one_out_moments()
-        points = [fitted.at(point) for point in fitted.points] or [fitted]
-        nodes = fitted.observations.nodes[separate.place]
-        return Evaluation(
-            [
-                predicted_rows(given_others, separate, point, single=fitted.single)
-                for given_others, point in zip(moments, points, strict=True)
-            ],
-            np.array([point.weight for point in fitted.points] or [1.0]),
-            separate.named([self.graph.nodes[node] for node in nodes.tolist()]),
-            temper=min(1.0, INFORMATION / fitted.observations.means.size),
-        )
 
     @needs_memory(LESS_MEMORY)
     def prior_covariance(self, nodes: NodesLike | None = None) -> np.ndarray:

@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 
 from graphrf._base.memory import needs_memory
 from graphrf._base.types import SignalLike
+from graphrf.gp.evaluation import EvaluatedPredictor
 from graphrf.gp.files.regressor import SavedRegressor
 from graphrf.gp.hyperparameters.explore import POINTS, explore
 from graphrf.gp.hyperparameters.explore_latent import explore_latent
@@ -36,7 +37,7 @@ from graphrf.gp.model.settings import (
     checked_targets,
 )
 from graphrf.gp.posterior.latent import approximated
-from graphrf.gp.predictor import LESS_MEMORY, NodePredictor
+from graphrf.gp.predictor import LESS_MEMORY
 from graphrf.graph.alignment import reordered
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -46,7 +47,7 @@ from graphrf.operators.series.walk_operator import kept_matrices
 _LEFT_OUT = "leave these observations out; if not, likelihood='student_t' allows for outliers"
 
 
-class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePredictor):
+class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, EvaluatedPredictor):
     r"""Gaussian-process regression of a signal on the nodes of a graph.
 
     .. math:: y = c + x^\top b + f(\mathrm{node}) + \varepsilon, \quad f \sim N(0, \sigma^2 K),
@@ -98,8 +99,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
         A mapping changes some of the weak priors: `{"noise": (0.01, 3.0)}`. With None, few
         observations often give zero noise and intervals that are far too narrow.
     hyperparameters : {"average", "mode"}
-        Predictions average over about eight sets, or use the most probable one (maximum likelihood
-        with `prior=None`).
+        Predictions average over about eight sets, or use the most probable (maximum likelihood with
+        `prior=None`).
     seed : int in [0, 2^63), optional
         None draws one.
     progress : bool
@@ -237,6 +238,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             self,
             ("_posterior", "_fitted", "_mean_function", "_titles", "_coefficients", "_separate"),
         )
+
         problem = make_problem(
             self,
             checked_settings(self),
@@ -247,11 +249,13 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             exposure=exposure,
             trials=trials,
         )
+
         warn_of_no_edges(self.graph)
         warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()
             warn_of_placeholders("y", problem.values + problem.offset, _LEFT_OUT)
+
         numerics = self.numerics
         choice = choose_method(
             self.graph,
@@ -265,6 +269,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             remote=numerics.feature_sampler is not None,
         )
         problem, method = replace(problem, kernels=choice.kernels), choice.method
+
         with kept_matrices():
             model = _fitted_model(problem, method, self._explored(problem, method))
             if isinstance(problem, LatentProblem):
@@ -273,6 +278,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
                     problem, model, lambda part: method.prior(part, responses, prior_std, numerics)
                 )
             self._condition(model, problem.mean, method)
+
         self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)
         return self
@@ -307,6 +313,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, NodePre
             )
         else:
             self.likelihood_ = model.likelihood
+
         self.mean_variance_ = model.mean_variance
         constant = constant + model.offset
         self.mean_ = float(constant[0]) if model.single else constant

@@ -10,7 +10,7 @@ import graphrf as grf
 from graphrf.gp.hyperparameters.likelihood_search import (
     LikelihoodSearch,
     TrainingBlock,
-    precision_divisor,
+    precision_mean_variance,
 )
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import Model, Space, Units, hyperparameter_range
@@ -150,8 +150,8 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
     observations = Observations.of(np.arange(20), rng.standard_normal((20, 1)), np.ones((34, 1)))
     ranges, units = {name: hyperparameter_range(kernel, name, 1.0, 1.0)}, Units(1.0)
     space = Space.of(kernel, ranges, HyperparameterPrior(), units, output_scale=None, noise=None)
-    divisor = precision_divisor(precision)
-    search = PrecisionSearch(precision, observations, LikelihoodSearch((), space, divisor))
+    mean_variance = precision_mean_variance(precision)
+    search = PrecisionSearch(precision, observations, LikelihoodSearch((), space, mean_variance))
     point = space.vector_of(Model(kernel, 0.8, noise=0.3))
     assert point[0] == pytest.approx(
         np.log(kernel.hyperparameters[name] / (1 - kernel.hyperparameters[name]))
@@ -170,7 +170,9 @@ def test_training_has_exact_gradients_in_log_odds(kernel, karate):
     ]
     np.testing.assert_allclose(gradient, numerical, atol=1e-6)
     dense = LikelihoodSearch(
-        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)], space, divisor
+        [TrainingBlock(PrecisionGram(precision, observations.nodes), observations)],
+        space,
+        mean_variance,
     )
     for ours, theirs in zip(search.log_posterior(point), dense.log_posterior(point), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)

@@ -90,7 +90,7 @@ GRIDS = {
     "tests/distributed/test_factor.py::test_columns_beside": 1,
     "tests/gp/test_classification.py::test_files_keep": 1,
     "tests/gp/test_matrix.py::test_values_in_another_order": 2,
-    "tests/gp/model/test_likelihoods.py::test_all_routes": 2,
+    "tests/gp/model/test_likelihoods.py::test_all_methods": 2,
     "tests/gp/test_honest_intervals.py::test_a_deviation_is": 1,
     "tests/gp/test_half_smoothness.py::test_terms_of_nodes": 1,
     "tests/gp/test_classification_precision.py::test_probabilities_are_those": 1,

@@ -125,6 +125,7 @@ class SampledSource:
                 )
             except NoRoomError as error:
                 raise NoRoomError(f"{error}; for a Gaussian process, {WITHOUT_ROWS}") from None
+
             last = nodes.copy(), features.factor(n_threads=self._n_threads)
             self._last = last
         return last[1]
@@ -152,6 +153,7 @@ class Covariance:
         self._f = f
         self.amplitude = amplitude
         self._normalize = normalize
+
         self._exact = self if exact is None else exact
         self.error = error
         self.lacks: tuple[np.ndarray, np.ndarray] | None = None

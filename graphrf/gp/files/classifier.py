@@ -49,10 +49,12 @@ class SavedClassifier(Saved):
         kind = np.dtype(record["kind"])
         if kind.kind not in "biufU":
             raise ValueError("its classes are of another kind than labels")
+
         classes = np.array(record["classes"], dtype=kind)
         labels = _labels(arrays["nodes"], arrays["counts"], classes, graph.n_nodes)
         fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
         _check_fitted(fitted)
+
         estimator: Any = cls
         loaded = estimator(
             graph, **{name: decoded(value) for name, value in record["settings"].items()}
@@ -60,12 +62,14 @@ class SavedClassifier(Saved):
         for name, value in fitted.items():
             setattr(loaded, name, value)
         loaded.classes_, loaded.n_observed_nodes_ = classes, labels.nodes.size
+
         points = [_point(point) for point in record["points"]]
         check_probabilities(point.weight for point in points)
         kernels = [*(point.kernel for point in points), loaded.kernel_]
         method = method_named(graph, loaded.method_, kernels, loaded.sampler_, loaded.n_threads)
         with linear_algebra(labels.nodes.size, loaded.n_threads):
             loaded._condition(labels, points, method)
+
         return loaded
 
 

@@ -79,6 +79,7 @@ def _graph(
         or indptr.size < 2
     ):
         raise ValueError("its graph has arrays of other types than are written")
+
     size = indptr.size - 1
     # scipy looks at no index of a matrix whose last pointer is negative, and then writes anywhere.
     if not (
@@ -89,5 +90,6 @@ def _graph(
         and (indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size))
     ):
         raise ValueError("its graph has arrays that are inconsistent")
+
     matrix = sp.csr_array((weights, indices, indptr), shape=(size, size))
     return Graph(matrix, nodes=names)

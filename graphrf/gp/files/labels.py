@@ -31,6 +31,7 @@ def encoded_labels(column: str, labels: Iterable[Any]) -> list[Any]:
 def _encoded(column: str, label: Any) -> Any:
     if isinstance(label, np.generic) and not isinstance(label, np.datetime64):
         label = label.item()
+
     if label is None or isinstance(label, bool | int | float | str):
         return label
     if isinstance(label, tuple | list):
@@ -38,9 +39,11 @@ def _encoded(column: str, label: Any) -> Any:
     if isinstance(label, dict):
         pairs = zip(encoded_labels(column, label), map(float, label.values()), strict=True)
         return {"weights": [list(pair) for pair in pairs]}
+
     dated = _encoded_date(label)
     if dated is not None:
         return dated
+
     raise checks.type_error(
         column,
         f"must have levels that are text, numbers, dates or tuples of these to be saved, "

@@ -66,6 +66,7 @@ class SavedRegressor(Saved):
 
         arrays = {name: getattr(observations, name) for name in ("nodes", "counts", "means")}
         arrays["offset"] = model.offset
+
         names: tuple[str, ...] = ()
         if not isinstance(self.mean, str):
             mean = for_all_nodes(self.graph, "mean", settings.pop("mean"))
@@ -73,10 +74,12 @@ class SavedRegressor(Saved):
             names = column_names(
                 mean, arrays["covariates"].reshape(self.graph.n_nodes, -1).shape[1]
             )
+
         if model.covariates is not None:
             arrays["x"], names = model.covariates.values[observations.nodes], model.covariates.names
         labels, separate = _described(self._separate)
         arrays |= separate
+
         if model.points and model.likelihood is not None:
             approximations: list[Any] = [point.observations for point in model.points]
             arrays |= {
@@ -110,6 +113,7 @@ class SavedRegressor(Saved):
             settings["mean"] = real("covariates", arrays["covariates"], arrays["covariates"].ndim)
         if settings.get("seed") is not None:
             checks.seed(settings["seed"])
+
         estimator: Any = cls
         regressor = estimator(graph, **settings)
         checked_settings(regressor)
@@ -144,12 +148,15 @@ class SavedRegressor(Saved):
             candidates=[_candidate(*decoded(candidate)) for candidate in record["candidates"]],
             **fitted,
         )
+
         _check_numbers(model)
         _check_models(model)
+
         separate = _separate(model, record["labels"], arrays)
         kernels = [*(point.kernel for point in model.points), model.kernel]
         n_threads = regressor.numerics.n_threads
         method = method_named(graph, model.method, kernels, model.sampler, n_threads)
+
         loaded: Any = regressor._condition(model, mean, method)
         loaded._separate = separate
         return loaded
@@ -182,6 +189,7 @@ def _observed(
 ) -> Observations:
     counts, means = _counts("counts", arrays["counts"], 1), real("means", arrays["means"], 2)
     _require_consistent(nodes.shape == counts.shape == means.shape[:1] and means.shape[1] > 0)
+
     return Observations(
         nodes,
         counts,
@@ -202,7 +210,7 @@ def _described(separate: SeparateObservations) -> tuple[Any, dict[str, np.ndarra
 
 
 def _separate(
-    given: FittedModel, labels: Any, arrays: Mapping[str, np.ndarray]
+    model: FittedModel, labels: Any, arrays: Mapping[str, np.ndarray]
 ) -> SeparateObservations:
     """The observations one by one, once they can be those of the fit."""
     place, y = arrays["each_place"], arrays["each_y"]
@@ -210,14 +218,16 @@ def _separate(
         _counts("each_precisions", arrays["each_precisions"], 1),
         arrays["each_offset"],
     )
+
     _require_consistent(y.ndim in (1, 2))
-    n, m = given.observations.n_total, given.observations.nodes.size
-    if given.likelihood is None:
-        _require_consistent(y.shape == (n, given.observations.n_outputs))
-    _require_consistent(real("each_y", y, y.ndim).shape[0 if given.likelihood is None else -1] == n)
+    n, m = model.observations.n_total, model.observations.nodes.size
+    if model.likelihood is None:
+        _require_consistent(y.shape == (n, model.observations.n_outputs))
+    _require_consistent(real("each_y", y, y.ndim).shape[0 if model.likelihood is None else -1] == n)
     _require_consistent(place.shape == precisions.shape == real("each_offset", offset, 1).shape)
     _require_consistent(place.dtype == np.int64 and place.shape == (n,))
     _require_consistent(np.array_equal(np.unique(place), np.arange(m)))
+
     labels = None if labels is None else decoded_labels(labels)
     _require_consistent(labels is None or len(labels) == n)
     return SeparateObservations(place, y, precisions, offset, labels)
@@ -268,10 +278,12 @@ def _check_numbers(model: FittedModel) -> None:
         checks.number(name, getattr(model, name), low=1 / _LARGEST_VARIANCE, high=_LARGEST_VARIANCE)
     for name in ("mean_variance", "amplitude"):
         checks.number(name, getattr(model, name), low=0, include_low=False)
+
     checks.number("mean_precision", model.mean_precision, low=0)
     checks.seed(checks.integer("seed", model.seed))
     if model.log_marginal_likelihood is not None:
         checks.number("log_marginal_likelihood", model.log_marginal_likelihood)
+
     noise = max([model.noise, *(point.noise for point in model.points)])
     if noise > LARGEST * min(1.0, float(model.observations.counts.min())):
         raise checks.value_error("noise", f"over `counts` must be at most {LARGEST:g}")

@@ -58,22 +58,22 @@ class Saved:
         record, arrays = self._saved()
 
         graphs = []
-        for number, own in enumerate(self._graphs()):
-            file = self._graph_file(own)
-            names = file.names(own) if with_graph else None
-            graphs.append(
-                {"kind": self._graph_files.index(file), "digest": file.digest(own), "names": names}
-            )
+        for number, one_graph in enumerate(self._graphs()):
+            file = self._graph_file(one_graph)
+            names = file.names(one_graph) if with_graph else None
+            kind, digest = self._graph_files.index(file), file.digest(one_graph)
+            graphs.append({"kind": kind, "digest": digest, "names": names})
             if with_graph:
                 arrays |= {
-                    f"{name}{number or ''}": array for name, array in file.arrays(own).items()
+                    f"{name}{number or ''}": array for name, array in file.arrays(one_graph).items()
                 }
 
         record |= {
             "format": self._format,
             "graphs": graphs,
             "titles": [
-                None if own is None else [title_of(title) for title in own] for own in self._titles
+                None if titles is None else [title_of(title) for title in titles]
+                for titles in self._titles
             ],
         }
         write_record(path, record, arrays)
@@ -97,17 +97,19 @@ class Saved:
             If the file does not exist or is incomplete, or if `graph` is a different graph.
         """
         path = checks.path("path", path)
-        given = (
+        graphs_given = (
             None if graph is None else list(graph) if isinstance(graph, list | tuple) else [graph]
         )
-        for own in given or ():
-            cls._graph_file(own)
+        for one_graph in graphs_given or ():
+            cls._graph_file(one_graph)
 
         with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, cls._format)
-            digests = [str(own["digest"]) for own in record["graphs"]]
-            graphs = cls._graphs_of(record["graphs"], arrays) if given is None else given
-            if given is None and graphs is not None and cls._digests(graphs) != digests:
+            digests = [str(saved["digest"]) for saved in record["graphs"]]
+            graphs = (
+                cls._graphs_of(record["graphs"], arrays) if graphs_given is None else graphs_given
+            )
+            if graphs_given is None and graphs is not None and cls._digests(graphs) != digests:
                 raise ValueError("its graph is damaged")
 
         if graphs is None:
@@ -125,8 +127,8 @@ class Saved:
             loaded = cls._restored(graphs, record, arrays)
             loaded._titles = Titles(
                 *(
-                    None if own is None else tuple(map(decoded_name, own))
-                    for own in record["titles"]
+                    None if titles is None else tuple(map(decoded_name, titles))
+                    for titles in record["titles"]
                 )
             )
             return loaded
@@ -143,13 +145,13 @@ class Saved:
             file = cls._graph_files[checks.integer("kind", record["kind"], low=0)]
             if f"{file.fields[0]}{number or ''}" not in arrays:
                 return None
-            own = {name: arrays[f"{name}{number or ''}"] for name in file.fields}
-            graphs.append(file.of(own, record["names"]))
+            fields = {name: arrays[f"{name}{number or ''}"] for name in file.fields}
+            graphs.append(file.of(fields, record["names"]))
         return graphs
 
     @classmethod
     def _digests(cls, graphs: list[Any]) -> list[str]:
-        return [cls._graph_file(own).digest(own) for own in graphs]
+        return [cls._graph_file(graph).digest(graph) for graph in graphs]
 
     @classmethod
     def _graph_file(cls, graph: Any) -> type[GraphFile]:

@@ -9,7 +9,9 @@ import numpy as np
 from graphrf.gp.methods.rings import rings
 from graphrf.graph.graph import Graph
 
-# The most observed nodes of a block of normal observations; chosen by `benchmarks/calibration.py`.
+# The most observed nodes of a block of normal observations. By `benchmarks/calibration.py` two
+# blocks of 250 have the coverage and the error of three, at three quarters of their cost; three of
+# 100 have less coverage with 1,000 observations.
 BLOCK = 250
 
 
@@ -41,6 +43,7 @@ def _nearest(graph: Graph, observed: np.ndarray, size: int, rng: np.random.Gener
     free[observed] = True
     result: list[np.ndarray] = []
     missing = size
+
     for centre in rng.permutation(observed):
         if not free[centre]:
             continue

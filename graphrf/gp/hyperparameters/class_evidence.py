@@ -83,11 +83,15 @@ class ClassEvidence:
         scales = _SCALES if self.trained else np.array([mode.output_scale])
         kernels, n = axis.kernels, self.labels.nodes.size
         near = np.ones((len(kernels), scales.size), dtype=bool)
+
+        # An evaluation takes some m^3 operations: for many labels only near the mode, at three grid
+        # values to each side, and scales within a factor of e^2.5.
         if n > _BLOCK:
             values = [kernel.hyperparameters.get(axis.name, 0.0) for kernel in kernels]
             at = np.searchsorted(values, mode.kernel.hyperparameters.get(axis.name, 0.0))
             there = np.abs(np.log(scales / mode.output_scale)) < 2.5
             near = (np.abs(np.arange(len(kernels)) - at) <= 3)[:, None] & there
+
         log = np.full((len(kernels), scales.size), -np.inf)
         amplitudes = np.ones(log.shape)
         for k, matrix in enumerate(self.gram.many(kernels)):
@@ -97,21 +101,24 @@ class ClassEvidence:
                 if self.step is not None:
                     self.step()
                 try:
-                    unit_matrix, divisor, _ = self._prepared(matrix, [])
+                    unit_matrix, variance, _ = self._prepared(matrix, [])
                     approximation = evidence(
                         scale * unit_matrix + CONSTANT, self.labels.counts, start=start
                     )
                 except np.linalg.LinAlgError:
                     continue
-                amplitudes[k, j] = scale / divisor
+                amplitudes[k, j] = scale / variance
                 if approximation.mode.converged and np.isfinite(approximation.value):
                     start, log[k, j] = approximation.mode.weights, approximation.value
+
+        # Tempered as the likelihood of normal noise, by the number of labelled nodes.
         log *= min(1.0, INFORMATION / n)
         log += axis.log_prior(PRIOR)[:, None]
         if self.trained:
             log += PRIOR.log_density("output_scale", np.log(scales), UNIT**2)[0]
         if not np.isfinite(log).any():
             return []
+
         order = np.arange(log.size).reshape(log.shape).T.ravel()  # by scale
         chosen, repeats = systematic(log.ravel(), order, POINTS)
         return [
@@ -125,7 +132,9 @@ class ClassEvidence:
     def _prepared(
         self, matrix: np.ndarray, changes: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, float, list[np.ndarray]]:
-        """K of output scale 1, its divisor, and its derivatives; LinAlgError where K vanishes."""
+        """K of output scale 1, the variance by which it was divided, and its derivatives;
+        LinAlgError where K vanishes.
+        """
         if self.normalize:
             diagonal = np.diagonal(matrix).copy()
             if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
@@ -133,16 +142,18 @@ class ClassEvidence:
             roots = np.outer(*(2 * [np.sqrt(diagonal)]))
             matrix = matrix / roots
             changes = [_correlated(change / roots, matrix) for change in changes]
+
         if not self.trained:
             return matrix, 1.0, list(changes)
-        divisor = _between(matrix)
-        if not divisor > 0:
+
+        variance = _between(matrix)
+        if not variance > 0:
             raise np.linalg.LinAlgError("the modulation underflows")
-        matrix = matrix / divisor
+        matrix = matrix / variance
         return (
             matrix,
-            divisor,
-            [(change - _between(change) * matrix) / divisor for change in changes],
+            variance,
+            [(change - _between(change) * matrix) / variance for change in changes],
         )
 
 

@@ -38,8 +38,10 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.search.sample import log_sum_exp, probabilities, systematic
 from graphrf.kernels.kernel import Kernel
 
-# n_0 in observations, and the points that represent the posterior: chosen by
-# `benchmarks/calibration.py`, whose docstring has the table.
+# n_0 of the tempered likelihood p(y | theta)^t, t = min(1, n_0 / n), in observations: no kernel is
+# the truth, and a likelihood of thousands of observations is concentrated at a wrong one, with too
+# narrow intervals (Miller and Dunson 2019). With the points that represent the posterior it was
+# chosen by `benchmarks/calibration.py`, whose docstring has the table.
 INFORMATION = 50.0
 POINTS = 8
 # Output scales and noises in variances of y, and ratios of noise and output scale, in steps of
@@ -58,7 +60,7 @@ class _Evaluated(NamedTuple):
 
     axis: KernelAxis
     kernels: list[Kernel]
-    divisors: np.ndarray
+    mean_variances: np.ndarray
     log_likelihood: np.ndarray
     log_posterior: np.ndarray
     grams: Grams
@@ -103,16 +105,16 @@ def warn_of_end(kernel: Kernel, longest: float, probability: float, method: Meth
         )
 
 
-def with_exact_scale(problem: Problem, method: Method, point: Hyperparameters) -> Hyperparameters:
+def with_exact_mean_variance(
+    problem: Problem, method: Method, point: Hyperparameters
+) -> Hyperparameters:
     """A point with a known output scale over the exact mean variance of K, in place of the
     estimated one.
     """
     if problem.output_scale is None or not problem.normalize:
         return point
-    divisor = mean_variance(problem.graph, point.kernel, problem.seed, method.precision)
-    return point._replace(
-        amplitude=problem.output_scale / divisor, output_scale=problem.output_scale
-    )
+    exact = mean_variance(problem.graph, point.kernel, problem.seed, method.precision)
+    return point._replace(amplitude=problem.output_scale / exact, output_scale=problem.output_scale)
 
 
 class _Exploration:
@@ -128,24 +130,27 @@ class _Exploration:
         self._cells = Cells.of(
             problem.output_scale, problem.noise, problem.unit, problem.prior, _AXES
         )
-        self._temper = min(
-            1.0, INFORMATION / max(sum(block.values.size for block in self._blocks), 1)
-        )
-        self._rough = RoughMeanVariance(problem.graph, problem.seed, method.precision)
+        # Values of several outputs count one by one.
+        n_values = sum(block.values.size for block in self._blocks)
+        self._temper = min(1.0, INFORMATION / max(n_values, 1))
+        self._approximate = RoughMeanVariance(problem.graph, problem.seed, method.precision)
 
     def result(self) -> Explored:
         """Points, or the mode."""
         problem = self._problem
         with linear_algebra(max(block.size for block in self._nodes), problem.n_threads):
             result = self._evaluated()
+
         compared, order = self._compared(result)
         if self._method.name == "features":  # whose rows have one Laplacian and one length
             grams = result[order[0]].grams
-            result = [each for each in result if each.grams is grams]
+            result = [evaluated for evaluated in result if evaluated.grams is grams]
             order = [max(range(len(result)), key=lambda k: result[k].log_evidence)]
+
         self._warn_of_ends(result)
         log_factor = self._log_bayes_factor(result)
         self._warn_of_nothing(log_factor)
+
         first = result[order[0]]
         if problem.averages:
             points = self._with_noise_alone(self._points(result), log_factor)
@@ -161,6 +166,7 @@ class _Exploration:
                 warns=True,
             )
             best, converged, points = mode.best, mode.converged, []
+
         first.grams.check(best.kernel)
         kernels = [best.kernel, *(point.kernel for point in points)]
         n_observed = problem.observations.nodes.size
@@ -191,6 +197,7 @@ class _Exploration:
             result += family
             if self._step is not None:
                 self._step(len(members))  # at once, as most time goes into what they share
+
         possible = [each for each in result if np.isfinite(each.log_posterior).any()]
         if not possible:
             raise ValueError(
@@ -219,30 +226,36 @@ class _Exploration:
     def _along(self, axis: KernelAxis, grams: Grams) -> _Evaluated:
         kernels = axis.kernels
         matrices = grams.many(kernels)
-        divisors = self._divisors(kernels, matrices)
+        mean_variances = self._mean_variances(kernels, matrices)
+
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            scaled = [each / divisors[:, None, None] for each in matrices]
-        usable = np.isfinite(divisors) & (divisors > 0)  # else the modulation underflows
+            scaled = [each / mean_variances[:, None, None] for each in matrices]
+        # else the modulation underflows
+        usable = np.isfinite(mean_variances) & (mean_variances > 0)
+
         likelihood = np.full((len(kernels), self._cells.scales.size), -np.inf)
         if usable.any():
             likelihood[usable] = log_likelihoods(
                 [each[usable] for each in scaled], self._blocks, self._cells
             )
+
         prior = axis.log_prior(self._problem.prior)[:, None] + self._cells.log_prior
         return _Evaluated(
-            axis, kernels, divisors, likelihood, self._temper * likelihood + prior, grams
+            axis, kernels, mean_variances, likelihood, self._temper * likelihood + prior, grams
         )
 
-    def _divisors(self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]) -> np.ndarray:
-        """The divisors of K; with a trained output scale, its mean variance at the nodes of the
-        blocks.
+    def _mean_variances(
+        self, kernels: Sequence[Kernel], matrices: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Mean variances of K: at the nodes of the blocks where the output scale is trained, else
+        over all nodes, or 1 without `normalize`.
         """
         if self._problem.output_scale is None:
             traces = sum(np.trace(each, axis1=1, axis2=2) for each in matrices)
             return np.asarray(traces / sum(each.shape[1] for each in matrices))
         if not self._problem.normalize:
             return np.ones(len(kernels))
-        return np.array([self._rough(kernel) for kernel in kernels])
+        return np.array([self._approximate(kernel) for kernel in kernels])
 
     # -- representation of the posterior -----------------------------------------------------------
 
@@ -252,7 +265,11 @@ class _Exploration:
         scale = float(self._cells.scales[cell]) * problem.unit if scale is None else scale
         noise = float(self._cells.noises[cell]) * problem.unit if noise is None else noise
         return Hyperparameters(
-            evaluated.kernels[place], scale / float(evaluated.divisors[place]), scale, noise, weight
+            evaluated.kernels[place],
+            scale / float(evaluated.mean_variances[place]),
+            scale,
+            noise,
+            weight,
         )
 
     def _peak(self, evaluated: _Evaluated) -> Hyperparameters:
@@ -268,6 +285,7 @@ class _Exploration:
         """
         prior = evaluated.log_posterior - self._temper * evaluated.log_likelihood
         log = evaluated.log_likelihood + np.where(np.isfinite(prior), prior, 0.0)
+
         result = []
         for cells in np.array_split(np.argsort(self._cells.noises, kind="stable"), 3):
             if cells.size and np.isfinite(log[:, cells]).any():
@@ -280,10 +298,10 @@ class _Exploration:
                         self._at(evaluated, int(place), int(cells[cell]), 1.0),
                     )
                 )
-        result.sort(key=lambda one: -one[0])
-        return [
-            start for value, start in result if value > result[0][0] - 6.0
-        ]  # nats; others end lower
+
+        result.sort(key=lambda pair: -pair[0])
+        # Searches from cells that are lower by more than 6 nats end lower.
+        return [start for value, start in result if value > result[0][0] - 6.0]
 
     def _points(self, evaluated: Sequence[_Evaluated]) -> list[Hyperparameters]:
         """About eight cells that represent the posterior, ordered by the noise, on which intervals
@@ -296,15 +314,17 @@ class _Exploration:
                 for each in evaluated
             ]
         )
+
         order = np.argsort(np.round(np.log(noises), 6), kind="stable")
         cells, counts = systematic(log, order, POINTS)
         starts = np.cumsum([0, *(each.log_posterior.size for each in evaluated)])
+
         points = []
         for position, count in zip(cells.tolist(), counts.tolist(), strict=True):
             which = int(np.searchsorted(starts, position, side="right")) - 1
             place, cell = divmod(position - int(starts[which]), self._cells.scales.size)
             point = self._at(evaluated[which], place, cell, count / POINTS)
-            points.append(with_exact_scale(self._problem, self._method, point))
+            points.append(with_exact_mean_variance(self._problem, self._method, point))
         return points
 
     @staticmethod
@@ -326,8 +346,11 @@ class _Exploration:
         noise alone has a prior probability of its own.
         """
         probability = self._probability_of_noise_alone(log_factor)
-        if probability <= 0.02:  # not worth a posterior of its own
+        # Below one in fifty it is not worth a posterior of its own.
+        if probability <= 0.02:
             return points
+
+        # An amplitude is positive, so there is next to no signal.
         first, nothing = points[0], 1e-6
         alone = first._replace(
             amplitude=nothing * first.amplitude,

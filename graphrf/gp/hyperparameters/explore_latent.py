@@ -21,14 +21,14 @@ from graphrf.gp.hyperparameters.explore import (
     POINTS,
     families,
     warn_of_end,
-    with_exact_scale,
+    with_exact_mean_variance,
 )
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis, length_unit
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
 from graphrf.gp.hyperparameters.latent_mode import LatentMode, find_latent_mode
-from graphrf.gp.hyperparameters.likelihood_search import subset_divisor
+from graphrf.gp.hyperparameters.likelihood_search import mean_variance_of_blocks
 from graphrf.gp.hyperparameters.longer_rows import mode_on_long_enough, trained_on_long_enough
-from graphrf.gp.hyperparameters.mode import mode_divisor
+from graphrf.gp.hyperparameters.mode import mean_variance_near
 from graphrf.gp.hyperparameters.space import Model, Space, Units
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.methods.mean_variance import RoughMeanVariance
@@ -110,9 +110,8 @@ class _Sample(NamedTuple):
     # their logarithmic sum is the log evidence of all kernels, each of prior probability 1
     log_weights: np.ndarray
     grams: Grams
-    log_mass_at_end: (
-        float  # of lengthscales near the longest that is served, if longer ones are not
-    )
+    # of lengthscales near the longest that is served, if longer ones are not
+    log_mass_at_end: float
 
     def log_weights_of(self, k: int) -> np.ndarray:
         """Log weights of one kernel's points."""
@@ -131,8 +130,9 @@ class _LatentExploration:
     ) -> None:
         self._problem, self._method, self._nodes, self._step = problem, method, nodes, step
         self._responses = [problem.responses.at(block) for block in nodes]
+        # Tempered as with normal noise; repeated observations of a node count as one.
         self._temper = min(1.0, INFORMATION / sum(block.size for block in nodes))
-        self._rough = RoughMeanVariance(problem.graph, problem.seed, method.precision)
+        self._approximate = RoughMeanVariance(problem.graph, problem.seed, method.precision)
         self._sites: tuple[Likelihood, list[Sites]] | None = None  # of the last likelihood
 
     def result(self) -> Explored:
@@ -233,19 +233,21 @@ class _LatentExploration:
         for k, space in enumerate(spaces):
             p = len(space.names)
             vectors[which == k, :p] = space.quantiles(levels[which == k, :p])
+
         models = [
             spaces[k].model(vector[: len(spaces[k].names)])
             for k, vector in zip(which, vectors, strict=True)
         ]
         matrices = grams.many([model.kernel for model in models])
+
         evidence, amplitudes = np.full(which.size, -np.inf), np.ones(which.size)
         for number, model in enumerate(models):
             if self._step is not None:
                 self._step()
             at_blocks = [matrix[number] for matrix in matrices]
-            divisor = self._divisor(model.kernel, at_blocks)
-            if np.isfinite(divisor) and divisor > 0:  # else the modulation underflows
-                amplitudes[number] = model.output_scale / divisor
+            mean_variance = self._mean_variance_of(model.kernel, at_blocks)
+            if np.isfinite(mean_variance) and mean_variance > 0:  # else the modulation underflows
+                amplitudes[number] = model.output_scale / mean_variance
                 evidence[number] = self._temper * self._evidence(
                     model, amplitudes[number], at_blocks
                 )
@@ -264,15 +266,15 @@ class _LatentExploration:
             for each, y, sites in blocks
         )
 
-    def _divisor(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
-        """Mean variance at the nodes of the blocks; with a known output scale that at all nodes, or
-        1.
+    def _mean_variance_of(self, kernel: Kernel, matrices: Sequence[np.ndarray]) -> float:
+        """Mean variance of K: at the nodes of the blocks where the output scale is trained, else
+        over all nodes, or 1 without `normalize`.
         """
         if self._problem.output_scale is None:
             return float(
                 sum(np.trace(each) for each in matrices) / sum(each.shape[0] for each in matrices)
             )
-        return self._rough(kernel) if self._problem.normalize else 1.0
+        return self._approximate(kernel) if self._problem.normalize else 1.0
 
     @staticmethod
     def _at_end(axis: KernelAxis, vector: np.ndarray) -> bool:
@@ -322,7 +324,7 @@ class _LatentExploration:
             point = Hyperparameters(
                 model.kernel, amplitude, model.output_scale, 1.0, count / POINTS, model.likelihood
             )
-            points.append(with_exact_scale(self._problem, self._method, point))
+            points.append(with_exact_mean_variance(self._problem, self._method, point))
         return points
 
     def _warn_of_nothing(self, samples: Sequence[_Sample]) -> None:
@@ -332,6 +334,7 @@ class _LatentExploration:
         first = samples[0]
         if self._problem.output_scale is not None or not first.vectors.shape[1]:
             return
+
         matrices = [np.eye(each.nodes.size) for each in self._responses]
         models = [
             first.model(k, vector)
@@ -340,11 +343,13 @@ class _LatentExploration:
         alone = np.array(
             [self._temper * self._evidence(each, each.output_scale, matrices) for each in models]
         )
+
         kernels = np.concatenate([sample.log_weights for sample in samples])
         n_kernels = sum(len(sample.spaces) for sample in samples)
         log_factor = (
             log_sum_exp(kernels) - math.log(n_kernels) - log_sum_exp(alone) + math.log(alone.size)
         )
+
         if log_factor < -_ERROR:
             warn_of_nothing(log_factor, self._problem.responses.place.size)
 
@@ -434,14 +439,15 @@ def _block_mode(
     step: Step | None,
     start: Model | None = None,
 ) -> LatentMode:
-    divisor = subset_divisor()
+    mean_variance = mean_variance_of_blocks()
     if problem.output_scale is not None:
-        divisor = mode_divisor(
+        mean_variance = mean_variance_near(
             problem.graph, axis.kernel, problem.normalize, problem.seed, method.precision
         )
+
     responses = [problem.responses.at(block) for block in nodes]
     evidence = DenseEvidence(
-        grams.each, responses, divisor, problem.prior_std, problem.likelihood.unknown, step
+        grams.each, responses, mean_variance, problem.prior_std, problem.likelihood.unknown, step
     )
     return find_latent_mode(_space(problem, axis), evidence, start)
 
@@ -456,11 +462,20 @@ def _exact_mode(
     """The mode by the evidence of all observations with a sparse precision."""
     precision = precision.with_kernel(mode.model.kernel)
     axis = KernelAxis.of(problem.graph, mode.model.kernel, mode.space.kernel_names, grams.longest)
-    divisor = mode_divisor(
+    mean_variance = mean_variance_near(
         problem.graph, mode.model.kernel, problem.normalize, problem.seed, precision
     )
+
     evidence = SparseEvidence(
-        precision, problem.responses, divisor, problem.prior_std, problem.likelihood.unknown, step
+        precision,
+        problem.responses,
+        mean_variance,
+        problem.prior_std,
+        problem.likelihood.unknown,
+        step,
     )
-    start = mode.model._replace(output_scale=mode.amplitude * divisor(mode.model.kernel, (), [])[0])
+
+    start = mode.model._replace(
+        output_scale=mode.amplitude * mean_variance(mode.model.kernel, (), [])[0]
+    )
     return find_latent_mode(_space(problem, axis), evidence, start)

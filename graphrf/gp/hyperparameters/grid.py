@@ -39,7 +39,7 @@ class BlockValues(NamedTuple):
     @classmethod
     def of(cls, observations: Observations, unit: float) -> BlockValues:
         """Observations divided by the root of a unit, so that no square leaves float64."""
-        observations = observations.over(math.sqrt(unit))
+        observations = observations.in_units_of(math.sqrt(unit))
         roots = np.sqrt(observations.counts)[:, None]
         u, singular, _ = np.linalg.svd(roots * observations.basis, full_matrices=True)
         rank = int((singular > COLLINEAR * singular.max(initial=0.0)).sum())
@@ -94,6 +94,7 @@ class Cells(NamedTuple):
         scales, ratios = np.log(grid.scales), np.log(grid.ratios)
         if output_scale is not None:
             scales = np.array([math.log(output_scale / unit)])
+
         if noise is None:
             s, r = (values.ravel() for values in np.meshgrid(scales, ratios, indexing="ij"))
             if output_scale is not None:  # the noise itself has the range of its search
@@ -101,6 +102,7 @@ class Cells(NamedTuple):
                 s = np.full(r.size, s[0])
         else:
             s, r = scales, math.log(noise / unit) - scales
+
         low, high = (math.log(grid.noises[end]) for end in (0, -1))
         kept = (
             (s + r >= low - 1e-9) & (s + r <= high + 1e-9)
@@ -108,6 +110,7 @@ class Cells(NamedTuple):
             else np.ones(s.size, dtype=bool)
         )
         s, r = s[kept], r[kept]
+
         distinct, which = np.unique(r, return_inverse=True)
         density = np.zeros(s.size)
         if output_scale is None:

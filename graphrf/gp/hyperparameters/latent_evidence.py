@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.likelihood_search import Divisor
+from graphrf.gp.hyperparameters.likelihood_search import MeanVariance
 from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.methods.gram import Gram
@@ -31,7 +31,7 @@ class LatentEvidence(Protocol):
     """log p(y | hyperparameters) of some observations."""
 
     def amplitude(self, model: Model) -> float:
-        """The factor of the kernel as it is: output scale over divisor."""
+        """The factor of the kernel as it is: output scale over mean variance."""
         ...
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
@@ -49,7 +49,7 @@ class DenseEvidence:
 
     grams: Sequence[Gram]
     responses: Sequence[Responses]
-    divisor: Divisor  # of K before the output scale
+    mean_variance: MeanVariance  # of K before the output scale
     prior_std: float
     unknown: tuple[str, ...]  # parameters of the likelihood
     step: Step | None = None  # called at every evaluation
@@ -57,19 +57,19 @@ class DenseEvidence:
     def amplitude(self, model: Model) -> float:
         return (
             model.output_scale
-            / self.divisor(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]
+            / self.mean_variance(model.kernel, (), [g(model.kernel, ()) for g in self.grams])[0]
         )
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
         if self.step is not None:
             self.step()
         matrices = [gram(model.kernel, names) for gram in self.grams]
-        divisor, slopes = self.divisor(model.kernel, names, matrices)
+        mean_variance, slopes = self.mean_variance(model.kernel, names, matrices)
         nothing = -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
-        if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
+        if not (np.isfinite(mean_variance) and mean_variance > 0):  # the modulation underflows
             return nothing
 
-        scale = model.output_scale / divisor
+        scale = model.output_scale / mean_variance
         value, gradient = 0.0, nothing[1]
         for (matrix, changes), responses in zip(matrices, self.responses, strict=True):
             prior = DensePrior(with_mean(scale * matrix, responses.basis, self.prior_std))
@@ -78,16 +78,18 @@ class DenseEvidence:
                 approximation = approximate(prior, responses, model.likelihood, sites)
             except np.linalg.LinAlgError:
                 return nothing
+
             slope = prior.slope(approximation.sites.precision, approximation.weights)
             log_scale = scale * float(np.vdot(slope, matrix))
             kernel = [
                 scale * float(np.vdot(slope, change)) for change in changes
-            ] - log_scale * slopes / divisor
+            ] - log_scale * slopes / mean_variance
             parameters = [
                 approximation.slope(responses, model.likelihood, name) for name in self.unknown
             ]
             value += approximation.log_evidence
             gradient = gradient + np.array([*kernel, log_scale, *parameters])
+
         return value, gradient
 
 
@@ -97,19 +99,19 @@ class SparseEvidence:
 
     precision: KernelPrecision
     responses: Responses
-    divisor: Divisor
+    mean_variance: MeanVariance
     prior_std: float
     unknown: tuple[str, ...]
     step: Step | None = None
 
     def amplitude(self, model: Model) -> float:
-        return model.output_scale / self.divisor(model.kernel, (), [])[0]
+        return model.output_scale / self.mean_variance(model.kernel, (), [])[0]
 
     def gradient(self, model: Model, names: tuple[str, ...]) -> tuple[float, np.ndarray]:
         if self.step is not None:
             self.step()
-        divisor, slopes = self.divisor(model.kernel, names, [])
-        amplitude = model.output_scale / divisor
+        mean_variance, slopes = self.mean_variance(model.kernel, names, [])
+        amplitude = model.output_scale / mean_variance
         precision = self.precision.with_kernel(model.kernel)
         prior = SparsePrior(precision, amplitude, self.responses, self.prior_std)
         try:
@@ -117,10 +119,10 @@ class SparseEvidence:
             result = approximate(prior, self.responses, model.likelihood, sites)
         except (np.linalg.LinAlgError, ValueError):  # numerically singular
             return -np.inf, np.zeros(len(names) + 1 + len(self.unknown))
-        own = prior.slopes(result.sites.precision, result.normal.variance, names)
+        slopes_of_prior = prior.slopes(result.sites.precision, result.normal.variance, names)
         parameters = [result.slope(self.responses, model.likelihood, name) for name in self.unknown]
-        kernel = own.kernel - own.log_amplitude * slopes / divisor
-        return result.log_evidence, np.array([*kernel, own.log_amplitude, *parameters])
+        kernel = slopes_of_prior.kernel - slopes_of_prior.log_amplitude * slopes / mean_variance
+        return result.log_evidence, np.array([*kernel, slopes_of_prior.log_amplitude, *parameters])
 
 
 def block_evidence(

@@ -27,9 +27,9 @@ from graphrf.operators.precision.protocol import KernelPrecision
 Matrices = list[tuple[np.ndarray, list[np.ndarray]]]
 """K of each block, and its derivatives in the named parameters."""
 
-Divisor = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
-"""Divides K before the output scale multiplies it; returned with its derivatives in the named
-parameters.
+MeanVariance = Callable[[Kernel, Sequence[str], Matrices], tuple[float, np.ndarray]]
+"""The mean variance, by which K is divided before the output scale multiplies it, with its
+derivatives in the named parameters.
 """
 
 
@@ -44,7 +44,7 @@ class LikelihoodResult(NamedTuple):
     """The best hyperparameters of a search."""
 
     model: Model
-    amplitude: float  # factor of the unscaled kernel: output scale over divisor
+    amplitude: float  # factor of the unscaled kernel: output scale over mean variance
     value: float  # log marginal likelihood of the training observations, without the prior
     converged: bool
     vector: np.ndarray
@@ -58,7 +58,7 @@ class LikelihoodSearch:
 
     blocks: Sequence[TrainingBlock]
     space: Space
-    divisor: Divisor
+    mean_variance: MeanVariance
     step: Step | None = None  # called for each evaluation
 
     def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
@@ -72,6 +72,7 @@ class LikelihoodSearch:
                 ends.append(
                     maximised(self.log_posterior, start, space.box, scale=float(self._size))
                 )
+
         best = max(ends, key=lambda end: end.value)
         value = self.log_posterior(best.vector, gradient=False)[0]
         if not math.isfinite(value):
@@ -80,8 +81,9 @@ class LikelihoodSearch:
                 "it is numerically singular (raise `noise`), or vanishes because walks or series "
                 "are too short for the kernel (shorten its lengthscale)"
             )
+
         model = space.model(best.vector)
-        amplitude = model.output_scale / self.divided_by(model.kernel)
+        amplitude = model.output_scale / self.mean_variance_of(model.kernel)
         likelihood = value - space.log_prior(best.vector)[0]
         return LikelihoodResult(model, amplitude, likelihood, best.converged, best.vector)
 
@@ -96,16 +98,18 @@ class LikelihoodSearch:
         """
         if self.step is not None:
             self.step()
+
         space = self.space
         model = space.model(vector)
         names = space.kernel_names if gradient else None
         matrices = self._matrices(model.kernel, names or ())
-        divisor, slopes = self.divisor(model.kernel, names or (), matrices)
-        if not (np.isfinite(divisor) and divisor > 0):  # the modulation underflows
+        mean_variance, slopes = self.mean_variance(model.kernel, names or (), matrices)
+        if not (np.isfinite(mean_variance) and mean_variance > 0):  # the modulation underflows
             return -math.inf, np.zeros(vector.size)
+
         try:
             result = self._likelihood(
-                model.kernel, names, matrices, model.output_scale / divisor, model.noise
+                model.kernel, names, matrices, model.output_scale / mean_variance, model.noise
             )
         except np.linalg.LinAlgError:
             return -math.inf, np.zeros(vector.size)
@@ -113,8 +117,9 @@ class LikelihoodSearch:
         density, density_slope = space.log_prior(vector)
         if not gradient:
             return result.value + density, np.zeros(vector.size)
+
         kernel_slopes = space.kernel_slopes(
-            model.kernel, result.parameters - result.log_scale * slopes / divisor
+            model.kernel, result.parameters - result.log_scale * slopes / mean_variance
         )
         variances = [result.log_scale] if space.output_scale is None else []
         variances += [result.log_noise] if space.noise is None else []
@@ -140,12 +145,12 @@ class LikelihoodSearch:
             derivatives=() if names is None else [changes for _, changes in matrices],
         )
 
-    def divided_by(self, kernel: Kernel) -> float:
-        """The divisor of K."""
-        return self.divisor(kernel, (), self._matrices(kernel, ()))[0]
+    def mean_variance_of(self, kernel: Kernel) -> float:
+        """The mean variance of K."""
+        return self.mean_variance(kernel, (), self._matrices(kernel, ()))[0]
 
 
-def subset_divisor() -> Divisor:
+def mean_variance_of_blocks() -> MeanVariance:
     """The mean variance at the training nodes: it keeps scale and lengthscale nearly independent in
     the search.
     """
@@ -159,7 +164,7 @@ def subset_divisor() -> Divisor:
     return divide
 
 
-def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> Divisor:
+def spectral_mean_variance(points: np.ndarray, weights: np.ndarray, scale: float) -> MeanVariance:
     """The mean variance over all nodes, by a quadrature of W's spectrum: for a fixed
     output scale.
     """
@@ -171,7 +176,7 @@ def spectral_divisor(points: np.ndarray, weights: np.ndarray, scale: float) -> D
     return divide
 
 
-def precision_divisor(precision: KernelPrecision) -> Divisor:
+def precision_mean_variance(precision: KernelPrecision) -> MeanVariance:
     """The mean variance over all nodes by sparse factors; its derivatives are differences in the
     log odds.
     """
@@ -190,7 +195,7 @@ def precision_divisor(precision: KernelPrecision) -> Divisor:
     return divide
 
 
-def unit_divisor() -> Divisor:
+def unit_mean_variance() -> MeanVariance:
     """1: for a fixed output scale that multiplies the kernel as it is."""
 
     def divide(kernel: Kernel, names: Sequence[str], blocks: Matrices) -> tuple[float, np.ndarray]:

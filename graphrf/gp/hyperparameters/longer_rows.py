@@ -21,14 +21,14 @@ from graphrf.kernels.kernel import Kernel
 # mode is at it.
 _PROBABLE, _NEAR = 0.1, 0.98
 
-Trained = TypeVar("Trained")
+Result = TypeVar("Result")
 
 
 def trained_on_long_enough(
     candidates: Iterable[Grams],
-    train: Callable[[Grams], Trained],
-    probability_at_end: Callable[[Trained], float],
-) -> Trained:
+    train: Callable[[Grams], Result],
+    probability_at_end: Callable[[Result], float],
+) -> Result:
     """What `train` returns on the first of the candidates whose longest lengthscale is improbable,
     or on the last of them.
     """

@@ -58,6 +58,7 @@ def log_marginal_likelihood(
         factors.append(cholesky(a.T, lower=True, overwrite_a=True, check_finite=False))
         sides = np.column_stack([block.basis, block.means])
         halves.append(solve_triangular(factors[-1], sides, lower=True, check_finite=False))
+
     products, b = sum(half.T @ half for half in halves), blocks[0].basis.shape[1]
     mean = least_squares_mean(products[:b, :b], products[:b, b:])
 
@@ -66,20 +67,21 @@ def log_marginal_likelihood(
     for k, (matrix, block, factor, half) in enumerate(
         zip(matrices, blocks, factors, halves, strict=True)
     ):
-        p, rest = block.n_outputs, half[:, b:] - half[:, :b] @ mean
+        p, residual = block.n_outputs, half[:, b:] - half[:, :b] @ mean
         log_determinant = 2 * float(np.log(np.diagonal(factor)).sum())
-        value += block.log_likelihood(float(np.vdot(rest, rest)), log_determinant, noise)
+        value += block.log_likelihood(float(np.vdot(residual, residual)), log_determinant, noise)
         if not derivatives:
             continue
-        solved = solve_triangular(factor, rest, lower=True, trans="T", check_finite=False)
-        triangle = dpotri(factor, lower=1, overwrite_c=1)[
-            0
-        ].T  # of A^-1, with zeros below its diagonal
+
+        solved = solve_triangular(factor, residual, lower=True, trans="T", check_finite=False)
+        # of A^-1, with zeros below its diagonal
+        triangle = dpotri(factor, lower=1, overwrite_c=1)[0].T
         triangle[np.diag_indices_from(triangle)] *= 0.5
         moved = [
             scale * float(0.5 * np.vdot(solved, change @ solved) - p * np.vdot(triangle, change))
             for change in (matrix, *derivatives[k])
         ]
+
         log_scale += moved[0]
         slopes += moved[1:]
         weights = 0.5 * np.square(solved).sum(axis=1) - p * np.diagonal(triangle)
@@ -87,4 +89,5 @@ def log_marginal_likelihood(
         log_noise += noise * float(weights @ (1 / block.counts)) + 0.5 * (
             block.within / noise - extra
         )
+
     return MarginalLikelihood(value, mean, log_scale, log_noise, slopes)

@@ -13,12 +13,12 @@ from graphrf._base.blas import linear_algebra
 from graphrf.gp.hyperparameters.blocks import BLOCK, observed_blocks
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
 from graphrf.gp.hyperparameters.likelihood_search import (
-    Divisor,
     LikelihoodSearch,
+    MeanVariance,
     TrainingBlock,
-    precision_divisor,
-    spectral_divisor,
-    unit_divisor,
+    precision_mean_variance,
+    spectral_mean_variance,
+    unit_mean_variance,
 )
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import Model, Space, Units
@@ -70,32 +70,40 @@ def find_mode(
         output_scale=scale,
         noise=problem.noise,
     )
-    divisor = mode_divisor(graph, starts[0].kernel, normalize, seed, method.precision)
-    search = LikelihoodSearch((), space, divisor, step)
+
+    mean_variance_at = mean_variance_near(
+        graph, starts[0].kernel, normalize, seed, method.precision
+    )
+    search = LikelihoodSearch((), space, mean_variance_at, step)
+
     if method.precision is not None:
         precision = method.precision.with_kernel(starts[0].kernel)
         search = PrecisionSearch(precision, problem.observations, search)
     else:
         search.blocks = _blocks(problem, method, axis.kernel, grams)
+
     with linear_algebra(min(problem.observations.nodes.size, problem.max_train), problem.n_threads):
         points = []
         for start in starts:
-            output_scale = start.amplitude * search.divided_by(start.kernel)
+            output_scale = start.amplitude * search.mean_variance_of(start.kernel)
             points.append(space.vector_of(Model(start.kernel, output_scale, noise=start.noise)))
         result = search.run(points)
         if scale is not None and problem.normalize:  # once more, with the mean variance at the mode
-            search.divisor = mode_divisor(graph, result.model.kernel, True, seed, method.precision)
+            search.mean_variance = mean_variance_near(
+                graph, result.model.kernel, True, seed, method.precision
+            )
             result = search.run([result.vector])
 
     if warns:  # of the method's limitation there is another warning
         without = ("largest lengthscale",) if axis.is_cut else ()
         warn_of_bounds(space, result.vector, without)
+
     kernel = result.model.kernel
-    unit_variance = mean_variance(graph, kernel, seed, method.precision) if normalize else 1.0
+    of_all_nodes = mean_variance(graph, kernel, seed, method.precision) if normalize else 1.0
     amplitude, scale = (
-        (result.amplitude, result.amplitude * unit_variance)
+        (result.amplitude, result.amplitude * of_all_nodes)
         if scale is None
-        else (scale / unit_variance, scale)
+        else (scale / of_all_nodes, scale)
     )
     best = Hyperparameters(kernel, amplitude, scale, result.model.noise, 1.0)
     return Mode(best, result.converged)
@@ -116,17 +124,19 @@ def _blocks(
     ]
 
 
-def mode_divisor(
+def mean_variance_near(
     graph: Graph, kernel: Kernel, normalize: bool, seed: int, precision: KernelPrecision | None
-) -> Divisor:
-    """The divisor of K: 1, or its mean variance, by a quadrature that is exact at `kernel`."""
+) -> MeanVariance:
+    """The mean variance of K over all nodes, by a quadrature that is exact at `kernel`; 1 without
+    `normalize`.
+    """
     if not normalize:
-        return unit_divisor()
+        return unit_mean_variance()
     if not kernel.is_series:
-        return precision_divisor(precision or precision_of(graph, kernel))
+        return precision_mean_variance(precision or precision_of(graph, kernel))
     points, weights = density_of_states(graph, kernel.laplacian, np.random.default_rng(seed))
     scale = graph.laplacian_scale(kernel.laplacian)
-    rough = spectral_divisor(points, weights, scale)(kernel, (), [])[0]
-    return spectral_divisor(
+    rough = spectral_mean_variance(points, weights, scale)(kernel, (), [])[0]
+    return spectral_mean_variance(
         points, weights * (mean_variance(graph, kernel, seed, precision) / rough), scale
     )

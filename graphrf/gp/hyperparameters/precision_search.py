@@ -47,16 +47,19 @@ def precision_likelihood(
     weights = np.zeros(precision.n_nodes)
     weights[nodes] = amplitude * d
     factor = precision.factor(weights)
+
     values = np.column_stack([observations.means, observations.basis])
     extended = np.zeros((weights.size, values.shape[1]))
     extended[nodes] = (amplitude * d)[:, None] * values
     smoothed = factor.solve(extended)
     away = values - smoothed[nodes]
+
     inner = smoothed.T @ (precision.matrix @ smoothed) / amplitude + away.T @ (d[:, None] * away)
     mean = least_squares_mean(inner[p:, p:], inner[p:, :p])
     f, residual = smoothed[:, :p] - smoothed[:, p:] @ mean, away[:, :p] - away[:, p:] @ mean
     signal = float(np.vdot(f, precision.matrix @ f)) / amplitude
     error = float(np.vdot(residual, d[:, None] * residual))
+
     # |C^{1/2} A C^{1/2}| = |A| |C|: what the counts add is taken off again by log_constant
     log_determinant = (
         factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
@@ -66,8 +69,10 @@ def precision_likelihood(
         - 0.5 * p * log_determinant
         + float(observations.log_constant(noise))
     )
+
     if names is None:
         return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
+
     explained = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
     log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - explained))
     slopes = []
@@ -75,14 +80,15 @@ def precision_likelihood(
         change = precision.derivative(name)
         traces = factor.trace(change) - precision.trace_of_derivative(name)
         slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * traces))
+
     return MarginalLikelihood(
         value, mean, 0.5 * (signal - p * explained), log_noise, np.array(slopes)
     )
 
 
 class PrecisionSearch(LikelihoodSearch):
-    """The search by `precision_likelihood` of all observations at once; its divisor must not need
-    matrices.
+    """The search by `precision_likelihood` of all observations at once; its mean variance must
+    not need matrices.
     """
 
     def __init__(

@@ -163,6 +163,7 @@ class Space(Coordinates):
         """
         first = self.start
         points = [first]
+
         for place, parameter in enumerate(self.parameters[: len(self.kernel_names)]):
             others: Sequence[float] = ()
             if parameter.name == "lengthscale":

@@ -1,5 +1,4 @@
-r"""A basis of the fixed effects that does not depend on where their zero is, and the prior of its
-coefficients.
+r"""A basis of the fixed effects that does not depend on where their zero is, and its prior.
 
 The coefficients of columns X are b = T c. Of the columns X T, each is orthogonal to those whose
 nonzero rows are among its own. The default prior of the fixed part,
@@ -21,14 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 # The deviation of the fixed part at a typical row, in units of the linear predictor: as good as
-# flat.
+# flat, and the precision of all variables is positive definite.
 _FLAT = 1e3
 
 
 class FixedEffects(NamedTuple):
-    """Columns X T of a well-conditioned basis, T, and the prior of the coefficients c around
-    `middle`.
-    """
+    """Columns X T of a well-conditioned basis, T, and the prior of c around `middle`."""
 
     matrix: np.ndarray  # X T, (m, p)
     transform: np.ndarray  # T, (p, p)
@@ -59,8 +56,10 @@ def _transform(design: np.ndarray) -> np.ndarray:
     width = np.maximum(np.abs(design).max(axis=0, initial=0.0), 1e-300)
     nonzero = (design != 0.0).astype(np.float64)
     together, counts = nonzero.T @ nonzero, nonzero.sum(axis=0)
+
     order = np.argsort(counts, kind="stable")
     transform, columns = np.diag(1.0 / width), design / width
+
     for number, j in enumerate(order):
         before = [i for i in order[:number] if together[i, j] == counts[i]]
         for _ in range(2):
@@ -68,6 +67,7 @@ def _transform(design: np.ndarray) -> np.ndarray:
                 share = float(columns[:, i] @ columns[:, j]) / float(columns[:, i] @ columns[:, i])
                 columns[:, j] -= share * columns[:, i]
                 transform[:, j] -= share * transform[:, i]
+
         size = max(float(np.sqrt(np.mean(np.square(columns[:, j])))), 1e-300)
         columns[:, j] /= size
         transform[:, j] /= size

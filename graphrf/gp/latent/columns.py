@@ -16,9 +16,7 @@ _NUMBERS = (int, float, Decimal, Fraction, np.number, np.bool_)
 
 
 def as_pandas_frame(frame: Any) -> Any:
-    """A data frame of pandas, from one of pandas or of a library that narwhals knows, such as
-    polars.
-    """
+    """A data frame of pandas, from one of any library that narwhals knows, such as polars."""
     if hasattr(frame, "iloc") and hasattr(frame, "columns"):
         return frame
     try:
@@ -34,19 +32,18 @@ def as_pandas_frame(frame: Any) -> Any:
 
 
 def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
-    """ValueError for columns that the frame lacks or has twice, or that lack values; `reader` reads
-    them.
-    """
-    known = [str(each) for each in frame.columns]
+    """ValueError for columns that a frame lacks, has twice or in part; `reader` reads them."""
+    columns = [str(label) for label in frame.columns]
     for name in sorted(names):
         if name not in frame.columns:
-            near = checks.did_you_mean(name, known)
-            shown = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+            near = checks.did_you_mean(name, columns)
+            shown = ", ".join(map(repr, columns[:8])) + (", ..." if len(columns) > 8 else "")
             raise checks.value_error(
                 "frame",
                 f"has no column {name!r}, which {reader} reads; it has "
                 f"{shown}{near and '; '}{near}",
             )
+
         column = frame[name]
         if hasattr(column, "columns"):
             raise checks.value_error(
@@ -54,6 +51,7 @@ def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
                 f"has {column.shape[1]} columns named {name!r}, which {reader} reads: "
                 "frame.loc[:, ~frame.columns.duplicated()] keeps the first of each name",
             )
+
         lacking = np.flatnonzero(column.isna().to_numpy())
         if lacking.size:
             raise checks.value_error(
@@ -93,14 +91,17 @@ def plain(frame: Any, name: str) -> np.ndarray:
             f"numbers, such as (frame[{name!r}] - frame[{name!r}].min()) / pandas.Timedelta('1D'), "
             f"or take Steps({name!r}, ...) as a term",
         )
+
     values = np.empty(len(column), dtype=object)
     values[:] = column.tolist()
     if hasattr(column, "cat"):
         return values
-    numeric = np.array([isinstance(each, _NUMBERS) for each in values], dtype=bool)
+
+    numeric = np.array([isinstance(value, _NUMBERS) for value in values], dtype=bool)
     if numeric.all():
         return values.astype(np.float64)
-    text = np.array([isinstance(each, str) for each in values], dtype=bool)
+
+    text = np.array([isinstance(value, str) for value in values], dtype=bool)
     if not text.all():
         other = np.flatnonzero(~text)[0]
         raise checks.type_error(
@@ -144,6 +145,7 @@ def codes(
     """
     table = {level: place for place, level in enumerate(levels)}
     found = np.array([table.get(value, -1) for value in values.tolist()], dtype=np.int64)
+
     unknown = np.flatnonzero(found < 0)
     if unknown.size:
         shown = ", ".join(map(repr, levels[:6])) + (", ..." if len(levels) > 6 else "")

@@ -22,9 +22,7 @@ _CONSTANT = 1e-8
 
 
 class Factor(NamedTuple):
-    """A part of a formula that gives columns: numbers, or levels with a row of `coding`
-    for each.
-    """
+    """A part of a formula that gives columns: numbers, or levels with a row of `coding` each."""
 
     text: str
     expression: Expression
@@ -80,9 +78,7 @@ class Design(NamedTuple):
         names: Sequence[str],
         frame: Any,
     ) -> Design:
-        """The design for a data frame; ValueError if one of its columns is a
-        combination of others.
-        """
+        """The design for a data frame; ValueError if a column is a combination of others."""
         made = cls(np.zeros((len(frame), 0)), tuple(names), tuple(factors), tuple(products))
         matrix = made.rows(frame)
         if names:

@@ -1,5 +1,4 @@
-"""The posterior of hyperparameters: the mode of Laplace's evidence times prior, and points around
-it.
+"""The posterior of hyperparameters: the mode of evidence times prior, and points around it.
 
 Points along a sequence that fills the space evenly have importance weights, and a few of them, by
 systematic resampling, represent the posterior. Where groups have few binary observations each,
@@ -20,7 +19,7 @@ import numpy as np
 from graphrf._base.warn import warn
 from graphrf.gp.latent import joint_expectation_propagation, laplace
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.posterior import Gaussian, conditioned
+from graphrf.gp.latent.posterior import Gaussian, posterior_at
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.progress import Step
@@ -35,15 +34,18 @@ from graphrf.gp.search.sample import (
 )
 from graphrf.gp.terms.joint import Joint
 
-# Sampled points and those that represent them, at least and at most; seconds for their evaluation;
-# and the factor of the deviations of their distribution.
+# Sampled points and those that represent them, at least and at most, and the seconds for evaluating
+# the former, which decide between these ends; benchmarks/terms_calibration.py and terms_chains.py
+# measure what they give. The last is the factor of the proposals' deviations: weights are bounded
+# only where proposals are at least as wide as the posterior (Owen and Zhou 2000, Sec. 2.2).
 _SAMPLES, _POINTS, _SECONDS, _WIDER = (32, 192), (8, 24), 2.0, 1.3
 # When the search for the mode ends.
 _TOLERANCES = Tolerances(iterations=200, change=1e-12, slope=1e-4)
 # Prior variances of corrections of the evidence: of the constant, the linear and the quadratic
 # coefficients, and the remainder; the variance of the differences that these interpolate; the
 # logarithm of the smallest weight of a vector at which the first are taken; and how far beyond the
-# outermost of them corrections change.
+# outermost of them corrections change. benchmarks/binary_groups.py has the intervals of deviations
+# that they give.
 _VARIANCES, _NUGGET, _SLIGHT, _BEYOND = (10.0, 10.0, 1.0, 0.1), 1e-4, -15.0, 1.0
 
 
@@ -70,9 +72,7 @@ class JointApproximation(Protocol):
 
 
 class Search:
-    """Evidence times prior as a function of all coordinates: those of terms, then of the
-    likelihood.
-    """
+    """Evidence times prior as a function of coordinates: of terms, then of the likelihood."""
 
     def __init__(self, joint: Joint, data: Data, *, flat: bool, step: Step | None = None) -> None:
         self.joint, self.data, self.step = joint, data, step
@@ -80,40 +80,48 @@ class Search:
         if flat:
             parameters = tuple(parameter._replace(prior=None) for parameter in parameters)
         self.flat, self.coordinates = flat, Coordinates(parameters)
+
         # Laplace's approximation is the quicker one; its weights are no precisions where densities
         # are not log-concave.
-        self.by: JointApproximation = (
+        self.engine: JointApproximation = (
             laplace if data.likelihood.log_concave else joint_expectation_propagation
         )
+
         # Laplace's approximation of normal noise is exact.
         self.exact = isinstance(data.likelihood, NormalNoise)
-        self.corrected = self.by is laplace and not self.exact
-        self._last: Any = None
+        self.corrected = self.engine is laplace and not self.exact
+        # The last approximation that settled, from which the next one begins: `at` depends on the
+        # calls before it, within the tolerance of the approximation.
+        self.warm_start: Any = None
 
     def at(self, vector: np.ndarray) -> Any:
         """The approximation at a vector: `LaplaceMode` or `JointMoments`."""
         if self.step is not None:
             self.step()
-        n, before = len(self.joint.parameters), self._last
+
+        n, before = len(self.joint.parameters), self.warm_start
         likelihood = self.data.likelihood_at(vector[n:])
-        self._last = None  # a trial that fails leaves nothing to the next
+        self.warm_start = None  # a trial that fails leaves nothing to the next
         try:
-            result = self.by.approximation(self.joint, self.data, likelihood, vector[:n], before)
+            result = self.engine.approximation(
+                self.joint, self.data, likelihood, vector[:n], before
+            )
             good = before is None or result.settled
         except np.linalg.LinAlgError:
             if before is None:
                 raise
             good = False
+
         if not good:
-            result = self.by.approximation(self.joint, self.data, likelihood, vector[:n])
+            result = self.engine.approximation(self.joint, self.data, likelihood, vector[:n])
         if result.settled:
-            self._last = result
+            self.warm_start = result
         return result
 
     def slopes(self, vector: np.ndarray, at: Any) -> np.ndarray:
         """The gradient of the log evidence."""
         n = len(self.joint.parameters)
-        return self.by.gradient(
+        return self.engine.gradient(
             self.joint, self.data, self.data.likelihood_at(vector[n:]), vector[:n], at
         )
 
@@ -121,7 +129,7 @@ class Search:
         """The same with an offset of eta added; it begins where this one ended."""
         data = dataclasses.replace(self.data, offset=self.data.offset + offset)
         other = Search(self.joint, data, flat=self.flat, step=self.step)
-        other._last = self._last
+        other.warm_start = self.warm_start
         return other
 
     def log_posterior(self, vector: np.ndarray) -> float:
@@ -139,6 +147,7 @@ class Search:
             slope = self.slopes(vector, at)
         except np.linalg.LinAlgError:
             return -math.inf, np.zeros(vector.size)
+
         prior, prior_slope = self.coordinates.log_prior(vector)
         value = at.log_evidence + prior
         if not math.isfinite(value):
@@ -176,6 +185,7 @@ def _refusal(search: Search) -> str:
             "factored. Is a term given twice, or is a fixed effect constant on the levels of a "
             "term that does not sum to zero?"
         )
+
     y, name = search.data.y, type(search.data.likelihood).__name__
     return (
         f"the posterior cannot be approximated under the likelihood {name}: numbers leave the "
@@ -213,10 +223,11 @@ def maximum_likelihood(
             slope = moved.slopes(x[:n], at)
         except np.linalg.LinAlgError:
             return -math.inf, np.zeros(x.size)
-        search._last = moved._last
+        search.warm_start = moved.warm_start
+
         prior, prior_slope = moved.coordinates.log_prior(x[:n])
         pull = precision @ (x[n:] * scale)
-        more = (moved.by.coefficient_gradient(moved.joint, design, at) - pull) * scale
+        more = (moved.engine.coefficient_gradient(moved.joint, design, at) - pull) * scale
         prior -= 0.5 * float(pull @ (x[n:] * scale))
         return at.log_evidence + prior, np.concatenate([slope + prior_slope, more])
 
@@ -224,6 +235,7 @@ def maximum_likelihood(
     box = np.vstack([search.coordinates.box, unbounded])
     first = np.concatenate([search.coordinates.start, start / scale])
     result = maximised(log_density, first, box, tolerances=_TOLERANCES)
+
     vector, coefficients = result.vector[:n], result.vector[n:] * scale
     at = search.moved(design @ coefficients).at(vector)
     return JointMaximum(vector, coefficients, at, result.value, result.converged)
@@ -239,8 +251,7 @@ class Exploration(NamedTuple):
 
 
 class _Correction:
-    """The log evidence of expectation propagation less Laplace's, as a smooth function of the
-    coordinates.
+    """The log evidence of expectation propagation less Laplace's, as a smooth function.
 
     The differences at some vectors are interpolated by a quadratic and a smooth remainder with
     normal priors, in standardised coordinates that stop little beyond the outermost of these
@@ -273,6 +284,8 @@ class _Correction:
             vectors, own.min(axis=0) - _BEYOND * unit, own.max(axis=0) + _BEYOND * unit
         )
         u, v = ((each - own.mean(axis=0)) / unit for each in (inside, own))
+
+        # The remainder is a squared exponential whose lengthscale is two deviations of the vectors.
         away = np.square(u[:, None] - v).sum(axis=2)
         parts = np.ones(away.shape), u @ v.T, np.square(u) @ np.square(v).T, np.exp(-0.125 * away)
         return np.asarray(sum(size * part for size, part in zip(_VARIANCES, parts, strict=True)))
@@ -288,9 +301,10 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     """
     p, box = top.vector.size, search.coordinates.box
     if not p:
-        point = _conditioned(search, top.vector)
+        point = _posterior_at(search, top.vector)
         total = point.log_evidence if math.isfinite(point.log_evidence) else top.value
         return Exploration([point], np.ones(1), Sample(top.vector[None], np.ones(1)), total)
+
     n_sample, n_points = _sizes(search)
     first = NormalProposal.around(top.vector, lambda x: search.with_gradient(x)[1], box, _WIDER)
     corrections = [_Correction(np.zeros((0, p)), np.zeros(0))]
@@ -301,11 +315,12 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
             order = _along(vectors, log_weights)
             order = order[log_weights[order] > log_weights.max() + _SLIGHT]
             tried = order[np.unique(np.linspace(0, order.size - 1, n_points // 2).astype(int))]
-            points = [_conditioned(search, vectors[k]) for k in tried]
+            points = [_posterior_at(search, vectors[k]) for k in tried]
             differences = _log_posteriors_of(search, points) - log[tried]
             corrections[0] = corrections[0].more(vectors[tried], differences)
+
         weights = probabilities(log + corrections[0].at(vectors) - first.log_density(vectors))
-        # wider where few of the points have most of the weight
+        # Wider where few of the points have most of the weight.
         added = (float(np.square(weights).sum()) + 1e-3) * np.cov(vectors.T).reshape(p, -1)
         return NormalProposal.fitted(vectors, weights, added, _WIDER)
 
@@ -315,8 +330,9 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     )
     correction = corrections[0]
     log_weights = log + correction.at(vectors) - density
+
     chosen, counts = systematic(log_weights, _along(vectors, log_weights), n_points)
-    points = [_conditioned(search, vectors[k]) for k in chosen]
+    points = [_posterior_at(search, vectors[k]) for k in chosen]
 
     # The evidence of a point's own approximation takes the place of the interpolated one.
     before, after = log[chosen] + correction.at(vectors[chosen]), _log_posteriors_of(search, points)
@@ -326,6 +342,8 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
         correction = correction.more(vectors[chosen], after - log[chosen])
     log_weights = log + correction.at(vectors) - density
     weights = probabilities(log_weights)
+
+    # The effective number of points of Kish (1965).
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(
@@ -349,20 +367,18 @@ def _along(vectors: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
     return np.argsort(vectors @ axis, kind="stable")
 
 
-def _conditioned(search: Search, vector: np.ndarray) -> Gaussian:
-    """The posterior of all variables at a vector, by expectation propagation where that is an
-    approximation.
-    """
+def _posterior_at(search: Search, vector: np.ndarray) -> Gaussian:
+    """The posterior at a vector, by expectation propagation where that is an approximation."""
     sites = search.at(vector).sites(search.joint)
     if not search.exact:
         try:
-            return conditioned(search.joint, search.data, vector, sites, rounds=True)
-        except (
-            np.linalg.LinAlgError
-        ):  # its rounds left the range of numbers: the first sites remain
-            own = conditioned(search.joint, search.data, vector, sites, rounds=False)
-            return own._replace(settled=False)
-    return conditioned(search.joint, search.data, vector, sites, rounds=False)
+            return posterior_at(search.joint, search.data, vector, sites, rounds=True)
+        except np.linalg.LinAlgError:
+            # Its rounds left the range of numbers: the first sites remain.
+            point = posterior_at(search.joint, search.data, vector, sites, rounds=False)
+            return point._replace(settled=False)
+
+    return posterior_at(search.joint, search.data, vector, sites, rounds=False)
 
 
 def _log_posteriors_of(search: Search, points: list[Gaussian]) -> np.ndarray:

@@ -1,5 +1,4 @@
-"""Expressions of a formula as data: columns, numbers, a list of functions, and piecewise
-polynomials.
+"""Expressions of a formula as data: columns, numbers, functions, and piecewise polynomials.
 
 An expression is read from the syntax tree of its text and is evaluated by looking functions up in a
 table, so that neither a formula nor a file can run code. Transforms that are fitted to the data,
@@ -111,10 +110,12 @@ class Pieces(NamedTuple):
         if outside == "extend":
             width = breaks[-1] - breaks[0]
             breaks = np.concatenate([[breaks[0] - width], breaks, [breaks[-1] + width]])
+
         # Chebyshev's points lie inside of a piece, and determine its polynomial to rounding.
         points = 0.5 - 0.5 * np.cos((np.arange(degree + 1) + 0.5) * np.pi / (degree + 1))
         inverse = np.linalg.inv(np.vander(points, degree + 1))
         widths = np.diff(breaks)
+
         values = function((breaks[:-1, None] + widths[:, None] * points).ravel())
         shaped = values.reshape(widths.size, degree + 1, -1)
         powers = widths[:, None] ** -np.arange(degree, -1, -1.0)
@@ -129,9 +130,11 @@ class Pieces(NamedTuple):
                 f"has {np.count_nonzero(beyond)} values outside of [{low:g}, {high:g}], the range "
                 "of the fit: pass extrapolation='extend' or 'clip' to the spline"
             )
+
         extrapolate: Any = "periodic" if self.outside == "periodic" else True
         inner = x if self.outside in ("extend", "periodic") else np.clip(x, low, high)
         result = np.asarray(PPoly(self.coefficients, self.breaks, extrapolate=extrapolate)(inner))
+
         if self.outside in ("zero", "na"):
             result[beyond] = 0.0 if self.outside == "zero" else np.nan
         return result
@@ -159,6 +162,7 @@ class Expression(NamedTuple):
             return values
         if self.kind == "number":
             return np.float64(self.value)  # type: ignore[return-value]
+
         arguments = [each(column) for each in self.arguments]
         with np.errstate(all="ignore"):
             if self.kind == "pieces":
@@ -176,41 +180,42 @@ class Expression(NamedTuple):
 def decoded_expression(record: Any) -> Expression:
     """The expression that a file has; an error for any other record."""
     kind, value, arguments = record
-    made = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
+    expression = Expression(kind, value, tuple(decoded_expression(each) for each in arguments))
     wanted = {"column": 0, "flag": 0, "number": 0, "pieces": 1}.get(kind)
+
     if kind in ("column", "flag") and not isinstance(value, str):
         raise ValueError(f"its expressions read a column {value!r}")
     if kind == "number":
-        made = made._replace(value=checks.number("number", value))
+        expression = expression._replace(value=checks.number("number", value))
     if kind == "function":
         if value not in _FUNCTIONS:
             raise ValueError(f"its expressions have a function {value!r}")
         wanted = _FUNCTIONS[value].nin
     if kind == "pieces":
-        made = made._replace(value=_decoded_pieces(*value))
-    if wanted != len(made.arguments):
-        raise ValueError(f"its expressions have {kind!r} of {len(made.arguments)} arguments")
-    return made
+        expression = expression._replace(value=_decoded_pieces(*value))
+
+    if wanted != len(expression.arguments):
+        raise ValueError(f"its expressions have {kind!r} of {len(expression.arguments)} arguments")
+    return expression
 
 
 def _decoded_pieces(breaks: Any, coefficients: Any, outside: Any) -> Pieces:
-    made = Pieces(
+    result = Pieces(
         real("breaks", np.array(breaks, dtype=np.float64), 1),
         real("coefficients", np.array(coefficients, dtype=np.float64), 3),
         checks.choice("outside", outside, _EXTRAPOLATIONS),
     )
-    degree, pieces, _ = made.coefficients.shape
-    if made.breaks.size < 2 or pieces != made.breaks.size - 1 or not 0 < degree <= _DEGREE + 1:
+
+    degree, pieces, _ = result.coefficients.shape
+    if result.breaks.size < 2 or pieces != result.breaks.size - 1 or not 0 < degree <= _DEGREE + 1:
         raise ValueError("its splines have other numbers of pieces than are written")
-    if (np.diff(made.breaks) <= 0).any():
+    if (np.diff(result.breaks) <= 0).any():
         raise ValueError("its splines have breaks that do not increase")
-    return made
+    return result
 
 
 def parsed(text: str, column: Callable[[str], np.ndarray]) -> Expression:
-    """The expression of a text, whose fitted transforms are fitted to the numbers of
-    each column.
-    """
+    """The expression of a text, with transforms that are fitted to the numbers of columns."""
     names: dict[str, str] = {}
 
     def alias(match: re.Match[str]) -> str:
@@ -231,26 +236,28 @@ def _of_node(
 ) -> Expression:
     """The expression of a node of the syntax tree of `text`."""
 
-    def inner(each: ast.AST) -> Expression:
-        return _of_node(each, text, names, column)
+    def inner(operand: ast.AST) -> Expression:
+        return _of_node(operand, text, names, column)
 
     if isinstance(node, ast.Name):
         return Expression("column", names.get(node.id, node.id))
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
         return Expression("number", float(node.value))
+
     operator, operands = _operation(node)
     if operator in _OPERATORS:
         return Expression("function", _OPERATORS[operator], tuple(map(inner, operands)))
+
     if isinstance(node, ast.Call):
         name = called(node)
-        if (name == "I" and len(node.args) == 1) or (
-            name == "C" and node.args
-        ):  # categories of an expression
+        # C(...) are the categories of an expression.
+        if (name == "I" and len(node.args) == 1) or (name == "C" and node.args):
             return inner(node.args[0])
         if name in NAMED and len(node.args) == _FUNCTIONS[name].nin and not node.keywords:
             return Expression("function", name, tuple(map(inner, node.args)))
         if name in FITTED and node.args:
-            return _fitted(name, inner(node.args[0]), node, text, column)
+            return _fitted_transform(name, inner(node.args[0]), node, text, column)
+
     raise checks.value_error(
         "formula",
         f"has {text!r}: an expression is made of columns, numbers, + - * / **, comparisons, "
@@ -260,9 +267,7 @@ def _of_node(
 
 
 def _operation(node: ast.AST) -> tuple[type[ast.AST], list[ast.AST]]:
-    """The operator of a node, which is none of `_OPERATORS` where there is none, and
-    its operands.
-    """
+    """The operator of a node, none of `_OPERATORS` where there is none, and its operands."""
     if isinstance(node, ast.BinOp):
         return type(node.op), [node.left, node.right]
     if isinstance(node, ast.UnaryOp):
@@ -279,44 +284,49 @@ def called(node: ast.Call) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _fitted(
+def _fitted_transform(
     name: str, argument: Expression, node: ast.Call, text: str, column: Callable[[str], np.ndarray]
 ) -> Expression:
     """A transform of formulaic, fitted to the values of its argument."""
     from formulaic.transforms import TRANSFORMS
 
     try:
-        settings = [ast.literal_eval(each) for each in node.args[1:]]
-        named = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
+        settings = [ast.literal_eval(setting) for setting in node.args[1:]]
+        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
     except ValueError:
         raise checks.value_error(
             "formula", f"has {text!r}, whose settings must be numbers or text"
         ) from None
+
     if len(settings) > 1:
         raise checks.value_error(
             "formula", f"has {text!r}: name its settings, as in bs(x, df=4, degree=3)"
         )
+
     x = np.asarray(argument(column), dtype=np.float64)
     if x.ndim != 1 or not np.isfinite(x).all():
         raise checks.value_error(
             "formula", f"has {text!r}, whose argument must be one column of finite numbers"
         )
+
     state: dict[str, Any] = {}
 
     def transform(values: np.ndarray) -> np.ndarray:
-        made = TRANSFORMS[name](values, *settings, _state=state, **named)
-        made = getattr(made, "__wrapped__", made)
-        if isinstance(made, dict):
-            made = np.column_stack(list(made.values()))
-        return np.asarray(made, dtype=np.float64).reshape(values.size, -1)
+        columns = TRANSFORMS[name](values, *settings, _state=state, **named)
+        columns = getattr(columns, "__wrapped__", columns)
+        if isinstance(columns, dict):
+            columns = np.column_stack(list(columns.values()))
+        return np.asarray(columns, dtype=np.float64).reshape(values.size, -1)
 
     try:
         transform(x)  # which fits the state
     except (ValueError, TypeError) as error:
         raise checks.value_error("formula", f"has {text!r}, which cannot be had: {error}") from None
+
     breaks = np.unique(np.array(state.get("knots", (x.min(), x.max())), dtype=np.float64))
     if breaks.size < 2:
         raise checks.value_error("formula", f"has {text!r} of a column that is constant")
+
     pieces = Pieces.of(
         transform, breaks, max(_degree(name, settings, named), 1), _outside(name, named)
     )

@@ -35,24 +35,24 @@ class Formula(NamedTuple):
 
 
 def read(formula: str, frame: Any) -> Formula:
-    """The response and the fixed effects of "y ~ ..." for a data frame, in the order of
-    its rows.
-    """
+    """The response and the fixed effects of "y ~ ..." for the rows of a data frame."""
     try:
         import formulaic
     except ModuleNotFoundError as error:
         raise missing(error, "formulas of fixed effects") from None
     if not len(frame):
         raise checks.value_error("frame", "must have a row for each observation, got none")
+
     text = check_spelling(formula)
     try:
-        whole = formulaic.Formula(text)
+        sides = formulaic.Formula(text)
     except (formulaic.errors.FormulaicError, SyntaxError) as error:
         raise checks.value_error(
             "formula", f"has {text!r}, which cannot be read: {_reason(error)}"
         ) from None
-    terms = list(whole.lhs)
-    if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(whole, "rhs"):
+
+    terms = list(sides.lhs)
+    if len(terms) != 1 or len(terms[0].factors) != 1 or not hasattr(sides, "rhs"):
         raise checks.value_error(
             "formula", f"must have one response, got {text.split('~')[0].strip()!r}"
         )
@@ -61,9 +61,10 @@ def read(formula: str, frame: Any) -> Formula:
         raise checks.value_error(
             "formula", f"must have a column as response, got {terms[0].factors[0].expr!r}"
         )
-    made = Formula(response, _design(whole.rhs, frame))
-    made.observed(frame)
-    return made
+
+    result = Formula(response, _design(sides.rhs, frame))
+    result.observed(frame)
+    return result
 
 
 def _design(effects: Any, frame: Any) -> Design:
@@ -73,24 +74,28 @@ def _design(effects: Any, frame: Any) -> Design:
         expression = _expression(factor, frame)
         if expression is not None and factor.expr not in factors:
             factors[factor.expr] = _checked(Factor(factor.expr, expression, None, None), frame)
-    made = _of_formulaic(effects, factors, frame)
-    state = made.model_spec.encoder_state
-    known = [
-        _with_levels(each, *state[text]) if text in state else each
-        for text, each in factors.items()
+
+    matrix = _of_formulaic(effects, factors, frame)
+    state = matrix.model_spec.encoder_state
+    coded = [
+        _with_levels(factor, *state[text]) if text in state else factor
+        for text, factor in factors.items()
     ]
+
     place = {text: number for number, text in enumerate(factors)}
     products = [
         Product(
-            tuple((place[each.factor.expr], bool(each.reduced)) for each in scoped.factors),
+            tuple((place[part.factor.expr], bool(part.reduced)) for part in scoped.factors),
             float(scoped.scale),
         )
-        for _, scopes, _ in made.model_spec.structure
+        for _, scopes, _ in matrix.model_spec.structure
         for scoped in scopes
     ]
-    result = Design.of(known, products, [str(name) for name in made.columns], frame)
+
+    result = Design.of(coded, products, [str(name) for name in matrix.columns], frame)
+
     width = np.maximum(np.abs(result.matrix).max(axis=0, initial=0.0), 1e-300)
-    if (np.abs(result.matrix - np.asarray(made, dtype=np.float64)) > 1e-8 * width).any():
+    if (np.abs(result.matrix - np.asarray(matrix, dtype=np.float64)) > 1e-8 * width).any():
         raise checks.value_error(
             "formula", f"has {effects!r}, which cannot be taken apart: compute columns before"
         )
@@ -105,6 +110,7 @@ def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> An
     columns = set().union(*(each.expression.columns for each in factors.values()))
     data = {name: _for_formulaic(frame, name) for name in sorted(columns)}
     functions = {name: getattr(np, name) for name in NAMED}
+
     try:
         table = pandas.DataFrame(data, index=range(len(frame)))
         return formulaic.model_matrix(effects, table, na_action="raise", context=functions)
@@ -137,9 +143,7 @@ def _expression(factor: Any, frame: Any) -> Expression | None:
 
 
 def _checked(factor: Factor, frame: Any) -> Factor:
-    """A factor whose values are finite numbers, or labels; text that reads as numbers
-    is warned of.
-    """
+    """A factor of finite numbers or labels; text that reads as numbers is warned of."""
     values = plain(frame, factor.expression.value) if factor.expression.kind == "column" else None
     if values is None or values.dtype != object:
         factor.columns(frame, False)
@@ -148,6 +152,7 @@ def _checked(factor: Factor, frame: Any) -> Factor:
             [float(each.replace(",", ".")) for each in set(values.tolist())]
         except ValueError:
             return factor
+
         column = f"frame[{factor.text!r}]"
         warn(
             f"the column {factor.text!r} holds text that reads as numbers, and is taken for "
@@ -169,11 +174,13 @@ def _for_formulaic(frame: Any, name: str) -> Any:
                 f"frame[{name!r}].cat.remove_unused_categories()",
             )
         return column.array
+
     values = plain(frame, name)
     if values.dtype == object:
         return values
     if getattr(column.dtype, "kind", "O") in "iub":
         return np.asarray(column)
+
     whole = column.dtype == object and all(
         isinstance(each, int | np.integer) for each in column.tolist()
     )
@@ -196,9 +203,7 @@ def _with_levels(factor: Factor, kind: Any, state: Any) -> Factor:
 
 
 def for_rows(frame: Any, name: str, values: Any) -> Any:
-    """Numbers for each row of a data frame: those of a named column, or values aligned by their
-    labels.
-    """
+    """Numbers for each row of a data frame: a named column, or values aligned by their labels."""
     if not isinstance(values, str):
         return Rows(len(frame), frame.index, False, list).numbers(name, values)
     if values not in frame.columns:

@@ -96,9 +96,7 @@ def approximation(
 def gradient(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, at: JointMoments
 ) -> np.ndarray:
-    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown
-    parameters.
-    """
+    """The slopes of the evidence in the coordinates of terms, then of the likelihood."""
     slopes = [
         0.5
         * (

@@ -1,5 +1,4 @@
-r"""Laplace's approximation: the posterior mode of all variables, the evidence there, and its exact
-gradient.
+r"""Laplace's approximation: the posterior mode, the evidence there, and its exact gradient.
 
 With eta = A z + offset, W = -d^2 log p(y | eta) and P = Q + A^T W A on the subspace of the
 constraints,
@@ -61,9 +60,7 @@ class Derivatives(NamedTuple):
 
 
 def derivatives(likelihood: Likelihood, y: np.ndarray, f: np.ndarray, unit: float) -> Derivatives:
-    """The derivatives for observations y, shape (m,) or (k, m), at latent values f of shape (m,) in
-    this unit.
-    """
+    """The derivatives for observations y, (m,) or (k, m), at latent values f (m,) in this unit."""
     step = _POINTS_APART * unit
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         density = likelihood.log_density(y[..., None], f[:, None] + step * _AWAY)
@@ -101,8 +98,7 @@ def approximation(
     vector: np.ndarray,
     before: LaplaceMode | None = None,
 ) -> LaplaceMode:
-    """The mode for a vector of the terms' hyperparameters, by Newton's method from another mode
-    `before`.
+    """The mode for a vector of the terms' hyperparameters, by Newton's method from that `before`.
 
     Cost: some three factorisations. LinAlgError where P cannot be factored.
     """
@@ -121,9 +117,11 @@ def approximation(
         weights = _weights(first, data.unit)
         z = joint.posterior(prior, weights).solve(a.T @ (weights * constant))
     (value, derived), length, last = at(z), np.inf, np.inf
+
     for _ in range(_STEPS):
         if length > _NEAR * data.unit or length > _SHRUNK * last:
             factor = joint.posterior(prior, _weights(derived, data.unit))
+
         step, step_size = factor.solve(a.T @ derived.first - prior.precision @ z), 1.0
         length, last = np.abs(a @ step).max(), length
         for _ in range(_HALVINGS):
@@ -133,12 +131,14 @@ def approximation(
             step_size *= 0.5
         else:
             break
+
         z = z + step_size * step
         gain, (value, derived) = new[0] - value, new
         if abs(gain) <= _GAIN * (1 + abs(value)) or (
             step_size == 1.0 and length <= _SMALL * data.unit
         ):
             break
+
     weights = _weights(derived, data.unit)
     factor = joint.posterior(prior, weights)
     evidence = value + 0.5 * (prior.log_determinant - factor.log_determinant)
@@ -148,18 +148,18 @@ def approximation(
 def gradient(
     joint: Joint, data: Data, likelihood: Likelihood, vector: np.ndarray, mode: LaplaceMode
 ) -> np.ndarray:
-    """The slopes of the evidence in the coordinates of terms, and then of the likelihood's unknown
-    parameters.
-    """
+    """The slopes of the evidence in the coordinates of terms, then of the likelihood."""
     a, z = joint.a, mode.z
     slopes, pull = [], _pull(joint, mode)
-    for each in joint.slopes(vector):
+
+    for slope in joint.slopes(vector):
         direct = (
-            each.log_determinant
-            - float(z @ (each.precision @ z))
-            - mode.factor.trace(each.precision)
+            slope.log_determinant
+            - float(z @ (slope.precision @ z))
+            - mode.factor.trace(slope.precision)
         )
-        slopes.append(0.5 * (direct + float(pull @ (each.precision @ z))))
+        slopes.append(0.5 * (direct + float(pull @ (slope.precision @ z))))
+
     eta, variances = a @ z + data.offset, mode.factor.variances(joint.observed)
     for parameter in data.parameters():
         x = parameter.coordinate(getattr(likelihood, parameter.name))
@@ -172,6 +172,7 @@ def gradient(
             )
             for step in (_STEP, -_STEP)
         )
+
         change = [(one - other) / (2 * _STEP) for one, other in zip(ahead, behind, strict=True)]
         slopes.append(
             float(change[0].sum())

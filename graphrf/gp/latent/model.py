@@ -22,7 +22,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
 from graphrf.gp.latent.formula import Formula, for_rows, read
-from graphrf.gp.latent.posterior import Gaussian, conditioned, rows_of, units
+from graphrf.gp.latent.posterior import Gaussian, posterior_at, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
 from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
@@ -162,6 +162,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         """
         forget(self, ("_points",))
         self.seed_ = checks.seed(self.seed)
+
         with blas_threads(1), step_bar("training", self.progress) as bar:
             self._prepare(as_pandas_frame(frame))
             self._warn_of_data()
@@ -175,11 +176,13 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             else:
                 self._take_average(search)
             self._points = [self._around(each, middle) for each in self._points]
+
         if not self.converged_:
             warn(
                 "the search of hyperparameters had not converged: state priors, or leave out terms"
             )
         warn_of_bounds(search.coordinates, self._mode)
+
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
 
@@ -188,17 +191,21 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         terms, likelihood = self._checked()
         for term in terms:
             require_columns(frame, term.columns, f"the term of {term.label!r}")
+
         formula = read(self.formula, frame)
         if not terms and not formula.design.names:
             raise checks.value_error(
                 "terms", "must hold a term where the formula has no fixed effect"
             )
+
         response = formula.observed(frame)
         beside = {name: for_rows(frame, name, getattr(self, name)) for name in BESIDE}
         y, offset = checked_responses(likelihood, response.size, response, *beside.values())
         data = Data(y, offset, likelihood, likelihood.unit(y))
+
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         self._warn_of_level(bound, formula.design)
+
         kept = [name for name in frame.columns if any(name in term.columns for term in terms)]
         self._frame, self._response = frame[kept], formula.response
         self._observations, self._beside = response, beside
@@ -210,25 +217,26 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     ) -> None:
         """The basis of the fixed effects, and the joint variables, from the rows of each term."""
         self._bound, self._design, self._data = bound, design, data
+
         effects = FixedEffects.of(design.matrix, data.unit, self.coefficient_deviation)
         ones = design.constant
         if ones is not None and self.coefficient_deviation is None:
             middle = data.likelihood.start(data.y, data.offset) * ones
             effects = effects._replace(middle=np.linalg.solve(effects.transform, middle))
+
         self._separation = (
             separation(effects.matrix, data) if self.coefficient_deviation is None else None
         )
         if self._separation is not None:
             effects = effects._replace(precision=effects.precision + self._separation.precision)
         self._effects = effects
+
         levels = [self._level_rows(number) for number in range(len(bound))]
         rows = [rows_of(bound, parts, effects.matrix), *levels, self._coefficient_rows()]
         self._joint = Joint(bound, effects.precision, rows)
 
     def _observed(self, frame: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Observations of a data frame, as the likelihood takes them, and the logarithms of their
-        exposures.
-        """
+        """Observations as the likelihood takes them, and the logarithms of their exposures."""
         frame = as_pandas_frame(frame)
         response = Formula(self._response, self._design).observed(frame)
         beside = (for_rows(frame, name, getattr(self, name)) for name in BESIDE)
@@ -252,14 +260,13 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
 
     def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
-        """The posterior around the middle of the coefficients' prior, which had been left out of
-        eta.
-        """
+        """The posterior with the middle of the coefficients' prior, which eta had left out."""
         mean, added = point.mean.copy(), self._effects.matrix @ middle
         mean[mean.size - middle.size :] += middle
+
         sites = point.sites._replace(shift=point.sites.shift + point.sites.precision * added)
         return point._replace(
-            mean=mean, sites=sites, fitted=point.fitted._replace(mean=point.fitted.mean + added)
+            mean=mean, sites=sites, eta=point.eta._replace(mean=point.eta.mean + added)
         )
 
     def _coefficient_rows(self) -> sp.csr_array:
@@ -267,9 +274,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return rows_of(self._bound, [None] * len(self._bound), self._effects.transform)
 
     def _take_mode(self, search: Search) -> None:
-        """The most probable hyperparameters and coefficients, and the normal distribution around
-        these.
-        """
+        """The most probable hyperparameters and coefficients, with a normal distribution."""
         joint, data, design = self._joint, search.data, self._effects.matrix
         first = search.at(search.coordinates.start)
         n = joint.n - design.shape[1]
@@ -277,20 +282,24 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         # a factor has at least one row: without terms, a variable that no observation reads
         idle = int(n == 0)
         rows = sp.csr_array(sp.hstack([joint.a[:, :n], sp.csr_array((joint.a.shape[0], idle))]))
+
         alone = Joint(self._bound, np.eye(idle), [rows])
         bound = (
             np.zeros((design.shape[1],) * 2)
             if self._separation is None
             else self._separation.precision
         )
+
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
         result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances), bound)
+
         z = np.concatenate([result.at.z[:n], result.coefficients])
         sites = result.at.sites(alone)
         sites = sites._replace(shift=sites.shift + sites.precision * (design @ result.coefficients))
-        at = conditioned(joint, data, result.vector, sites, rounds=False)
-        self._points = [at._replace(mean=z, fitted=at.fitted._replace(mean=joint.a @ z))]
+        at = posterior_at(joint, data, result.vector, sites, rounds=False)
+        self._points = [at._replace(mean=z, eta=at.eta._replace(mean=joint.a @ z))]
         self._probabilities = np.ones(1)
+
         self._mode, self._sample = result.vector, Sample(result.vector[None], np.ones(1))
         self.log_marginal_likelihood_ = result.value - inner.coordinates.log_prior(result.vector)[0]
         self.converged_ = result.converged
@@ -309,9 +318,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         self.converged_ = top.converged
 
     def _warn_of_data(self) -> None:
-        """Warn of few observations, of placeholders, and of graphs without edges, as all estimators
-        do.
-        """
+        """Warn of few observations, placeholders, and graphs without edges, as others do."""
         response = self._data.y
         warn_of_few(self._data.offset.size, bool(self._joint.parameters))
         if isinstance(self._data.likelihood, NormalNoise | StudentT):
@@ -332,12 +339,14 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         import pandas
 
         law = self._law(self._coefficient_rows())
+
         table: dict[str, Any] = dict(zip(self._design.names, _law_rows(law), strict=True))
         vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
             table[name] = _weighted_row(
                 np.array([parameter.value(x) for x in vectors[:, k]]), weights
             )
+
         return pandas.DataFrame.from_dict(table, orient="index", columns=list(TABLE))
 
     def _named_parameters(self) -> list[tuple[str, Parameter]]:
@@ -362,8 +371,10 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
 
         number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
         bound = self._bound[number]
+
         law = self._law(self._level_rows(number))
         names = [axis.column for axis in bound.axes]
+
         index = (
             pandas.MultiIndex.from_tuples(bound.levels, names=names)
             if len(names) > 1
@@ -389,8 +400,10 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
                     "must hold Nodes, Steps, Groups, Along or products of these, got "
                     f"{checks.describe(term)}",
                 )
+
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
+
         if not (self.prior is None or (isinstance(self.prior, str) and self.prior == "weak")):
             raise checks.value_error(
                 "prior",
@@ -401,6 +414,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             checks.number(
                 "coefficient_deviation", self.coefficient_deviation, low=0, include_low=False
             )
+
         if isinstance(self.likelihood, str):
             name = checks.choice("likelihood", self.likelihood, ("gaussian", *LIKELIHOODS))
             return terms, NormalNoise() if name == "gaussian" else LIKELIHOODS[name]()
@@ -418,6 +432,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         ]
         if not intrinsic or design.constant is not None:
             return
+
         warn(
             f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the "
             "level of the observations is then 0; write '1 +' in the formula"

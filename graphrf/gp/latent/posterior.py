@@ -26,12 +26,12 @@ class Gaussian(NamedTuple):
     vector: np.ndarray  # coordinates of all hyperparameters
     likelihood: Likelihood
     sites: Sites  # precisions and shifts of the rows of A
-    fitted: Normal  # means and variances of eta at the observations
+    eta: Normal  # means and variances of eta at the observations
     log_evidence: float
     settled: bool
 
 
-def conditioned(
+def posterior_at(
     joint: Joint, data: Data, vector: np.ndarray, sites: Sites, *, rounds: bool
 ) -> Gaussian:
     """The posterior at coordinates of hyperparameters, from some sites; they stay as they are
@@ -39,24 +39,26 @@ def conditioned(
     """
     n = len(joint.parameters)
     likelihood = data.likelihood_at(vector[n:])
+
     if rounds:
         at = joint_expectation_propagation.approximation(
             joint, data, likelihood, vector[:n], sites=sites, enough=0.0
         )
-        own = at.approximation
+        result = at.approximation
         return Gaussian(
             at.z,
             at.factor,
             vector,
             likelihood,
-            own.sites,
-            own.normal,
-            own.log_evidence,
-            own.settled,
+            result.sites,
+            result.normal,
+            result.log_evidence,
+            result.settled,
         )
+
     prior = joint_expectation_propagation.JointPrior(joint, joint.prior(vector[:n]))
-    fitted = prior.condition(*sites)
-    return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, fitted, np.nan, True)
+    eta = prior.condition(*sites)
+    return Gaussian(prior.mean, prior.factor, vector, likelihood, sites, eta, np.nan, True)
 
 
 class PredictedRows(NamedTuple):
@@ -81,9 +83,7 @@ class PredictedRows(NamedTuple):
         return np.maximum(total, 0.0)
 
     def held_by(self, joint: Joint) -> tuple[Joint, PatternRows]:
-        """The same variables, with a pattern that holds the known part, and this part in the
-        pattern.
-        """
+        """The same variables with a pattern that holds the known part, and this part in it."""
         try:
             return joint, joint.layout.rows(self.known)
         except KeyError:
@@ -112,9 +112,7 @@ def _own_factor(extension: Extension) -> JointFactor:
 def rows_of(
     terms: Sequence[BoundTerm], parts: Sequence[sp.csr_array | None], design: np.ndarray
 ) -> sp.csr_array:
-    """Rows for all variables: from those of each term, where None is 0, and those of the
-    coefficients.
-    """
+    """Rows for all variables, from those of each term (None is 0) and of the coefficients."""
     blocks = [
         sp.csr_array((len(design), term.structure.size)) if part is None else part
         for term, part in zip(terms, parts, strict=True)

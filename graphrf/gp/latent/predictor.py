@@ -87,8 +87,7 @@ class LatentPredictor(WithCriteria):
         latent: bool = False,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior probability that the expected observation lies above, below, or between two
-        values.
+        """The probability that the expected observation lies above, below, or between values.
 
         Parameters
         ----------
@@ -100,6 +99,7 @@ class LatentPredictor(WithCriteria):
         self._check_fitted()
         low, high = checked_bounds(above, below)
         question = Question.of(False, latent=latent, as_frame=as_frame)
+
         answers, index = self._answers(frame, question)
         result = answers.probability(low, high)
         return _table({"probability": result}, index) if question.as_frame else result
@@ -116,6 +116,7 @@ class LatentPredictor(WithCriteria):
         predicted = self.predict(frame) * np.exp(offset)
         if isinstance(self._data.likelihood, Binomial):
             predicted = predicted * values[1]
+
         from sklearn.metrics import r2_score  # which loads much of scipy
 
         return float(r2_score(values if values.ndim == 1 else values[0], predicted))
@@ -155,20 +156,24 @@ class LatentPredictor(WithCriteria):
                 "observations", "are not of the latent function: set latent=False"
             )
         n_samples = checks.integer("n_samples", n_samples, low=1)
+
         rng = np.random.default_rng(checks.seed(seed))
         (noise,) = rng.spawn(1)  # draws of the linear predictor do not depend on `observations`
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
+
         require_memory(
             8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
             f"`n_samples` = {n_samples}",
             "ask for fewer at a time, with another `seed` each, or for fewer rows",
         )
+
         draws = np.empty((n_rows, n_samples))
         for k in np.unique(which).tolist():
             point, numbers = self._points[k], np.flatnonzero(which == k)
             rows = rows_at(point)
+
             for part in slices(numbers.size, draws_at_once(n + n_rows)):
                 chosen = numbers[part]
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
@@ -185,9 +190,9 @@ class LatentPredictor(WithCriteria):
         """The observations under the posterior at each point, for criteria."""
         y, offset = self._data.y, self._data.offset
         laws = [
-            Marginals(each.fitted.mean, each.fitted.variance, each.likelihood)
-            for each in self._points
+            Marginals(each.eta.mean, each.eta.variance, each.likelihood) for each in self._points
         ]
+
         rows = [
             LatentRows(law, without_sites(law, point.sites), y, offset)
             for law, point in zip(laws, self._points, strict=True)
@@ -204,10 +209,11 @@ class LatentPredictor(WithCriteria):
         self._check_fitted()
         if frame is None:
             parts = [
-                Marginals(each.fitted.mean, each.fitted.variance, each.likelihood)
+                Marginals(each.eta.mean, each.eta.variance, each.likelihood)
                 for each in self._points
             ]
             return MarginalMixture(parts, self._probabilities), self._frame.index
+
         frame = as_pandas_frame(frame)
         parts, joint, rows_at, before = [], self._joint, self._rows(frame), None
         for point in self._points:
@@ -230,32 +236,36 @@ class LatentPredictor(WithCriteria):
         return MarginalMixture(parts, self._probabilities)
 
     def _rows(self, frame: Any) -> Callable[[Gaussian], PredictedRows]:
-        """The rows of eta for a data frame, by default that of the fit, at the hyperparameters of a
-        point.
-        """
+        """The rows of eta for a data frame, by default that of the fit, at a point."""
         if frame is None:
             return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
-        for each in self._bound:
-            for axis in each.axes:
-                require_columns(frame, axis.columns, f"the term of {each.label!r}")
+        for term in self._bound:
+            for axis in term.axes:
+                require_columns(frame, axis.columns, f"the term of {term.label!r}")
+
         fixed = self._design.rows(frame) @ self._effects.transform
         same: list[PredictedRows] = []  # where no level is new, the rows are those of all points
 
         def at(point: Gaussian) -> PredictedRows:
             if same:
                 return same[0]
-            values = [self._joint.values(point.vector, each) for each in self._bound]
+            values = [self._joint.values(point.vector, term) for term in self._bound]
             parts = [
-                each.extension(frame, own) for each, own in zip(self._bound, values, strict=True)
+                term.extension(frame, by_name)
+                for term, by_name in zip(self._bound, values, strict=True)
             ]
-            known = rows_of(self._bound, [each.old for each in parts], fixed)
+
+            old_rows = rows_of(self._bound, [part.old for part in parts], fixed)
             scales = [
-                own[each.deviation.name] for each, own in zip(self._bound, values, strict=True)
+                by_name[term.deviation.name]
+                for term, by_name in zip(self._bound, values, strict=True)
             ]
+
             rows = PredictedRows(
-                known, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]]
+                old_rows, [(a, s) for a, s in zip(parts, scales, strict=True) if a.new.shape[1]]
             )
+
             if not rows.extensions:
                 same.append(rows)
             return rows

@@ -1,6 +1,4 @@
-"""Files of latent Gaussian models: terms, the design of the fixed effects, observations and the
-posterior.
-"""
+"""Files of latent Gaussian models: terms, fixed effects, observations and the posterior."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample
 from graphrf.gp.latent.expressions import decoded_expression
-from graphrf.gp.latent.posterior import Gaussian, conditioned
+from graphrf.gp.latent.posterior import Gaussian, posterior_at
 from graphrf.gp.metric.saved import StreetFile
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
@@ -32,7 +30,7 @@ from graphrf.gp.terms.steps import Steps
 from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term
 from graphrf.graph.disk.folder import decoded_name
 
-_TERMS: dict[str, type[Term]] = {known.__name__: known for known in (Nodes, Steps, Groups, Along)}
+_TERMS: dict[str, type[Term]] = {term.__name__: term for term in (Nodes, Steps, Groups, Along)}
 _PLAIN = (
     "formula",
     "likelihood",
@@ -60,9 +58,11 @@ class SavedModel(Saved):
         cells, arrays = {}, {}
         for number, name in enumerate(self._frame.columns):
             cells[str(name)], arrays[f"cells{number}"] = _factored(name, self._frame[name].tolist())
+
         index: dict[str, Any] = {"titles": [title_of(name) for name in self._frame.index.names]}
         if type(self._frame.index).__name__ != "RangeIndex":
             index["labels"], arrays["index"] = _factored("frame.index", self._frame.index.tolist())
+
         numbers = {name: values for name, values in self._beside.items() if values is not None}
         record = {
             "settings": attributes(self, _PLAIN),
@@ -78,6 +78,7 @@ class SavedModel(Saved):
             "design": self._design.encoded(),
             "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
         }
+
         arrays |= {
             f"{name}_": np.broadcast_to(values, (len(self._frame),))
             for name, values in numbers.items()
@@ -88,9 +89,10 @@ class SavedModel(Saved):
     def _restored(
         cls, graphs: list[Any], record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> Self:
-        shared = _Shared([], graphs, [decoded(each) for each in record["kernels"]])
-        shared.terms.extend(_made(each, shared) for each in record["terms"])
+        shared = _Shared([], graphs, [decoded(contents) for contents in record["kernels"]])
+        shared.terms.extend(_made(contents, shared) for contents in record["terms"])
         terms = [shared.sum_of(places) for places in record["sum"]]
+
         numbers = {
             name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays
         }
@@ -99,8 +101,9 @@ class SavedModel(Saved):
             **numbers,
             **{name: str(value) for name, value in record["given"].items() if name in BESIDE},
         }
-        made: Any = cls
-        model = made(terms=terms, **settings, **given)
+
+        model_class: Any = cls
+        model = model_class(terms=terms, **settings, **given)
         model._restore(record, arrays, terms, numbers)
         return model
 
@@ -117,6 +120,7 @@ class SavedModel(Saved):
         y, offset = checked_responses(
             likelihood, observed.size, observed, *map(numbers.get, BESIDE)
         )
+
         data = Data(y, offset, likelihood, likelihood.unit(y))
         design = Design.decoded(record["design"], arrays["matrix"])
         frame = _frame(record, arrays, observed.size)
@@ -126,7 +130,9 @@ class SavedModel(Saved):
 
         self._frame, self._response = frame, decoded_expression(record["response"])
         self._observations, self._beside = observed, {name: numbers.get(name) for name in BESIDE}
+
         self._bind(bound, design, data, [each.rows(frame) for each in bound])
+
         for name in ("seed_", "log_marginal_likelihood_", "converged_"):
             setattr(self, name, record["fitted"][name])
         checks.seed(checks.integer("seed_", self.seed_))
@@ -156,6 +162,7 @@ class SavedModel(Saved):
         )
         sample, shares = real("sample", arrays["sample"], 2), real("shares", arrays["shares"], 1)
         probabilities = real("probabilities", arrays["probabilities"], 1)
+
         k = probabilities.size
         if (vectors.shape, means.shape, precisions.shape, shifts.shape) != (
             (k, len(box)),
@@ -166,20 +173,24 @@ class SavedModel(Saved):
             raise ValueError("its arrays are inconsistent")
         if sample.shape != (shares.size, len(box)) or (precisions <= 0).any():
             raise ValueError("its arrays are not those of a posterior")
-        for each in (vectors, sample[shares > 0]):
-            if (np.clip(each, *box.T) != each).any():
+
+        for coordinates in (vectors, sample[shares > 0]):
+            if (np.clip(coordinates, *box.T) != coordinates).any():
                 raise ValueError("its hyperparameters are outside of what is searched")
+
         for weights in (probabilities, shares):
             check_probabilities(weights.tolist())
             if (weights < 0).any():
                 raise checks.value_error("probabilities", "must not be negative")
+
         try:
             self._points = [
-                _point(self._joint, self._data, *each)
-                for each in zip(vectors, means, precisions, shifts, strict=True)
+                _point(self._joint, self._data, *point)
+                for point in zip(vectors, means, precisions, shifts, strict=True)
             ]
         except np.linalg.LinAlgError as error:
             raise ValueError(f"its posterior cannot be had: {error}") from error
+
         self._probabilities, self._sample = probabilities, Sample(sample, shares)
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
 
@@ -193,19 +204,18 @@ def _point(
     shift: np.ndarray,
 ) -> Gaussian:
     """The posterior at a point, by one factorisation."""
-    point = conditioned(joint, data, vector, Sites(precision, shift), rounds=False)
-    fitted = point.fitted._replace(mean=joint.a @ mean)
+    point = posterior_at(joint, data, vector, Sites(precision, shift), rounds=False)
+    eta = point.eta._replace(mean=joint.a @ mean)
+
     with np.errstate(over="ignore", invalid="ignore"):
-        answers = point.likelihood.moments(fitted.mean, fitted.variance)
+        answers = point.likelihood.moments(eta.mean, eta.variance)
     if not np.isfinite(answers).all():
         raise ValueError("its posterior has no moments")
-    return point._replace(mean=mean, fitted=fitted)
+    return point._replace(mean=mean, eta=eta)
 
 
 class _Shared(NamedTuple):
-    """Terms that are no products, graphs and kernels, each once: what several terms have in common
-    stays so.
-    """
+    """Terms that are no products, graphs and kernels, each once, so that terms still share them."""
 
     terms: list[Term]
     graphs: list[Any]
@@ -254,6 +264,7 @@ def _described(term: Term, shared: _Shared) -> dict[str, Any]:
     """A term as JSON knows it; graphs and kernels by their numbers."""
     if _TERMS.get(type(term).__name__) is not type(term):
         raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
+
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(term):  # type: ignore[arg-type]
         value, known = getattr(term, field.name), shared.fields.get(field.name)
@@ -272,6 +283,7 @@ def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
     arguments = dict(described["arguments"])
     if missing := {field.name for field in dataclasses.fields(made)} - set(arguments):  # type: ignore[arg-type]
         raise ValueError(f"its {described['class']} lacks {', '.join(sorted(missing))}")
+
     for name, value in arguments.items():
         known = shared.fields.get(name)
         if known is not None:
@@ -280,6 +292,7 @@ def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
             arguments["prior"] = {key: decoded(prior) for key, prior in value.items()}
         else:
             arguments[name] = tuple(value) if name == "fixed" else decoded(value)
+
     return made(**arguments)
 
 
@@ -298,7 +311,9 @@ def _factored(column: Any, cells: list[Any]) -> tuple[list[Any], np.ndarray]:
         if known is None:
             known = table[key] = len(distinct)
             distinct.append(cell)
+
         numbers[row] = known
+
     return encoded_labels(str(column), distinct), numbers
 
 
@@ -322,6 +337,7 @@ def _frame(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], n: int) 
             if len(names) > 1
             else pandas.Index(labels, name=names[0], tupleize_cols=False)
         )
+
     made = {
         name: pandas.Series(column(labels, arrays[f"cells{k}"]), index=index, dtype=object)
         for k, (name, labels) in enumerate(record["cells"].items())

@@ -1,5 +1,4 @@
-r"""Fixed effects that the observations do not bound: levels without events, and covariates that
-separate.
+r"""Fixed effects without bounds: levels without events, and covariates that separate.
 
 Where a change d of the coefficients lowers the density of no observation however far it goes, as
 for a level all of whose counts are 0, a flat prior leaves the coefficients infinite. Such changes
@@ -40,9 +39,7 @@ _NOTHING = 1e-6
 
 
 class Separation(NamedTuple):
-    """Rows whose linear predictor the observations do not bound, and the precision of a prior that
-    does.
-    """
+    """Rows whose linear predictor the observations do not bound, and a prior that does."""
 
     rows: np.ndarray  # (m,) booleans
     precision: np.ndarray  # (p, p), of the coefficients of the basis around the middle
@@ -53,19 +50,23 @@ def separation(basis: np.ndarray, data: Data) -> Separation | None:
     sides = unbounded_sides(data)
     if not basis.shape[1] or not sides.any():
         return None
-    # the same row with the same side is one condition
+
+    # The same row with the same side is one condition.
     rows, place = np.unique(
         np.column_stack([sides, np.round(basis, 12)]), axis=0, return_inverse=True
     )
     signs, x = rows[:, 0], basis[np.unique(place, return_index=True)[1]]
+
     moved = _moved(signs, x)
     if not moved.any():
         return None
     others = x[~moved]
+
     directions = null_space(others) if len(others) else np.eye(x.shape[1])
     centre = basis[~moved[place.ravel()]].mean(axis=0) if len(others) else np.zeros(x.shape[1])
     away = (x[moved] - centre) / (DEVIATION * data.unit)
-    # the rows share a prior that has the weight of one row for each direction
+
+    # The rows share a prior that has the weight of one row for each direction.
     share = min(1.0, directions.shape[1] / len(away))
     return Separation(moved[place.ravel()], share * away.T @ away)
 
@@ -80,6 +81,7 @@ def _moved(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
     while True:
         free = np.flatnonzero((signs != 0) & ~moved)
         signed = signs[free, None] * x[free]
+
         solved = linprog(
             -signed.sum(axis=0),
             A_ub=-signed,
@@ -89,6 +91,7 @@ def _moved(signs: np.ndarray, x: np.ndarray) -> np.ndarray:
             bounds=(-1.0, 1.0),
             method="highs",
         )
+
         new = free[signed @ solved.x > _NOTHING] if free.size and solved.x is not None else free[:0]
         if not new.size:
             return moved
@@ -102,11 +105,13 @@ def unbounded_sides(data: Data) -> np.ndarray:
     likelihood = data.likelihood_at(
         np.array([each.coordinate(each.start) for each in data.parameters()])
     )
+
     start = likelihood.start(data.y, data.offset)
     f = start + data.unit * np.concatenate([-_AWAY, [0.0], _AWAY[::-1]])
     with np.errstate(all="ignore"):
         density = likelihood.log_density(data.y[..., None], data.offset[:, None] + f)
     density = np.where(np.isnan(density), -np.inf, density)
+
     top = density.max(axis=1) - 1e-9
     low, high = density[:, 0] >= top, density[:, -1] >= top
     return high.astype(np.float64) - low

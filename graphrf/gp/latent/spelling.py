@@ -1,6 +1,4 @@
-"""The spelling of formulas: what other programs write otherwise is refused with the
-spelling here.
-"""
+"""The spelling of formulas: that of other programs is refused with the one here."""
 
 from __future__ import annotations
 
@@ -44,31 +42,36 @@ def check_spelling(formula: object) -> str:
         raise checks.value_error(
             "formula", f"must be like 'cases ~ 1 + share', got {checks.describe(formula)}"
         )
+
     response, effects = formula.split("~")
     if not response.strip() or not effects.strip():
         raise checks.value_error(
             "formula", f"must have a response and fixed effects, as 'cases ~ 1', got {formula!r}"
         )
+
     bare = _QUOTED.sub(lambda match: "_" * len(match[0]), formula)
     if "|" in bare:
         raise checks.value_error("formula", f"has groups, '|', in {formula!r}: write {_TERM}")
     for name in _CALL.findall(bare):
         _check_function(name, formula)
+
     if "^" in _inside(bare):
         raise checks.value_error(
             "formula", f"has '^' within brackets of {formula!r}: the power of a number is x**2"
         )
+
     for power in _POWER.finditer(_outside(bare)):
-        base, whole = formula[slice(*power.span(1))], formula[slice(*power.span())]
+        base, expression = formula[slice(*power.span(1))], formula[slice(*power.span())]
         if base.startswith("(") and re.search(
             r"[-+*:/]", _outside(bare[slice(*power.span(1))][1:-1])
         ):
             continue  # interactions of several terms
         raise checks.value_error(
             "formula",
-            f"has {whole!r}, which stands for {base!r} alone: a power of terms is their "
+            f"has {expression!r}, which stands for {base!r} alone: a power of terms is their "
             f"interactions; write I({base}**2), or poly({base}, 2)",
         )
+
     if re.search(r"[<>]|==|!=", _outside(bare)):
         raise checks.value_error(
             "formula", f"has a comparison in {formula!r}: write it as I(x > 1)"

@@ -230,6 +230,7 @@ def counts(name: str, values: np.ndarray) -> np.ndarray:
             name,
             f"must hold counts, whole numbers, got {values[broken[0]]:g} at {broken[0]}: {way_out}",
         )
+
     return values
 
 

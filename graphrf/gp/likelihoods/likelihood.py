@@ -15,7 +15,8 @@ import numpy as np
 
 from graphrf._base import checks
 
-# Default prior and range of a likelihood's parameters.
+# Default prior of a likelihood's parameters, the median and the factor of one standard deviation,
+# and their range. It says little: `benchmarks/likelihoods.py coverage` draws parameters from it.
 PRIOR, RANGE = (1.0, 10.0), (1e-4, 1e4)
 # Points and weights of Gauss-Hermite quadrature, for means over a normal distribution.
 _POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)

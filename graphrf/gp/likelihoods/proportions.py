@@ -30,6 +30,7 @@ class Binomial(Likelihood):
                 "trials",
                 "must be given for likelihood='binomial': one number, or one for each observation",
             )
+
         y, trials = counts("y", y), counts("trials", trials)
         if (trials < 1).any():
             raise checks.value_error("trials", f"must be at least 1, got {trials.min():g}")

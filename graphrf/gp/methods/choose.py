@@ -73,25 +73,26 @@ def choose_method(
     if method == "precision":
         precision, fitting = factored_precision(graph, kernels, n_points)
         return Choice(PrecisionMethod(graph, precision, n_threads), fitting)
+
     if (
         method == "auto"
         and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None
     ):
         return Choice(PrecisionMethod(graph, cheaper[0], n_threads), cheaper[1])
+
     if method == "auto":
         method = series_or_features(graph, n_observed, min(n_observed, TRAINED))
+
     if method == "features":
-        if (
-            automatic
-        ):  # 128 steps serve diffusion up to far longer lengthscales than the other kernels
+        # 128 steps serve diffusion up to far longer lengthscales than the other kernels.
+        if automatic:
             laplacians = dict.fromkeys(kernel.laplacian for kernel, _ in kernels)
-            kernels = [
-                *kernels,
-                *((Diffusion(laplacian=each), ("lengthscale",)) for each in laplacians),
-            ]
+            diffusions = [Diffusion(laplacian=laplacian) for laplacian in laplacians]
+            kernels = [*kernels, *((kernel, ("lengthscale",)) for kernel in diffusions)]
         return Choice(
             FeaturesMethod(graph, sampler, n_threads, 0 if remote else n_observed), kernels
         )
+
     return Choice(SeriesMethod(graph, n_threads), kernels)
 
 

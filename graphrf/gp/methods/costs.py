@@ -127,25 +127,27 @@ def factored_precision(
     `precision` is one with known orders of elimination. FactorTooLargeError if no kernel fits.
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
+
     kept, lacking = [], ""
     count = n_points + 1 if n_points > 1 else 3
     most = numbers_there() * min(1.0, 2.0 / count)  # together they may take all of the memory
     fits = 0.0  # so many entries has a matrix whose factor surely fits
+
     for kernel, names in kernels:
-        own = precision.with_kernel(kernel)
+        with_kernel = precision.with_kernel(kernel)
         try:
-            if (
-                own.matrix.nnz > fits
-            ):  # an order of elimination is not found only to see what it costs
-                entries = own.own_elimination.n_entries
+            # an order of elimination is not found only to see what it costs
+            if with_kernel.matrix.nnz > fits:
+                entries = with_kernel.own_elimination.n_entries
                 if entries > most:
                     needed = f"{count} sparse factors of {entries:.2g} numbers"
                     lacking = f"there is no room for {needed}, which a fit with {kernel!r} holds"
                     continue
-                fits = own.matrix.nnz * most / (_MARGIN * entries)
+                fits = with_kernel.matrix.nnz * most / (_MARGIN * entries)
             kept.append((kernel, names))
         except FactorTooLargeError as error:
             lacking = str(error).partition(";")[0]  # a fit has other ways out
+
     if not kept:
         raise FactorTooLargeError(
             f"{lacking}: graphs with hubs or without small separators have no small factor; use "

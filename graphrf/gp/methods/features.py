@@ -69,6 +69,7 @@ class FeaturesMethod(RowsMethod):
             samplers = [
                 default_sampler(members[0][0].laplacian, length, n_trained) for length in LENGTHS
             ]
+
         for sampler in samplers:
             sampled = self._sampled(sampler, blocks, seed)
             try:
@@ -81,10 +82,11 @@ class FeaturesMethod(RowsMethod):
             yield self._grams(sampler, blocks, sampled, seed)
 
     def exact_grams(
-        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+        self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
         """Gram matrices from rows of the same sampler."""
-        return self._grams(like.sampler, blocks, self._sampled(like.sampler, blocks, seed), seed)
+        sampled = self._sampled(trained.sampler, blocks, seed)
+        return self._grams(trained.sampler, blocks, sampled, seed)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """Warn where rows end too early, or vary too much."""
@@ -199,11 +201,11 @@ class FeaturesMethod(RowsMethod):
             sampled[0].matrix(
                 kernel, n_threads=n_threads
             )  # which warns where rows and kernel do not fit
-            own = excess(*twice(), kernel.modulation(sampler.survival.table.size, scale))
-            if own > MOST_EXCESS and long_enough(sampler, kernel, scale):
+            share = excess(*twice(), kernel.modulation(sampler.survival.table.size, scale))
+            if share > MOST_EXCESS and long_enough(sampler, kernel, scale):
                 warn(
                     f"the sampled rows of {sampler!r} have squared norms that exceed the prior "
-                    f"variances of {kernel!r} by {100 * own:.0f} % on average. This excess is "
+                    f"variances of {kernel!r} by {100 * share:.0f} % on average. This excess is "
                     "sampling variance, which the Gaussian process takes for a signal that differs "
                     "at every node, so that noise and intervals come out too small; pass a "
                     "`sampler` with a larger budget or more walks, a kernel of shorter range, or "

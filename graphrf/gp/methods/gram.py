@@ -84,6 +84,7 @@ class SeriesGram:
         self._nodes = nodes
         self._max_degree = max_degree
         self._threads = thread_count(n_threads)
+
         self._triangle = np.tril_indices(nodes.size)
         self._degree = 0  # of the last kernel
         self._longest: dict[Kernel, float] = {}
@@ -179,6 +180,7 @@ class SeriesGram:
         self._chunks: list[np.ndarray] = []
         self._terms: list[tuple[np.ndarray, np.ndarray, int, int]] = []
         n_nodes = self._graph.n_nodes
+
         doubled, self._width = doubled_matrix(self._graph, self._laplacian)
         part = neighbourhood(self._graph, self._nodes, n_degrees // 2 + 1, n_nodes // 2)
         if part.size < n_nodes // 2:
@@ -188,6 +190,7 @@ class SeriesGram:
             self._reach = n_degrees
         else:
             self._doubled, self._rows, self._reach = doubled, self._nodes, self._max_degree + 1
+
         self._doubled, place = renumbered_matrix(self._doubled)
         self._rows = place[self._rows]
         self._columns = np.argsort(self._rows, kind="stable")  # those of a block near each other
@@ -215,6 +218,7 @@ class SeriesGram:
                     low, high = int(rows.min()), int(rows.max()) + 1
                     before, now = (np.zeros((self._doubled.shape[0], rows.size)) for _ in range(2))
                     now[rows, np.arange(rows.size)] = 1.0
+
                 with RecurrenceSteps(
                     self._doubled, now.shape[1], 1
                 ) as steps:  # blocks are on threads of their own
@@ -232,6 +236,7 @@ class SeriesGram:
             self._terms = list(
                 ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1)
             )
+
             self._chunks.append(np.ascontiguousarray(chunk[:, *self._triangle]))
 
     def _require(self, numbers: int) -> None:

@@ -71,10 +71,10 @@ class PrecisionMethod:
         yield Grams([PrecisionGram(own, block) for block in blocks], lambda kernel: np.inf)
 
     def exact_grams(
-        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+        self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
         """Gram matrices from a factor for each set of hyperparameters."""
-        return Grams([PrecisionGram(self._own, block) for block in blocks], like.longest)
+        return Grams([PrecisionGram(self._own, block) for block in blocks], trained.longest)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """The posterior itself warns where it is not exact."""

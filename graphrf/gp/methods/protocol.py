@@ -67,10 +67,10 @@ class Method(Protocol):
         ...
 
     def exact_grams(
-        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+        self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
-        """K of a kernel with derivatives in all of its hyperparameters; `like` has the sampler of
-        its rows.
+        """K of a kernel with derivatives in all of its hyperparameters; `trained` has the sampler
+        of its rows.
         """
         ...
 

@@ -66,15 +66,18 @@ class ResolventFit:
     def __init__(self, graph: Graph, laplacian: str) -> None:
         self._scale = graph.laplacian_scale(laplacian)
         self._floor = _SMALLEST_NOISE / graph.n_nodes
+
         unit = lengthscale_unit(graph, laplacian)
         largest = WIDTHS[laplacian] * self._scale
         low = _FIRST * (LENGTHSCALES[1] * unit) ** -2
         high = max(_LAST * (LENGTHSCALES[0] * unit) ** -2, largest)
         count = math.ceil(math.log(high / low, _STEP)) + 1
+
         self.resolvents = [
             Matern(nu=1.0, lengthscale=math.sqrt(2.0 / pole), laplacian=laplacian)
             for pole in np.geomspace(low, high, count)
         ]
+
         self._eigenvalues = np.concatenate([[0.0], np.geomspace(_SMALLEST * low, largest, _FITTED)])
         columns = [kernel.spectrum(self._eigenvalues, self._scale) for kernel in self.resolvents]
         basis = np.column_stack([*columns, np.ones(self._eigenvalues.size)])

@@ -49,8 +49,10 @@ def rings(graph: Graph, centres: np.ndarray, n_steps: int) -> Iterator[np.ndarra
     ring = np.unique(centres)
     seen[ring] = True
     adjacency = graph.adjacency
+
     for _ in range(n_steps + 1):
         yield ring
+
         starts, stops = adjacency.indptr[ring], adjacency.indptr[ring + 1]
         lengths = stops - starts
         offsets = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
@@ -58,6 +60,7 @@ def rings(graph: Graph, centres: np.ndarray, n_steps: int) -> Iterator[np.ndarra
         reached = reached[~seen[reached]]
         if not reached.size:
             return
+
         if reached.size < graph.n_nodes // _SORTED:
             ring = np.unique(reached)
         else:

@@ -95,6 +95,7 @@ class RowsMethod:
         """By a Cholesky factor or conjugate gradients for each set of hyperparameters."""
         parts, nodes = model.parts, model.observations.nodes
         dense = self._is_dense(nodes.size, numerics)
+
         if dense:
             require_memory(
                 # the factors, and for one of them its matrix
@@ -113,6 +114,7 @@ class RowsMethod:
                 )
             else:
                 posteriors = self._by_conjugate_gradients(parts, covariances, basis, numerics, step)
+
         last = longest([part.kernel for part in parts])
         _warn_of_cut(parts[last].kernel, covariances[last].cut(parts[last].noise))
         errors = [
@@ -244,6 +246,7 @@ def _by_cholesky(
     nodes = parts[0].observations.nodes
     matrices = shared_matrices(covariances, nodes)
     posteriors: list[SinglePosterior] = []
+
     for part, covariance, matrix in zip(parts, covariances, matrices, strict=True):
         rows = covariance.rows(nodes)
         try:
@@ -257,6 +260,7 @@ def _by_cholesky(
                 f"the covariance of the observations with noise {part.noise:g} is numerically "
                 "singular: raise `noise` (a millionth of the variance of y is enough)"
             ) from None
+
         posteriors.append(
             CholeskyPosterior(covariance, rows, solver, part.observations, **part.conditions(basis))
         )

@@ -67,7 +67,7 @@ class SeriesMethod(RowsMethod):
         yield self._chebyshev(laplacian, blocks)
 
     def exact_grams(
-        self, like: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
+        self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
         """Gram matrices from tables of Chebyshev polynomials."""
         return self._chebyshev(kernel.laplacian, blocks)

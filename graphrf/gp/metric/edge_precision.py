@@ -1,6 +1,4 @@
-"""Whittle-Matern fields along edges, of order 1 and 2: their sparse precision at the ends of all
-pieces, exact.
-"""
+"""Whittle-Matern fields along edges, of order 1 and 2: their exact sparse precision."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ _LOST = 2e13
 
 @dataclass(frozen=True)
 class EdgeKernel:
-    """The covariance along an endless edge: exponential for order 1, Matern with smoothness 3/2 for
-    order 2.
-    """
+    """The covariance along an endless edge: Matern, of smoothness 1/2 for order 1 and 3/2 for 2."""
 
     lengthscale: float
     alpha: int = 1
@@ -61,26 +57,23 @@ class EdgeStates:
     its derivative.
     """
 
-    basis: (
-        sp.csr_array
-    )  # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
+    # (2 alpha m, free) values at first and at last ends of the m pieces, then derivatives
+    basis: sp.csr_array
     derivatives: np.ndarray  # the vertex of each free derivative
-    at_ends: (
-        sp.csr_array
-    )  # u + (derivative into the endless rest) at stationary ends, of precision 1/2
+    # u + (derivative into the endless rest) at stationary ends, of precision 1/2
+    at_ends: sp.csr_array
     component: np.ndarray  # (n,) of each vertex
     indices: np.ndarray  # pattern of the precision, in which zeros keep their places
     indptr: np.ndarray
     sums: sp.csr_array  # (entries, 4 alpha^2 m) sums over the precisions of all pieces
-    rest: np.ndarray  # (entries,) added by stationary ends
+    of_ends: np.ndarray  # (entries,) added by stationary ends
 
     @classmethod
     def of(cls, pieces: Subdivision, alpha: int, ends: str) -> EdgeStates:
         """The free variables of a field of this order."""
         n, m = pieces.n_nodes, pieces.src.size
-        vertex = np.concatenate(
-            [pieces.src, pieces.dst]
-        )  # of each end: the first ends of pieces, then the last
+        # The vertex of each end: the first ends of pieces, then the last.
+        vertex = np.concatenate([pieces.src, pieces.dst])
         degree = np.bincount(vertex, minlength=n)
         endless = (
             np.flatnonzero(degree == 1) if ends == "stationary" else np.zeros(0, dtype=np.int64)
@@ -90,26 +83,27 @@ class EdgeStates:
         if alpha == 2:
             slopes, derivatives = _slopes(vertex, degree, ends)
             basis = sp.csr_array(sp.block_diag([basis, slopes], format="csr"))
+
         k = endless.size
         at_ends = sp.csr_array(
             (np.ones(k), (np.arange(k), endless)), shape=(k, n + derivatives.size)
         )
         if alpha == 2:
-            own = n + np.searchsorted(derivatives, endless)
+            columns = n + np.searchsorted(derivatives, endless)
             at_ends = sp.csr_array(
-                at_ends - sp.csr_array((np.ones(k), (np.arange(k), own)), shape=at_ends.shape)
+                at_ends - sp.csr_array((np.ones(k), (np.arange(k), columns)), shape=at_ends.shape)
             )
+
         joined = sp.csr_array((np.ones(m), (pieces.src, pieces.dst)), shape=(n, n))
         component = connected_components(joined, directed=False)[1]
+
         indices, indptr, sums = _pattern(basis, m)
         rows = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
-        rest = 0.5 * np.asarray((at_ends.T @ at_ends)[rows, indices])
-        return cls(basis, derivatives, at_ends, component, indices, indptr, sums, rest)
+        of_ends = 0.5 * np.asarray((at_ends.T @ at_ends)[rows, indices])
+        return cls(basis, derivatives, at_ends, component, indices, indptr, sums, of_ends)
 
     def assembled(self, blocks: np.ndarray) -> sp.csr_array:
-        """The sum of blocks of the pieces, shape (m, 2 alpha, 2 alpha), in the pattern of all
-        precisions.
-        """
+        """The sum of blocks of pieces, (m, 2 alpha, 2 alpha), in the pattern of all precisions."""
         n = self.basis.shape[1]
         return sp.csr_array((self.sums @ blocks.ravel(), self.indices, self.indptr), shape=(n, n))
 
@@ -163,7 +157,7 @@ class EdgePrecision:
     def matrix(self) -> sp.csr_array:
         """Q, shape (n, n)."""
         whole = self.states.assembled(self._blocks[0])
-        whole.data += self.states.rest
+        whole.data += self.states.of_ends
         return whole
 
     def derivative(self, name: str) -> sp.csr_array:
@@ -229,6 +223,7 @@ class EdgePrecision:
         pieces = np.tile(0.5 * np.tanh(0.5 * self.kernel.kappa * self.pieces.length), 2)
         energy = np.bincount(component[ends], weights=pieces)
         stationary = np.bincount(component, weights=abs(self.states.at_ends[:, :n]).sum(axis=0))
+
         size = np.sqrt(np.bincount(component, weights=self.matrix.diagonal()[:n] ** 2))
         if not float((size / np.minimum(1.0, energy + 0.5 * stationary)).max()) < _LOST:
             raise checks.value_error(
@@ -241,24 +236,25 @@ class EdgePrecision:
 
 
 def _slopes(vertex: np.ndarray, degree: np.ndarray, ends: str) -> tuple[sp.csr_array, np.ndarray]:
-    """The derivatives into the pieces at their ends, from those that are free, and the vertices of
-    these.
-    """
+    """The derivatives into the pieces, from those that are free, and the vertices of these."""
     order = np.argsort(vertex, kind="stable")
     at = vertex[order]
     last = np.append(at[1:] != at[:-1], True)
     free = ~last
     if ends == "stationary":  # the endless rest has the derivative that is not free
         free |= degree[at] == 1
+
     derivatives = at[free]
     closing = np.full(degree.size, -1)
     closing[at[last & ~free]] = order[last & ~free]
     whose = closing[derivatives]
     kept = np.flatnonzero(whose >= 0)
+
     rows, columns = (
         np.concatenate([order[free], whose[kept]]),
         np.concatenate([np.arange(free.sum()), kept]),
     )
+
     data = np.concatenate([np.ones(derivatives.size), -np.ones(kept.size)])
     return sp.csr_array((data, (rows, columns)), shape=(vertex.size, derivatives.size)), derivatives
 
@@ -272,9 +268,11 @@ def _pattern(basis: sp.csr_array, m: int) -> tuple[np.ndarray, np.ndarray, sp.cs
     products = row_products(
         basis[np.repeat(places, d, axis=1).ravel()], basis[np.tile(places, d).ravel()]
     )
+
     keys, entry = np.unique(products.indices, return_inverse=True)
     of = np.repeat(np.arange(products.shape[0]), np.diff(products.indptr))
     sums = sp.csr_array((products.data, (entry, of)), shape=(keys.size, products.shape[0]))
+
     rows, columns = np.divmod(keys, n)
     return columns, np.searchsorted(rows, np.arange(n + 1)), sums
 

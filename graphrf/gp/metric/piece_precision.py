@@ -35,22 +35,27 @@ def piece_precisions(x: np.ndarray, alpha: int) -> tuple[np.ndarray, np.ndarray]
     there.
     """
     small = np.exp(-x)
+
     if alpha == 1:
-        rest = -np.expm1(-2 * x)
-        own, across = 1 / rest - 0.5, -small / rest
-        own_slope, across_slope = -2 * (small / rest) ** 2, small * (1 + small**2) / rest**2
-        return _matrix(own, across, across, own), _matrix(
-            own_slope, across_slope, across_slope, own_slope
+        sigma = -np.expm1(-2 * x)
+        diagonal, across = 1 / sigma - 0.5, -small / sigma
+        diagonal_slope, across_slope = -2 * (small / sigma) ** 2, small * (1 + small**2) / sigma**2
+        return _matrix(diagonal, across, across, diagonal), _matrix(
+            diagonal_slope, across_slope, across_slope, diagonal_slope
         )
+
     s = small**2
     phi = small[:, None, None] * _matrix(1 + x, x, -x, 1 - x)
     phi_slope = small[:, None, None] * _matrix(-x, 1 - x, x - 1, x - 2)
+
     tail = gammainc(3, 2 * x)  # 1 - exp(-2 x) (1 + 2 x + 2 x^2), without cancellation
     beside, last = 2 * x**2 * s, tail + 4 * x * s
+
     inverse = _matrix(last, -beside, -beside, tail) / (tail * last - beside**2)[:, None, None]
     across = 4 * x * (1 - x) * s
     sigma_slope = _matrix(4 * x**2 * s, across, across, 4 * (1 - x) ** 2 * s)
     inverse_slope = -inverse @ sigma_slope @ inverse
+
     turned, turned_slope = phi.transpose(0, 2, 1), phi_slope.transpose(0, 2, 1)
     mixed = turned @ inverse @ phi_slope
     value = _joined(
@@ -58,6 +63,7 @@ def piece_precisions(x: np.ndarray, alpha: int) -> tuple[np.ndarray, np.ndarray]
         -turned @ inverse,
         inverse - 0.5,
     )
+
     slope = _joined(
         turned @ inverse_slope @ phi + mixed + mixed.transpose(0, 2, 1),
         -turned_slope @ inverse - turned @ inverse_slope,

@@ -62,8 +62,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         quantiles: float | Sequence[float] | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """The posterior mean, and on request standard deviations or covariances of the noise-free
-        function.
+        """The posterior mean, and on request deviations or covariances of the noise-free function.
 
         Parameters
         ----------
@@ -90,12 +89,14 @@ class MetricPredictor(WithCriteria, SavedMetric):
         posterior, vertices, inverse = self._at(places, x)
         if question.levels is not None:
             return self._answers(posterior, vertices, "quantiles").to(question)[inverse]
+
         mean = posterior.means(vertices)[inverse]
         if question.return_cov:
             check_few(vertices.size)
             return self._shaped(mean), posterior.covariances(vertices)[np.ix_(inverse, inverse)]
         if not question.return_std:
             return self._shaped(mean)
+
         variance = posterior.variances(vertices)
         if question.of_observation:
             variance = variance + posterior.noise
@@ -111,8 +112,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         x: ArrayLike | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """The probability that the noise-free function exceeds a threshold, or is below one, shape
-        (q,).
+        """The probability that the noise-free function is above or below a threshold, shape (q,).
 
         Parameters
         ----------
@@ -148,6 +148,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         rng = np.random.default_rng(checks.seed(seed))
         posterior, vertices, inverse = self._at(places, x)
         draws, parts = joint_draws(posterior, vertices, inverse, n_samples, rng)
+
         if observations:
             noises = [point.noise for point, _ in self._points]
             draws = draw_observations(draws, parts, noises, rng.spawn(1)[0])
@@ -165,6 +166,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         places, y, rows = observed_places(places, y)
         values, single = checked_targets(y, rows.n)
         own = None if x is None else rows.taken("x", x)
+
         mean, std = self.predict(places, return_std="observation", x=own)
         z = ((values[:, 0] if single else values) - mean) / std
         return np.asarray(-0.5 * np.square(z) - np.log(std) - 0.5 * np.log(2 * np.pi))
@@ -199,29 +201,31 @@ class MetricPredictor(WithCriteria, SavedMetric):
         n = seen.places.node.size
         where = self._pieces.where[:n]
         observations = Observations.of(where, seen.values, seen.mean.basis, seen.weights)
+
         weights = np.ones(n) if seen.weights is None else seen.weights
         place = np.searchsorted(observations.nodes, where)
         separate = SeparateObservations(place, seen.values, weights, np.zeros(n), seen.labels)
+
         rows = [
             NormalRows.of(moments, observations, point.noise, separate, seen.single)
             for moments, (point, _) in zip(
                 self._posterior.leave_one_out_moments(), self._points, strict=True
             )
         ]
+
         probabilities = np.array([weight for _, weight in self._points])
         # all observations together have the information of so many, as in training
         temper = min(1.0, INFORMATION / observations.means.size)
         return Evaluation(rows, probabilities, seen.labels, temper)
 
     def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
-        """The posterior where places are vertices, their distinct vertices, and which of these each
-        place is.
-        """
+        """The posterior where places are vertices, these once, and which of them each place is."""
         self._check_fitted()
         asked = self.graph.places(places)
         pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
         n_seen = self._seen.places.node.size
-        seen, own = pieces.where[:n_seen], pieces.where[n_seen:]
+        seen, requested = pieces.where[:n_seen], pieces.where[n_seen:]
+
         mean, posterior = self._seen.mean, self._posterior
         if pieces.n_nodes != self._pieces.n_nodes or mean.width.size:
             basis = np.zeros((pieces.n_nodes, mean.basis.shape[1]))
@@ -231,18 +235,19 @@ class MetricPredictor(WithCriteria, SavedMetric):
                 rows = place_rows(
                     self.graph.graph.nodes if places is None else places, asked.node.size
                 )
-                basis = mean._replace(basis=basis).with_rows(own, x, rows)
-            elif mean.width.size and not np.isin(own, seen).all():
+                basis = mean._replace(basis=basis).with_rows(requested, x, rows)
+            elif mean.width.size and not np.isin(requested, seen).all():
                 raise checks.value_error(
                     "x",
                     "must be given: `fit` was given no covariates of "
-                    f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for each "
-                    "place, or ask for observed places only",
+                    f"{int((~np.isin(requested, seen)).sum())} of these places; pass a row for "
+                    "each place, or ask for observed places only",
                 )
             posterior = self._conditioned(self._seen, pieces, self._points, basis)
         elif x is not None:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
-        vertices, inverse = np.unique(own, return_inverse=True)
+
+        vertices, inverse = np.unique(requested, return_inverse=True)
         return posterior, vertices, inverse
 
     def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:
@@ -250,6 +255,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
         labels, _ = labels_of(places)
         if labels is None:
             labels = self.graph.graph.nodes if places is None else places
+
         listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         names = [tuple(each) if isinstance(each, list) else each for each in listed]
         return self._titles.frame(names, columns, places)
@@ -277,6 +283,7 @@ def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
                 f"{checks.describe(places)}",
             )
         return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
+
     n = len(places) if hasattr(places, "__len__") else np.size(places)
     rows = place_rows(places, n)
     return places, rows.taken("y", y, all_of_them=True), rows.beside(y)

@@ -34,8 +34,7 @@ from graphrf.graph.alignment import Rows, labels_of
 
 
 class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, BaseEstimator):
-    r"""Gaussian-process regression of a signal along the edges of a metric graph, observed anywhere
-    on them.
+    r"""Gaussian-process regression of a signal along the edges of a metric graph.
 
     .. math:: y = c + x^\top b + u(s) + \varepsilon, \quad (\kappa^2 - \Delta)^{\alpha/2} \, (\tau
         u) = W, \quad
@@ -171,16 +170,19 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
         self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)
         result = self.graph.places(places)
+
         values, single = checked_targets(y, result.node.size)
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         if x is not None:
             x = rows.taken("x", x)
         labels = list(rows.labels if rows.labels is not None and rows.labelled else rows.keys()[0])
+
         if weights is not None:
             kept = np.flatnonzero(weights > 0)
             result, values, weights = result.at(kept), values[kept], weights[kept]
             labels = [labels[row] for row in kept.tolist()]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
+
         self._condition_on(result, values, weights, x, single, fixed, prior, labels)
         return self
 
@@ -216,14 +218,17 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
         if x is not None:
             aligned = Rows(observed.node.size, labels_of(x)[0], False, list)
             covariates = Covariates.of(x, aligned, pieces.where, pieces.n_nodes)
+
         mean = MeanFunction.of(self.mean, pieces.n_nodes, np.unique(pieces.where), covariates)
         values, offset = mean.centred(values)
         observations = Observations.of(pieces.where, values, mean.basis, weights)
+
         warn_of_few(observed.node.size, None in fixed)
         warn_of_placeholders("y", values + offset, "leave these places out")
         if (fixed.output_scale is None or fixed.noise is None) and not observations.varies:
             output_scale, noise = assumed_variances(fixed.output_scale, fixed.noise)
             fixed = fixed._replace(output_scale=output_scale, noise=noise)
+
         first = EdgePrecision(
             pieces, EdgeKernel(self.lengthscale or graph.road_length, self.alpha), self.ends
         )
@@ -231,9 +236,12 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
             search = best(first, observations, fixed, prior, graph.road_length, bar.update)
             points = [(search.best, 1.0)]
             if self.hyperparameters == "average":
+                # All observations together have the information of so many: see `INFORMATION`.
                 points = averaged(search, min(1.0, INFORMATION / observations.means.size))
+
         warn_of_no_information(search, observations, fixed)
         self._settle(Seen(observed, values, offset, weights, mean, single, labels), pieces, points)
+
         self.lengthscale_, self.output_scale_, self.noise_ = search.best
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged
@@ -244,9 +252,11 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
         """The posterior for known hyperparameters, and what it determines."""
         posterior = self._conditioned(seen, pieces, points, seen.mean.basis)
         self._seen, self._points, self._pieces, self._posterior = seen, points, pieces, posterior
+
         self.n_points_ = len(points)
         self.n_observations_ = seen.places.node.size
         self.n_observed_places_ = np.unique(pieces.where[: self.n_observations_]).size
+
         self._coefficients = Coefficients.of(
             seen.mean,
             posterior.coefficients,
@@ -270,6 +280,7 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
         precision = EdgePrecision(
             pieces, EdgeKernel(points[0][0].lengthscale, self.alpha), self.ends
         )
+
         parts = [
             PrecisionPosterior(
                 precision.with_kernel(EdgeKernel(point.lengthscale, self.alpha)),
@@ -281,6 +292,7 @@ class MetricGraphGPRegressor(MetricPredictor, WithCoefficients, RegressorMixin, 
             )
             for point, _ in points
         ]
+
         return (
             parts[0]
             if len(parts) == 1

@@ -89,9 +89,7 @@ class StreetFile(GraphFile):
 
 
 class Seen(NamedTuple):
-    """Observations: values less `offset`, shape (n, p), their places, relative precisions and mean
-    function.
-    """
+    """Observations: values less `offset` (n, p), places, relative precisions and mean function."""
 
     places: Places
     values: np.ndarray
@@ -103,9 +101,7 @@ class Seen(NamedTuple):
 
 
 class SavedMetric(Saved):
-    """The contents of a file: settings, hyperparameters, and observations with their places and
-    covariates.
-    """
+    """The contents of a file: settings, hyperparameters, and observations at their places."""
 
     _format = "graphrf metric regressor 1"
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (StreetFile,)
@@ -115,9 +111,11 @@ class SavedMetric(Saved):
         arrays = {**seen.places._asdict(), "values": seen.values, "offset": seen.offset}
         if seen.weights is not None:
             arrays["precisions"] = seen.weights
+
         mean = seen.mean
         if mean.width.size:
             arrays["x"] = mean.basis[self._pieces.where, 1:] * mean.width + mean.centre
+
         prior = checked_prior(self.prior) if isinstance(self.prior, Mapping) else self.prior
         record = {
             "settings": {**attributes(self, _SETTINGS), "prior": encoded("prior", prior)},
@@ -133,16 +131,21 @@ class SavedMetric(Saved):
     def _loaded(
         cls, graph: Any, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> Self:
-        made: Any = cls
-        loaded = made(graph, **{name: decoded(value) for name, value in record["settings"].items()})
+        regressor_class: Any = cls
+        loaded = regressor_class(
+            graph, **{name: decoded(value) for name, value in record["settings"].items()}
+        )
         loaded._checked()
+
         seen = _seen(graph, loaded.mean, loaded.alpha, record, arrays)
         points = [_point(*point) for point in record["points"]]
         check_probabilities(weight for _, weight in points)
+
         fitted = {name: decoded(record["fitted"][name]) for name in _FITTED}
         for name in _FITTED[:-1]:
             checks.number(name, fitted[name])
         checks.flag("converged_", fitted["converged_"])
+
         loaded._settle(seen, graph.subdivide(seen.places, loaded.alpha), points)
         for name, value in fitted.items():
             setattr(loaded, name, value)
@@ -174,11 +177,13 @@ def _seen(
     weights = real("precisions", arrays["precisions"], 1) if "precisions" in arrays else None
     if values.shape != (n, offset.size) or not values.size or (single and offset.size != 1):
         raise ValueError("its arrays are inconsistent")
+
     labels = decoded_labels(record["labels"])
     if len(labels) != n:
         raise ValueError("its labels are not those of its observations")
     if weights is not None and (weights.size != n or (weights <= 0).any()):
         raise checks.value_error("precisions", "must be positive, one for each place")
+
     pieces = graph.subdivide(places, alpha)
     covariates, names = None, tuple(map(str, record["x_names"]))
     if "x" in arrays:
@@ -199,6 +204,7 @@ def _places(graph: MetricGraph, arrays: Mapping[str, np.ndarray]) -> Places:
         np.float64,
     ) or node.ndim != 1:
         raise ValueError("its arrays are not those of places")
+
     inside = node < 0
     if not node.shape == edge.shape == distance.shape or (node >= graph.n_nodes).any():
         raise ValueError("its places are not in its graph")

@@ -52,26 +52,32 @@ def subdivide(
     where = places.node.copy()
     inside = np.flatnonzero(where < 0)
     edge, distance = places.edge[inside], places.distance[inside]
+
     near = _ONE * length[edge]
     at_first, at_last = distance <= near, length[edge] - distance <= near
     where[inside[at_last]] = dst[edge[at_last]]
     where[inside[at_first]] = src[edge[at_first]]
     between = ~(at_first | at_last)
     inside, edge, distance = inside[between], edge[between], distance[between]
+
     order = np.lexsort((distance, edge))
     inside, edge, distance = inside[order], edge[order], distance[order]
     apart = np.ones(edge.size, dtype=bool)
     apart[1:] = (np.diff(edge) > 0) | (np.diff(distance) > _ONE * length[edge[1:]])
+
     where[inside] = n_nodes + np.cumsum(apart) - 1
     edge, distance = edge[apart], distance[apart]
+
     # the stops of each edge: its first end, the places, its last end
     every, new = np.arange(src.size), n_nodes + np.arange(edge.size)
     edges = np.concatenate([every, edge, every])
     stops = np.concatenate([np.zeros(src.size), distance, length])
     vertices = np.concatenate([src, new, dst])
+
     order = np.lexsort((stops, edges))
     edges, stops, vertices = edges[order], stops[order], vertices[order]
     same = np.flatnonzero(np.diff(edges) == 0)
+
     return Subdivision(
         n_nodes + edge.size,
         vertices[same],

@@ -1,6 +1,4 @@
-"""Hyperparameters of a field along edges: their posterior mode, and points that represent their
-posterior.
-"""
+"""Hyperparameters of a field along edges: their posterior mode, and points of the posterior."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_divisor
+from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_mean_variance
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import Space, Units
 from graphrf.gp.metric.edge_precision import EdgePrecision
@@ -21,10 +19,11 @@ from graphrf.gp.model.progress import Step
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.search.sample import curvature
 
-# How far the posterior's points lie out: this over the root of the number of hyperparameters, in
+# How far the posterior's points lie out: this times the root of the number of hyperparameters, in
 # standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
 _OUT = 1.1
-# The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature.
+# The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature,
+# which is 0 where the observations and the prior say nothing.
 _WIDEST = 2.0
 
 
@@ -58,6 +57,7 @@ def best(
     each time.
     """
     unit = observations.variance() or 1.0
+    # The weak prior of lengthscales has a probability of 7e-4 outside of these.
     lengths = 0.01 * length_unit, 100.0 * length_unit
     ranges = {"lengthscale": lengths} if fixed.lengthscale is None else {}
     space = Space.of(
@@ -68,9 +68,11 @@ def best(
         output_scale=fixed.output_scale,
         noise=fixed.noise,
     )
+
     search = PrecisionSearch(
-        precision, observations, LikelihoodSearch((), space, unit_divisor(), step)
+        precision, observations, LikelihoodSearch((), space, unit_mean_variance(), step)
     )
+
     # Where searches may begin: lengthscales in their unit, output scales and noises in variances of
     # y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
@@ -79,10 +81,13 @@ def best(
         for (unit_of_axis, factors), value in zip(choices, fixed, strict=True)
         if value is None
     ]
+
     starts = [np.array(point) for point in itertools.product(*axes)]
     starts.sort(key=lambda point: -search.log_posterior(point, gradient=False)[0])
+
     result = search.run(starts[:2])
     warn_of_bounds(space, result.vector)
+
     kernel: Any = result.model.kernel
     return Best(
         FieldHyperparameters(kernel.lengthscale, result.amplitude, result.model.noise),
@@ -96,10 +101,10 @@ def best(
 def warn_of_no_information(
     result: Best, observations: Observations, fixed: FieldHyperparameters
 ) -> None:
-    """Warn if independent values explain the observations as well, where neither
-    variance is known.
-    """
+    """Warn if independent values explain the observations as well, if no variance is known."""
     if fixed.output_scale is None and fixed.noise is None:
+        # The log likelihood of independent values of this variance, which have no output scale and
+        # no lengthscale.
         noise = observations.variance() or 1.0
         residuals = float(observations.counts.sum()) * observations.n_outputs * noise
         alone = (
@@ -107,14 +112,14 @@ def warn_of_no_information(
             - 0.5 * (residuals - observations.within) / noise
         )
         alone -= 0.5 * observations.n_outputs * observations.nodes.size * math.log(noise)
+
         n_parameters = 1 + (fixed.lengthscale is None)
         factor = schwarz_factor(result.value, alone, n_parameters, observations.n_total)
         warn_of_nothing(factor, observations.n_total)
 
 
 def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:
-    """Hyperparameters that represent their posterior to the power `temper`: the best, and two along
-    each axis.
+    """Points of the posterior to the power `temper`: the best, and two along each axis.
 
     The axes are those of the curvature at the best, along which the posterior is taken as two
     half-normal densities.
@@ -122,24 +127,29 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     mode, d = result.point, result.point.size
     if d == 0:
         return [(result.best, 1.0)]
+
     search = result.search
     box = search.space.box
     tempered = temper * curvature(mode, lambda point: search.log_posterior(point)[1], box)
+
     values, vectors = np.linalg.eigh(tempered)
     deviations = 1 / np.sqrt(np.maximum(values, _WIDEST**-2))
     highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)
 
+    # A normal density falls by `out`^2 / 2 at `out` deviations: a half that falls by less is wider.
     def fall(step: np.ndarray) -> float:
         return max(temper * (highest - search.log_posterior(mode + step, gradient=False)[0]), 1e-3)
 
+    # The points at `out` deviations together weigh 1 / _OUT^2, so that the mean of the squared
+    # distance is d, as for a normal distribution.
     points, weights = [mode], [1 - _OUT**-2]
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []
         for side in (1, -1):
-            own = float(
+            stretch = float(
                 np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0)
             )
-            halves.append(min(deviation * own, _WIDEST))
+            halves.append(min(deviation * stretch, _WIDEST))
             points.append(mode + side * out * halves[-1] * vector)
         weights += [half / sum(halves) / (d * _OUT**2) for half in halves]
     return [

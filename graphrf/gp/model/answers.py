@@ -72,6 +72,7 @@ class Question(NamedTuple):
         """The question, once no two of its arguments exclude each other."""
         return_cov, latent = checks.flag("return_cov", return_cov), checks.flag("latent", latent)
         as_frame = checks.flag("as_frame", as_frame)
+
         if return_std and return_cov:
             raise checks.value_error(
                 "return_std",
@@ -90,6 +91,7 @@ class Question(NamedTuple):
             raise checks.value_error(
                 "return_std", "= 'observation' is not of the latent function: set latent=False"
             )
+
         alone = not (return_cov or (return_std and return_std != "observation"))
         levels = None if quantiles is None else _checked_levels(quantiles, alone)
         return cls(return_std, return_cov, levels, latent, as_frame)

@@ -51,15 +51,16 @@ def checked_labels(
     """
     if n == 0:
         raise checks.value_error("nodes", "must hold at least one node, got none")
+
     array = checks.array("labels", labels)
     if (
         array.ndim
         and array.dtype.kind in "US"
         and any(isinstance(label, float) for label in labels)
     ):
-        array = np.array(
-            labels, dtype=object
-        )  # among words numpy makes the word "nan" of what is missing
+        # among words numpy makes the word "nan" of what is missing
+        array = np.array(labels, dtype=object)
+
     if array.shape == (n, 1):
         array = array[:, 0]
     if array.shape != (n,):
@@ -67,16 +68,19 @@ def checked_labels(
             "labels",
             f"must have shape ({n},), one label for each node of `nodes`, got {array.shape}",
         )
+
     labelled = _are_labels(array)
     array = _words_or_integers(array[labelled])
     if weights is not None:
         array, labelled = array[weights[labelled] > 0], labelled & (weights > 0)
+
     classes, codes = np.unique(array, return_inverse=True)
     if classes.size < 2:
         got = f"one class only, {classes.tolist()[0]!r}" if classes.size else "none"
         raise checks.value_error(
             "labels", f"must hold at least two classes, got {got}: there is nothing to learn"
         )
+
     named = [name for name in classes.tolist() if str(name).strip().casefold() in _PLACEHOLDERS]
     if named:
         warn(
@@ -93,6 +97,7 @@ def _are_labels(labels: np.ndarray) -> np.ndarray:
     others = {
         label for label, no in zip(labels.tolist(), missing | unlabelled, strict=True) if not no
     }
+
     if unlabelled.any() and len(others) < 2:  # then -1 can only be one of two classes
         warn(
             "-1 is taken for a class, because there is no other pair of classes, and not for nodes "
@@ -115,6 +120,7 @@ def _is_minus_one(label: Any) -> bool:
 def _words_or_integers(labels: np.ndarray) -> np.ndarray:
     """Labels, objects as strings; errors for missing ones and other types."""
     kind = labels.dtype.kind
+
     if kind == "O":
         others = sorted({type(label).__name__ for label in labels if not isinstance(label, str)})
         if others:
@@ -127,10 +133,12 @@ def _words_or_integers(labels: np.ndarray) -> np.ndarray:
                 f"{', '.join(others)}{way_out}",
             )
         return labels.astype(str)
+
     if kind not in "biufUS":
         raise checks.type_error(
             "labels", f"must be strings or integers, got {checks.describe(labels)}"
         )
+
     if kind == "f":
         missing = np.flatnonzero(~np.isfinite(labels))
         if missing.size:

@@ -146,6 +146,7 @@ def _changed(whole: Any, outer: str, changes: Mapping[str, Any], estimator: str)
                 f"Invalid parameter {f'{outer}__{inner}'!r} for estimator {estimator}: "
                 f"`{outer}` must be an object with the parameter {inner!r}, but {whose}"
             )
+
     flat = {name: value for name, value in changes.items() if "__" not in name}
     flat |= {
         name: _changed(getattr(whole, name), f"{outer}__{name}", inner, estimator)
@@ -175,6 +176,7 @@ def checked_weights(weights: Any, n: int) -> np.ndarray | None:
     """`sample_weight` of n observations, shape (n,), float64; None for none."""
     if weights is None:
         return None
+
     values = checks.finite("sample_weight", checks.array("sample_weight", weights, np.float64))
     if values.ndim == 0:
         values = np.full(n, float(values))
@@ -184,6 +186,7 @@ def checked_weights(weights: Any, n: int) -> np.ndarray | None:
             f"must be a number or have shape ({n},), one weight for each node of `nodes`, got "
             f"{values.shape}",
         )
+
     if (values < 0).any() or not values.any():
         raise checks.value_error(
             "sample_weight",

@@ -32,14 +32,12 @@ class FittedModel(NamedTuple):
     seed: int
     log_marginal_likelihood: float | None  # None where the posterior computes it
     trained: bool  # training converged
-    points: Sequence[
-        Hyperparameters
-    ] = ()  # those that predictions average; empty where the above are taken alone
+    # those that predictions average; empty where the above are taken alone
+    points: Sequence[Hyperparameters] = ()
     candidates: Sequence[ComparedKernel] = ()  # the compared kernels
     mean_precision: float = 0.0  # of the prior of the mean's coefficients, 0 where that is flat
-    likelihood: Likelihood | None = (
-        None  # if not normal; `observations` then approximate it by normal noise
-    )
+    # if not normal; `observations` then approximate it by normal noise
+    likelihood: Likelihood | None = None
     covariates: Covariates | None = None  # those that came with the observations
 
     @classmethod
@@ -52,7 +50,7 @@ class FittedModel(NamedTuple):
     ) -> FittedModel:
         """The model of a problem, from the posterior of its hyperparameters, computed by a method.
 
-        `mean_variance` is the divisor of the most probable kernel, 1 without `normalize`.
+        `mean_variance` is that of the most probable kernel, 1 without `normalize`.
         """
         best, output_scale = explored.best, problem.output_scale
         return cls(

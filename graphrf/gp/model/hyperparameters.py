@@ -15,15 +15,13 @@ class Hyperparameters(NamedTuple):
 
     kernel: Kernel
     amplitude: float  # factor of the unscaled kernel: output scale over mean variance
-    output_scale: (
-        float  # per mean variance of K over all nodes; in training, over the training nodes
-    )
+    # per mean variance of K over all nodes; in training, over the training nodes
+    output_scale: float
     noise: float
     weight: float  # posterior probability
     likelihood: Likelihood | None = None  # None for normal noise
-    observations: Observations | None = (
-        None  # of the normal noise that approximates another likelihood
-    )
+    # of the normal noise that approximates another likelihood
+    observations: Observations | None = None
 
 
 class ComparedKernel(NamedTuple):
@@ -50,9 +48,8 @@ class Explored(NamedTuple):
 
     # the most probable, or with averages the most probable kernel and posterior mean variances
     best: Hyperparameters
-    points: Sequence[
-        Hyperparameters
-    ]  # those that predictions average; empty if the best are taken alone
+    # those that predictions average; empty if the best are taken alone
+    points: Sequence[Hyperparameters]
     compared: Sequence[ComparedKernel]  # the most probable first
     converged: bool = True
     sampler: Any = None  # of the posterior's rows, or None

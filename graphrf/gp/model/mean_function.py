@@ -154,6 +154,7 @@ class MeanFunction(NamedTuple):
         """
         argument, covariates = "mean", checked_mean(mean, n_nodes)
         names = column_names(mean, covariates.shape[1])
+
         if x is not None:
             if not isinstance(mean, str) or mean != "constant":
                 raise checks.value_error(
@@ -162,9 +163,11 @@ class MeanFunction(NamedTuple):
                     "nodes",
                 )
             argument, covariates, names = "x", x.values, x.names
+
         if not covariates.shape[1]:
             nothing = np.zeros(0)
             return cls(np.ones((n_nodes, 1 if mean == "constant" else 0)), nothing, nothing)
+
         there = covariates[observed]
         centre = there.mean(axis=0)
         width = np.sqrt(np.square(there - centre).mean(axis=0))
@@ -175,6 +178,7 @@ class MeanFunction(NamedTuple):
                 "must hold covariates that vary over the observed nodes, and column "
                 f"{_title(names, fixed[0])} does not; drop it: the mean has a constant anyway",
             )
+
         with np.errstate(over="ignore"):
             basis = np.column_stack([np.ones(n_nodes), (covariates - centre) / width])
         far = np.flatnonzero(np.abs(basis).max(axis=0) > _LARGEST)
@@ -185,6 +189,7 @@ class MeanFunction(NamedTuple):
                 f"at the observed nodes, and column {_title(names, far[0] - 1)} is not; rescale or "
                 "drop it",
             )
+
         singular = np.linalg.svd(basis[observed], compute_uv=False)
         rank = int((singular > COLLINEAR * singular[0]).sum())
         if rank < basis.shape[1]:
@@ -202,6 +207,7 @@ class MeanFunction(NamedTuple):
         """
         if not self.width.size:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
+
         table, names = checked_table(x, rows)
         if hasattr(x, "columns") and set(names) >= set(self.names):
             table = table[:, [names.index(name) for name in self.names]]
@@ -211,12 +217,14 @@ class MeanFunction(NamedTuple):
                 f"must have the columns {', '.join(self.names)} that `fit` was given, got "
                 f"{', '.join(names)}",
             )
+
         if table.shape[1] != self.width.size:
             raise checks.value_error(
                 "x",
                 f"must have {self.width.size} columns, as the covariates of `fit`, got "
                 f"{table.shape[1]}",
             )
+
         basis = self.basis.copy()
         with np.errstate(over="ignore"):
             scaled = (table - self.centre) / self.width
@@ -225,6 +233,7 @@ class MeanFunction(NamedTuple):
             raise checks.value_error(
                 "x", "must be the same wherever a node is repeated, and is not"
             )
+
         if (np.abs(basis[nodes]) > _LARGEST).any():
             raise checks.value_error(
                 "x", f"must be within {_LARGEST:g} times the spread of that of `fit`"
@@ -303,8 +312,10 @@ def checked_mean(mean: Any, n_nodes: int) -> np.ndarray:
                 f"{mean!r}",
             )
         return np.zeros((n_nodes, 0))
+
     mean = checks.to_array_like("mean", mean)
     array = _numbers("mean", mean, "be 'constant', 'zero', or an array of covariates at all nodes")
+
     if array.ndim not in (1, 2) or array.shape[0] != n_nodes or array.size == 0:
         raise checks.value_error(
             "mean",
@@ -332,6 +343,7 @@ def _numbers(name: str, table: Any, wanted: str) -> np.ndarray:
                 came = f"text; {_DUMMIES}"
     except ValueError:
         array = np.asarray(None)
+
     if array.dtype.kind not in "biuf":
         raise checks.type_error(name, f"must {wanted}, got {came}")
     return array

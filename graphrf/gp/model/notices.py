@@ -72,9 +72,11 @@ def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 5:  # categories
         return []
+
     coded = np.isin(distinct, _CODES) | (np.abs(distinct) >= _FILL)
     without_codes = np.repeat(distinct[~coded], counts[~coded])
     frequent = np.argsort(-counts, kind="stable")[:5]
+
     result = []
     for place in dict.fromkeys([*frequent.tolist(), *np.flatnonzero(coded).tolist()]):
         value, count = float(distinct[place]), int(counts[place])

@@ -63,9 +63,8 @@ class Observations(NamedTuple):
         """The variance about the mean function (by least squares), over all outputs."""
         roots = np.sqrt(self.counts)[:, None]
         basis, values = roots * self.basis, roots * self.means
-        residual = (
-            values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]
-        )  # singular values that count
+        # `rcond` bounds the singular values that count
+        residual = values - basis @ np.linalg.lstsq(basis, values, rcond=1e-12)[0]
         squares = float(np.square(residual).sum()) + self.within
         return squares / (float(self.counts.sum()) * self.n_outputs)
 
@@ -76,7 +75,7 @@ class Observations(NamedTuple):
         """
         return self.variance() > 1e-20 * float(np.abs(self.means).max()) ** 2
 
-    def over(self, unit: float) -> Observations:
+    def in_units_of(self, unit: float) -> Observations:
         """Observations whose values are divided by a unit."""
         return self._replace(means=self.means / unit, within=self.within / unit / unit)
 

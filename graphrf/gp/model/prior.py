@@ -74,6 +74,7 @@ class PenalisedMixing:
                 "spectrum", "must not be 1 throughout: without edges every share is the same"
             )
         object.__setattr__(self, "spectrum", tuple(values.tolist()))
+
         for name in ("below", "probability"):
             proportion = checks.number(
                 name, getattr(self, name), low=0, high=1, include_low=False, include_high=False
@@ -162,6 +163,7 @@ class HyperparameterPrior:
     noise: tuple[float, float] | None = (0.2, 8.0)
     noise_alone: float = 0.1
     mixing: tuple[float, float] | PenalisedMixing | None = (1.0, 6.0)
+    # The odds 9 are a dependence of 0.9, the default of `CAR`.
     dependence: tuple[float, float] | None = (9.0, 6.0)
 
     def __post_init__(self) -> None:

@@ -195,15 +195,18 @@ def make_problem(
         raise checks.value_error(
             "noise", f"is for likelihood='gaussian'; {likelihood!r} has parameters of its own"
         )
+
     for kernel, _ in kernels:
         kernel.check_graph(gp.graph)
     positions, y, rows = observed_rows(gp.graph, nodes, y)
     covariates = None if x is None else Covariates.of(x, rows, positions, gp.graph.n_nodes)
     if likelihood is None:
         return _normal(gp, kernels, positions, y, covariates, rows, sample_weight)
+
     mean = _mean(gp, np.unique(positions), covariates, rows)
     exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
+
     # The logarithms of larger counts are so precise that less than three digits are left to the
     # prior.
     if isinstance(likelihood, Poisson) and y.max(initial=0.0) > 1e13:
@@ -212,6 +215,7 @@ def make_problem(
             f"must be counts of at most 10^13 with likelihood='poisson', got {y.max():g}: use "
             "likelihood='negative_binomial', or 'log_normal' for amounts",
         )
+
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
         gp.graph,
@@ -241,17 +245,20 @@ def _normal(
     noise, precisions = checked_noise(rows.numbers("noise", gp.noise), positions.size)
     weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
     labels = rows.labels if rows.labelled else None
+
     if weights is not None:
         precisions = weights if precisions is None else precisions * weights
         kept = weights > 0
         positions, values, precisions = positions[kept], values[kept], precisions[kept]
         if labels is not None and not kept.all():
             labels = [label for label, stays in zip(labels, kept, strict=True) if stays]
+
     distinct = np.unique(positions)
     if covariates is not None:
         covariates = covariates.only(distinct)
     mean = _mean(gp, distinct, covariates, rows)
     values, offset = mean.centred(values)
+
     return NormalProblem(
         gp.graph,
         kernels,

@@ -73,16 +73,18 @@ class _Announcement(contextlib.nullcontext[Any]):
     def update(self, n: int = 1) -> None:
         self._done += n
         passed = time.monotonic() - self._start
-        if (
-            self._first is None
-        ):  # the work that all steps share comes before it, so it bounds the time of a step
+        # The work that all steps share comes before the first one, which bounds the time of a step.
+        if self._first is None:
             self._first = passed, self._done
+
         if self._written or passed < _SEEN:
             return
+
         if self._total is None:
             if passed > _LONG:
                 self._write(f"has taken {passed:.0f} s so far")
             return
+
         left = self._total - self._done
         if left > 0 and self._first[1] < self._done:
             rate = (passed - self._first[0]) / (self._done - self._first[1])

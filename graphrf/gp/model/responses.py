@@ -73,11 +73,13 @@ def checked_responses(
             "y",
             f"must have shape ({n},) with {likelihood!r}, which has one output; fit one at a time",
         )
+
     events = for_each("event", event, n)
     if events is None:
         y = likelihood.checked(values[:, 0], for_each("trials", trials, n))
     else:
         y = likelihood.with_events(values[:, 0], events)
+
     factors = for_each("exposure", exposure, n)
     offset = np.zeros(n) if factors is None else likelihood.log_exposure(y, factors)
     return y, offset

@@ -67,6 +67,7 @@ def checked_settings(gp: Any) -> list[tuple[Kernel, tuple[str, ...]]]:
             kernels = [kernel for kernel in kernels if has_sparse_inverse(kernel)]
     else:
         kernels = [gp.kernel]
+
     result = [checked_kernel(gp, gp.numerics, kernel, areal=True) for kernel in kernels]
     checks.choice("hyperparameters", gp.hyperparameters, HYPERPARAMETERS)
     checked_prior(gp.prior)
@@ -82,10 +83,12 @@ def _check_numerics(numerics: Numerics, method: str) -> None:
     checks.choice("std_method", numerics.std_method, STD_METHODS)
     checks.number("tol", numerics.tol, low=1e-14, high=1, include_high=False)
     checks.integer("max_iterations", numerics.max_iterations, low=1)
+
     if method == "precision" and numerics.solver == "cg":
         raise checks.value_error(
             "solver", "must be 'auto' or 'cholesky' for method='precision', got 'cg'"
         )
+
     if numerics.feature_sampler is None:
         return
     if not callable(numerics.feature_sampler):
@@ -94,6 +97,7 @@ def _check_numerics(numerics: Numerics, method: str) -> None:
             "must be a callable with the arguments of graphrf.sample_features, or None, got "
             f"{checks.describe(numerics.feature_sampler)}",
         )
+
     if method in ("series", "precision"):
         raise checks.value_error(
             "feature_sampler", f"is for method='features'; {method!r} samples nothing"
@@ -132,11 +136,13 @@ def checked_prior(prior: Any) -> HyperparameterPrior:
     if isinstance(prior, str):
         checks.choice("prior", prior, ("weak",))
         return HyperparameterPrior()
+
     if isinstance(prior, Mapping):
         known = [field.name for field in dataclasses.fields(HyperparameterPrior)]
         for name in prior:
             checks.choice("the name of a prior", name, known)
         return HyperparameterPrior(**prior)
+
     if not isinstance(prior, HyperparameterPrior):
         raise checks.type_error(
             "prior",
@@ -183,6 +189,7 @@ def checked_kernel(
             f"must be a graphrf kernel or one of {', '.join(map(repr, KERNELS))}, got "
             f"{checks.describe(kernel)}",
         )
+
     method = checked_method(gp.method)
     if not kernel.is_series:
         if not areal:
@@ -204,15 +211,18 @@ def checked_kernel(
                     f"must be None with {kernel!r}, which is not a function of the Laplacian and "
                     "has no features",
                 )
+
     if numerics.sampler is not None:
         _check_sampler(numerics.sampler, method, kernel)
     if method == "precision":
         require_sparse_precision(kernel)
+
     _check_variance("output_scale", gp.output_scale)
     if numerics.normalize is not None:
         checks.flag("normalize", numerics.normalize)
     checks.integer("max_train", numerics.max_train, low=1)
     thread_count(numerics.n_threads)
+
     names = trained_names(gp.optimize, kernel)
     if method == "precision" and set(names) & set(_CHOSEN):
         raise checks.value_error(
@@ -265,12 +275,14 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
     own = kernel.hyperparameters
     if isinstance(optimize, bool | np.bool_):
         return tuple(name for name in own if name not in _CHOSEN) if optimize else ()
+
     if isinstance(optimize, str) or not isinstance(optimize, Sequence):
         raise checks.type_error(
             "optimize",
             "must be True, False or a sequence of hyperparameter names, got "
             f"{checks.describe(optimize)}",
         )
+
     for name in optimize:
         if name not in own:
             raise checks.value_error(
@@ -289,6 +301,7 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
         array = np.asarray(y)
     except ValueError as error:  # rows of different lengths
         raise checks.value_error("y", f"must have shape ({n},) or ({n}, p): {error}") from None
+
     if array.dtype.kind not in "biuf":
         way_out = (
             "; numpy.asarray(y, float) makes numbers of those that are"
@@ -296,6 +309,7 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
             else ""
         )
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(array)}{way_out}")
+
     if n == 0:
         raise checks.value_error("nodes", "must hold at least one node, got none")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
@@ -304,6 +318,7 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
             f"must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got "
             f"{array.shape}",
         )
+
     values = checks.finite("y", array.astype(np.float64))
     largest = float(np.abs(values).max())
     if largest and not _SMALLEST <= largest <= _LARGEST:

@@ -62,19 +62,22 @@ class PrecisionPosterior(SinglePosterior):
         self._noise_precisions = observations.counts / noise
         self._basis = basis
         self._offset = offset
+
         weights = np.zeros(precision.n_nodes)
         weights[self._nodes] = amplitude * self._noise_precisions
         self._factor: SparseCholesky = precision.factor(weights)
-        fitted = self._prediction(np.column_stack([observations.means, observations.basis]))
+        predicted = self._prediction(np.column_stack([observations.means, observations.basis]))
         p = self.n_outputs
+
         self._mean = GeneralisedMean(
-            observations.basis, self._solved(observations.basis, fitted[:, p:]), mean_precision
+            observations.basis, self._solved(observations.basis, predicted[:, p:]), mean_precision
         )
         self.coefficients_covariance = self._mean.covariance
-        values = self._solved(observations.means, fitted[:, :p])
+        values = self._solved(observations.means, predicted[:, :p])
         self.coefficients, _ = self._mean.fit(observations.means, values)
-        self._by_mean = fitted[:, p:]
-        self._f = fitted[:, :p] - self._by_mean @ self.coefficients
+
+        self._by_mean = predicted[:, p:]
+        self._f = predicted[:, :p] - self._by_mean @ self.coefficients
         self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
 
     def with_basis(self, basis: np.ndarray) -> Self:
@@ -154,8 +157,8 @@ class PrecisionPosterior(SinglePosterior):
         alone = left <= ALONE
         left = np.where(alone, 1.0, left)
         values = self._observations.means
-        fitted = self._f[self._nodes] + self._observations.basis @ self.coefficients
-        mean = values - (values - fitted) / left[:, None]
+        predicted = self._f[self._nodes] + self._observations.basis @ self.coefficients
+        mean = values - (values - predicted) / left[:, None]
         return [(mean, np.where(alone, np.inf, variance / left))]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
@@ -178,6 +181,7 @@ class PrecisionPosterior(SinglePosterior):
             of_prior = rng.standard_normal((self._precision.root_size, p))
             of_noise = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
+
             # P^-1 times a vector of covariance P has the covariance P^-1
             extended = np.zeros((n, p))
             extended[self._nodes] = (
@@ -186,6 +190,7 @@ class PrecisionPosterior(SinglePosterior):
             f = np.sqrt(self._amplitude) * self._factor.solve(
                 self._precision.root(of_prior) + extended
             )
+
             f += self._f - self._by_mean @ trend
             draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
             yield slice(number, number + 1), draw[None]
@@ -196,9 +201,9 @@ class PrecisionPosterior(SinglePosterior):
         extended[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
         return self._factor.solve(extended)
 
-    def _solved(self, values: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    def _solved(self, values: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """A^-1 values."""
-        return np.asarray(self._noise_precisions[:, None] * (values - fitted[self._nodes]))
+        return np.asarray(self._noise_precisions[:, None] * (values - predicted[self._nodes]))
 
     def _unexplained(self, nodes: np.ndarray) -> np.ndarray:
         """Residual at nodes of the mean's basis, less its prediction from the observed nodes, shape

@@ -81,7 +81,10 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
 
     Variances, covariances and draws are those of its error under the exact prior, whose rows are E:
 
-    .. math:: \Sigma_{qq} = |E_q - w_q^\top E_u|^2 + w_q^\top D w_q.
+    .. math:: \Sigma_{qq} = |E_q - w_q^\top E_u|^2 + w_q^\top D w_q + |H_q - w_q^\top H_u|^2 / p,
+
+    where the last term is 0 for a flat prior of beta: its predictor is unbiased, w_q^T H_u = H_q.
+    With the prior N(0, I / p), p I is added to H_u^T A^{-1} H_u.
 
     Where F = E, as with the series, that is the posterior covariance (Rasmussen and Williams 2006,
     Eqs. 2.26 and 2.42; universal kriging)
@@ -116,11 +119,13 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         self._observations = observations
         self.noise = noise
         self.n_outputs = outputs = observations.n_outputs
+
         # A^-1 of (y, H) at once: the mean's coefficients come out of the two.
         self.solution: Solution = self._solver.solve(
             np.column_stack([self._values, observations.basis])
         )
         report(self.solution, "the fit")
+
         self._basis = basis
         self._offset = offset
         self._mean = GeneralisedMean(
@@ -130,6 +135,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         self.coefficients, self.weights = self._mean.fit(
             self._values, self.solution.value[:, :outputs]
         )
+
         # F_u^T A^-1 (y - H_u beta), and after the first mean E times that at all nodes, shape (N,
         # p): in one attribute for threads.
         self._mean_values: tuple[np.ndarray, bool] = rows.apply_t(self.weights), False
@@ -231,6 +237,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
                 result[block] = np.maximum(prior - self._reduction(cross, queried), 0.0)
             if bar is not None:
                 bar.update(queried.size)
+
         return result
 
     def sampled_variances(
@@ -244,6 +251,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """
         if self._sampled is not None:
             return self._sampled
+
         every, nothing = np.arange(self._rows.shape[1]), np.zeros((self._nodes.size, 1))
         squares = np.zeros(every.size)
         dtype = np.float64 if self.covariance.exact else np.float32
@@ -251,6 +259,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         if not self.covariance.exact:
             norm = np.sqrt(self.prior_variance / self.covariance.amplitude)
             root = self.covariance.rough_root(DRAWS_TOLERANCE * norm)
+
         for part in slices(n_draws, FEWEST_DRAWS):
             count = part.stop - part.start
             prior = signs(every.size, count, rng).astype(dtype, copy=False)
@@ -260,11 +269,13 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
             weights, trend, _ = self._drawn(
                 nothing, prior, errors, trends, self._loosely_solved, root
             )
+
             draws = root(every, weights)
             draws += self._basis @ trend
             squares += np.einsum("ij,ij->i", draws, draws)
             if bar is not None:
                 bar.update(every.size * count // n_draws)
+
         self._sampled = squares / n_draws
         return self._sampled
 
@@ -289,6 +300,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """
         if not nodes.size:
             return np.zeros((0, 0))
+
         queried = self.covariance.exact_rows(nodes)
         prior = queried.dense()
         prior = 0.5 * (prior + prior.T)
@@ -303,7 +315,10 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         ]
         gain = weights.T @ np.hstack(both)
         reduction = weights.T @ cross
-        return positive_semidefinite(prior - reduction - reduction.T + 0.5 * (gain + gain.T), prior)
+        biases = self._biases(weights, nodes)
+        return positive_semidefinite(
+            prior - reduction - reduction.T + 0.5 * (gain + gain.T) + biases @ biases.T, prior
+        )
 
     @abstractmethod
     def _exact_covariance(
@@ -326,6 +341,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """
         n, p = self._rows.shape[1], self.n_outputs
         trends = self._mean.prior_draws(n_samples * p, rng)
+
         for part in slices(n_samples, draws_at_once(n * p)):
             count = part.stop - part.start
             normals = draw_normals(
@@ -340,6 +356,7 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
                 self._solver.solve,
                 self.covariance.root_values,
             )
+
             report(solution, "the samples")
             values = self.covariance.root_values(nodes, weights)
             values += self._basis[nodes] @ trend
@@ -383,12 +400,19 @@ class RowsPosterior(SinglePosterior, Generic[Solver]):
         """w_q of nodes as columns, shape (m, q), from F_u E_q^T."""
         return self._solve(cross) + self._mean.weights(self._unexplained(nodes))
 
+    def _biases(self, weights: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        """(H_q - w_q^T H_u) / sqrt(p) of any linear predictor, shape (q, b): its bias for each
+        standard deviation of the coefficients' prior; without columns where that is flat.
+        """
+        return self._mean.biases(self._basis[nodes] - weights.T @ self._mean.basis)
+
     def _error_variances(self, nodes: np.ndarray) -> np.ndarray:
-        """|E_q - w_q^T E_u|^2 + w_q^T D w_q of a block of nodes."""
+        """|E_q - w_q^T E_u|^2 + w_q^T D w_q + |H_q - w_q^T H_u|^2 / p of a block of nodes."""
         errors = self.covariance.exact_rows(nodes).apply_t(np.eye(nodes.size))
         weights = self._predictor(self._rows.apply(errors), nodes)
         errors -= self._exact_rows.apply_t(weights)
-        return np.asarray(np.square(errors).sum(axis=0) + self._diagonal @ np.square(weights))
+        variances = np.square(errors).sum(axis=0) + self._diagonal @ np.square(weights)
+        return np.asarray(variances + np.square(self._biases(weights, nodes)).sum(axis=1))
 
     def _cross(self, rows: RootRows, queried: RootRows) -> np.ndarray:
         """The covariance between the observed nodes, by these rows of them, and queried ones, shape
@@ -426,6 +450,7 @@ def report(solution: Solution, what: str) -> None:
     """Warn where a solve for something stopped before its tolerance."""
     if solution.converged:
         return
+
     if solution.iterations:
         warn(
             f"conjugate gradients for {what} stopped after {solution.iterations} iterations at a "

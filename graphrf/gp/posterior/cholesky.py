@@ -38,6 +38,7 @@ class CholeskyPosterior(RowsPosterior[CholeskySolver]):
         """Variances, at observed nodes from the diagonal of A^-1 where columns of K are exact."""
         if not self.covariance.exact:
             return super()._variances(nodes, bar, prior_variances)
+
         result, unseen = np.empty(nodes.size), self._unseen(nodes)
         if not unseen.all():
             # At an observed node d - d^2 (A^-1)_qq is left of the prior, and little cancels where
@@ -65,18 +66,19 @@ class CholeskyPosterior(RowsPosterior[CholeskySolver]):
         where F = E (Rasmussen and Williams 2006, Eqs. 5.10-5.12).
         """
         half, inverse = self._mean.half(self._mean.solved), self._solver.inverse_diagonal
-        own = inverse - np.square(half).sum(axis=1)
-        alone = own <= ALONE * inverse
-        own = np.where(alone, inverse, own)
+        diagonal = inverse - np.square(half).sum(axis=1)  # of B
+        alone = diagonal <= ALONE * inverse
+        diagonal = np.where(alone, inverse, diagonal)
         if self.covariance.exact:
-            mean, variance = self._values - self.weights / own[:, None], 1 / own - self._diagonal
+            mean = self._values - self.weights / diagonal[:, None]
+            variance = 1 / diagonal - self._diagonal
         else:
-            mean, variance = self._left_out_by_sampled_rows(half, own)
+            mean, variance = self._left_out_by_sampled_rows(half, diagonal)
         variance = np.maximum(variance, np.finfo(np.float64).tiny)
         return [(mean, np.where(alone, np.inf, variance))]
 
     def _left_out_by_sampled_rows(
-        self, half: np.ndarray, own: np.ndarray
+        self, half: np.ndarray, diagonal: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Means and error variances of the predictor without each observed node, whose weights are
         w_i - B e_i w_ii / B_ii.
@@ -88,10 +90,11 @@ class CholeskyPosterior(RowsPosterior[CholeskySolver]):
             exact = self.covariance.exact_rows(self._nodes[part]).apply_t(units[part])
             weights = self._predictor(self._rows.apply(exact), self._nodes[part])
             columns = self._solve(units) - half @ half[part].T
-            weights -= columns * ((weights * units).sum(axis=0) / own[part])
+            weights -= columns * ((weights * units).sum(axis=0) / diagonal[part])
             mean[part] = weights.T @ self._values
             exact -= self._exact_rows.apply_t(weights)
             variance[part] = np.square(exact).sum(axis=0) + self._diagonal @ np.square(weights)
+            variance[part] += np.square(self._biases(weights, self._nodes[part])).sum(axis=1)
         return mean, variance
 
     def _exact_covariance(

@@ -32,12 +32,14 @@ class ClassPosterior:
         self._covariance = covariance
         self._rows = rows = covariance.rows(labels.nodes)
         self._curvature: Curvature | None = None
+
         if dense or integrated:
             require_memory(
                 24.0 * labels.nodes.size**2,
                 f"the covariance of {labels.nodes.size} labelled nodes",
                 "label fewer",
             )
+
             matrix = rows.dense()
             matrix = 0.5 * (matrix + matrix.T) + CONSTANT
             self.mode = find_mode(lambda x: matrix @ x, labels.counts)
@@ -53,9 +55,9 @@ class ClassPosterior:
                     ) from None
         else:
             self.mode = find_mode(lambda x: rows.gram(x) + CONSTANT * x.sum(axis=0), labels.counts)
-        self.bias: np.ndarray = CONSTANT * self.mode.weights.sum(
-            axis=0
-        )  # the mode of the classes' constants
+
+        # the mode of the classes' constants
+        self.bias: np.ndarray = CONSTANT * self.mode.weights.sum(axis=0)
         self._spread = rows.apply_t(self.mode.weights)
 
     def probabilities(self, nodes: np.ndarray, seed: int) -> np.ndarray:

@@ -333,8 +333,9 @@ class LatentRows(NamedTuple):
     others: Marginals  # given all others
     y: np.ndarray  # (n,) or (k, n), as the likelihood takes them
     offset: np.ndarray
-    # log densities given all others where the latent value is not nearly normal, else NaN
-    known: np.ndarray | float = np.nan
+    # log densities given all others where observations share a node, so that the latent value
+    # is not nearly normal, else NaN
+    shared_density: np.ndarray | float = np.nan
 
     @classmethod
     def of(
@@ -353,8 +354,8 @@ class LatentRows(NamedTuple):
         total = 1 / variance + sites.precision
         fitted = Marginals((mean / variance + sites.shift) / total, 1 / total, likelihood)
         given_nodes = Marginals(mean, variance, likelihood).at(separate.place)
-        others, known = _beside_others(given_nodes, separate)
-        return cls(fitted.at(separate.place), others, separate.y, separate.offset, known)
+        others, shared_density = _beside_others(given_nodes, separate)
+        return cls(fitted.at(separate.place), others, separate.y, separate.offset, shared_density)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray | None]:
         law = self.others
@@ -367,7 +368,7 @@ class LatentRows(NamedTuple):
         except NotImplementedError:
             transform = None
         density = law.log_density(self.y, self.offset)
-        return np.where(np.isnan(self.known), density, self.known), transform
+        return np.where(np.isnan(self.shared_density), density, self.shared_density), transform
 
     def given_all(self) -> Pointwise:
         law = self.fitted
@@ -412,11 +413,13 @@ def _beside_others(law: Marginals, separate: SeparateObservations) -> tuple[Marg
         start = np.cumsum(repeats[block]) - repeats[block]
         every = order[first[block][row] + np.arange(row.size) - start[row]]
         without = every != block[row]
+
         prior = law.at(block)
         total = _tilted(prior, row, every, separate)
         others = _tilted(prior, row[without], every[without], separate)
         log_density[block] = total.log_mass - others.log_mass
         mean[block], variance[block] = others.mean, others.variance
+
     return Marginals(mean, variance, likelihood), log_density
 
 

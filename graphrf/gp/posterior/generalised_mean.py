@@ -66,6 +66,14 @@ class GeneralisedMean:
         """
         return np.asarray(self.solved @ (self._root @ (missing @ self._root).T))
 
+    def biases(self, missing: np.ndarray) -> np.ndarray:
+        """Standard deviations that the prior of beta gives to what a predictor lacks of a basis,
+        shape (q, b); without columns where the prior is flat, as nothing may lack there.
+        """
+        if not self._prior:
+            return np.zeros((missing.shape[0], 0))
+        return np.asarray(missing / np.sqrt(self._prior))
+
     def weights(self, unexplained: np.ndarray) -> np.ndarray:
         """A^-1 H M^-1 R^T, shape (m, q): what the predictor gains by the mean's coefficients."""
         return np.asarray(self.solved @ (self._root @ self.half(unexplained).T))

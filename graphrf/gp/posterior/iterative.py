@@ -12,8 +12,9 @@ from graphrf.operators.solvers import IterativeSolver, Solution
 class IterativePosterior(RowsPosterior[IterativeSolver]):
     """Solves by products, to a tolerance: no matrix of the observed nodes, and no likelihood.
 
-    Variances and covariances are those of the errors of linear predictors that are unbiased for
-    every mean, so that a loose solve makes them larger than the posterior's, never smaller.
+    Variances and covariances are those of the errors of linear predictors, which are unbiased for
+    every mean where its prior is flat, so that a loose solve makes them larger than the
+    posterior's, never smaller.
     """
 
     solver = "cg"
@@ -42,8 +43,13 @@ class IterativePosterior(RowsPosterior[IterativeSolver]):
         # C^T W + W^T C - W^T A W is at most the exact reduction, for any solver error.
         reduction = cross.T @ weights
         product = np.hstack([self._solver.product(weights[:, part]) for part in parts])
+        biases = self._biases(weights, nodes)
         return np.asarray(
-            prior - reduction - reduction.T + 0.5 * (weights.T @ product + product.T @ weights)
+            prior
+            - reduction
+            - reduction.T
+            + 0.5 * (weights.T @ product + product.T @ weights)
+            + biases @ biases.T
         )
 
     def _reduction(self, cross: np.ndarray, nodes: np.ndarray) -> np.ndarray:
@@ -56,11 +62,12 @@ class IterativePosterior(RowsPosterior[IterativeSolver]):
             result[part] = (
                 2 * cross[:, part] * weights - weights * self._solver.product(weights)
             ).sum(axis=0)
+            result[part] -= np.square(self._biases(weights, nodes[part])).sum(axis=1)
         return result
 
     def _unbiased(self, cross: np.ndarray, nodes: np.ndarray, tol: float) -> np.ndarray:
-        """Weights of a linear predictor at nodes, (m, q), unbiased for every mean however loose the
-        solve.
+        """Weights of a linear predictor at nodes, (m, q), unbiased for every mean of a flat prior
+        however loose the solve.
         """
         solution = self._solver.solve_to(cross, tol)
         report(solution, "the deviations")

@@ -68,12 +68,12 @@ class Marginals(NamedTuple):
         # of two probabilities near 1 the difference would be lost
         return np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
 
-    def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
-        """Quantiles of f, shape (q, levels), or with `like` the f at which it expects those of
-        observations.
+    def quantiles(self, levels: np.ndarray, reference: Any = None) -> np.ndarray:
+        """Quantiles of f, shape (q, levels), or of the f at which likelihood `reference` expects
+        those of observations.
         """
         require_quantiles(self.mean.size, levels.size)
-        result = np.sqrt(self.variance)[:, None] * ndtri(_of_f(levels, like))
+        result = np.sqrt(self.variance)[:, None] * ndtri(_of_f(levels, reference))
         result += self.mean[:, None]
         return np.asarray(result)
 
@@ -128,59 +128,61 @@ class MarginalMixture(NamedTuple):
 
     def log_density(self, y: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """The predictive log densities of an observation at each node."""
-        own = np.array([part.log_density(y, offset) for part in self.parts])
-        return np.asarray(logsumexp(own, axis=0, b=self.probabilities[:, None]))
+        densities = np.array([part.log_density(y, offset) for part in self.parts])
+        return np.asarray(logsumexp(densities, axis=0, b=self.probabilities[:, None]))
 
-    def probability(self, low: float, high: float, like: Any = None) -> np.ndarray:
-        """The probability of f between two ends, in any order, shape (q,); `like` is as in
+    def probability(self, low: float, high: float, reference: Any = None) -> np.ndarray:
+        """The probability of f between two ends, in any order, shape (q,); `reference` is as in
         `quantiles`.
         """
         if len(self.parts) == 1:
             return self.parts[0].probability(low, high)
-        each = [
-            part.probability(*_own(part, np.array([low, high]), like).tolist())
+        of_parts = [
+            part.probability(*_latent_in(part, np.array([low, high]), reference).tolist())
             for part in self.parts
         ]
-        return np.asarray(self.probabilities @ each)
+        return np.asarray(self.probabilities @ of_parts)
 
-    def quantiles(self, levels: np.ndarray, like: Any = None) -> np.ndarray:
+    def quantiles(self, levels: np.ndarray, reference: Any = None) -> np.ndarray:
         """Quantiles of the mixture, (q, levels), by bisection between the extreme quantiles of its
         parts.
 
         Expected observations at f may differ between the likelihoods of the parts. With one of them
-        as `like`, quantiles are of the f at which `like` expects what each part does, so that its
-        means there are quantiles of the expected observation.
+        as `reference`, quantiles are of the f at which that expects what each part does, so that
+        its means there are quantiles of the expected observation.
         """
         if len(self.parts) == 1:
-            return self.parts[0].quantiles(levels, like)
+            return self.parts[0].quantiles(levels, reference)
         size = self.parts[0].mean.size
         require_quantiles(size, levels.size)
         result = np.empty((size, levels.size))
         for block in slices(size, _ROWS):
-            own = self.at(np.arange(block.start, block.stop))
-            result[block] = own._quantiles(_of_f(levels, like), like)
+            of_block = self.at(np.arange(block.start, block.stop))
+            result[block] = of_block._quantiles(_of_f(levels, reference), reference)
         return result
 
-    def _quantiles(self, levels: np.ndarray, like: Any) -> np.ndarray:
+    def _quantiles(self, levels: np.ndarray, reference: Any) -> np.ndarray:
         """Quantiles of a few nodes, all at once."""
         mean = np.array([part.mean for part in self.parts])[..., None]
         std = np.sqrt([part.variance for part in self.parts])[..., None]
-        each = mean + std * ndtri(levels)
-        if like is not None:
-            each = np.array(
+        quantiles = mean + std * ndtri(levels)
+        if reference is not None:
+            quantiles = np.array(
                 [
-                    like.latent_like(f, part.likelihood)
-                    for f, part in zip(each, self.parts, strict=True)
+                    reference.latent_like(f, part.likelihood)
+                    for f, part in zip(quantiles, self.parts, strict=True)
                 ]
             )
-        low, high = each.min(axis=0), each.max(axis=0)
+
+        low, high = quantiles.min(axis=0), quantiles.max(axis=0)
         std = np.maximum(std, np.finfo(np.float64).tiny)
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
             with np.errstate(over="ignore"):
-                f = np.array([_own(part, middle, like) for part in self.parts])
+                f = np.array([_latent_in(part, middle, reference) for part in self.parts])
                 below = np.tensordot(self.probabilities, ndtr((f - mean) / std), axes=1) < levels
             low, high = np.where(below, middle, low), np.where(below, high, middle)
+
         return np.asarray(0.5 * (low + high))
 
 
@@ -199,11 +201,11 @@ def require_quantiles(n_nodes: int, n_levels: int) -> None:
     require_memory(16.0 * n_nodes * n_levels, what, "ask for fewer nodes or levels")
 
 
-def _of_f(levels: np.ndarray, like: Any) -> np.ndarray:
-    """The levels of the f at which `like` expects quantiles of these levels."""
-    return levels if like is None or like.increases else 1 - levels
+def _of_f(levels: np.ndarray, reference: Any) -> np.ndarray:
+    """The levels of the f at which `reference` expects quantiles of these levels."""
+    return levels if reference is None or reference.increases else 1 - levels
 
 
-def _own(part: Marginals, f: np.ndarray, like: Any) -> np.ndarray:
-    """The latent values at which the likelihood of a part expects what `like` expects at f."""
-    return f if like is None else part.likelihood.latent_like(f, like)
+def _latent_in(part: Marginals, f: np.ndarray, reference: Any) -> np.ndarray:
+    """The latent values at which the likelihood of a part expects what `reference` expects at f."""
+    return f if reference is None else part.likelihood.latent_like(f, reference)

@@ -35,11 +35,13 @@ class MixturePosterior(Posterior):
         self._p = probabilities
         self._n_threads = n_threads
         self._sampled: np.ndarray | None = None
+
         solutions = [part.solution for part in parts]
         worst = max(solutions, key=lambda solution: solution.residual)
         self.solution: Solution = worst._replace(
             converged=all(solution.converged for solution in solutions)
         )
+
         self.solver, self.n_outputs = parts[0].solver, parts[0].n_outputs
         self.coefficients: np.ndarray = self._average([part.coefficients for part in parts])
         self.coefficients_covariance = self._coefficients_covariance()

@@ -46,17 +46,22 @@ def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
     parts = law.parts
     wanted = np.broadcast_to(ndtri(levels), (parts[0].mean.size, levels.size)).ravel()
     row = np.repeat(np.arange(parts[0].mean.size), levels.size)
-    like, mean = parts[int(np.argmax(law.probabilities))].likelihood, law.centre[row]
-    scale = _Scale.of(like)
-    start = scale.start(like.mean(mean))
+
+    likelihood = parts[int(np.argmax(law.probabilities))].likelihood
+    mean = law.centre[row]
+    scale = _Scale.of(likelihood)
+    start = scale.start(likelihood.mean(mean))
+
     unit = np.ones(row.size)
     if scale.real:
         unit = np.maximum(
             np.sqrt(law.moments()[1])[row], 1e-6 * np.abs(start) + np.finfo(np.float64).tiny
         )
+
     if len(parts) > 1:
-        alone = MarginalMixture.alone(*law.moments(), like)
+        alone = MarginalMixture.alone(*law.moments(), likelihood)
         start = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
+
     step = unit if len(parts) == 1 or scale.whole else 0.05 * unit
     return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(
         -1, levels.size
@@ -122,11 +127,12 @@ def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarr
     """Roots by false positions (Illinois) and bisection; the least whole numbers of which none is
     negative.
     """
-    whole, every = excess.scale.whole, np.arange(start.size)
-    own = excess(start, every)
-    low, below, high, above = start.copy(), own.copy(), start.copy(), own.copy()
+    is_whole, every = excess.scale.whole, np.arange(start.size)
+    at_start = excess(start, every)
+    low, below, high, above = start.copy(), at_start.copy(), start.copy(), at_start.copy()
+
     for end, value, sign in ((low, below, -1.0), (high, above, 1.0)):
-        pairs, width = every[own >= 0 if sign < 0 else own < 0], step.copy()
+        pairs, width = every[at_start >= 0 if sign < 0 else at_start < 0], step.copy()
         for _ in range(_STEPS):
             if not pairs.size:
                 break
@@ -134,19 +140,22 @@ def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarr
             width[pairs] *= 2
             value[pairs] = excess(end[pairs], pairs)
             pairs = pairs[value[pairs] >= 0 if sign < 0 else value[pairs] < 0]
+
     last = np.zeros(start.size)
     for count in range(_STEPS):
-        pairs = np.flatnonzero(high - low > (1.0 if whole else _ERROR * unit))
+        pairs = np.flatnonzero(high - low > (1.0 if is_whole else _ERROR * unit))
         if not pairs.size:
             break
         a, b, fa, fb = low[pairs], high[pairs], below[pairs], above[pairs]
         middle = 0.5 * (a + b) if count % 3 == 2 else (a * fb - b * fa) / (fb - fa)
-        middle = np.clip(np.floor(middle), a + 1, b - 1) if whole else np.clip(middle, a, b)
-        found = excess(middle, pairs)
-        up = found >= 0
-        below[pairs] = np.where(up, np.where(last[pairs] > 0, 0.5 * fa, fa), found)
-        above[pairs] = np.where(up, found, np.where(last[pairs] < 0, 0.5 * fb, fb))
+        middle = np.clip(np.floor(middle), a + 1, b - 1) if is_whole else np.clip(middle, a, b)
+        at_middle = excess(middle, pairs)
+
+        up = at_middle >= 0
+        below[pairs] = np.where(up, np.where(last[pairs] > 0, 0.5 * fa, fa), at_middle)
+        above[pairs] = np.where(up, at_middle, np.where(last[pairs] < 0, 0.5 * fb, fb))
         last[pairs] = np.where(up, 1.0, -1.0)
-        near = (np.abs(found) < _ERROR) & (not whole)
+        near = (np.abs(at_middle) < _ERROR) & (not is_whole)
         low[pairs], high[pairs] = np.where(up & ~near, a, middle), np.where(up | near, middle, b)
-    return high if whole else 0.5 * (low + high)
+
+    return high if is_whole else 0.5 * (low + high)

@@ -10,7 +10,8 @@ import numpy as np
 
 from graphrf.gp.posterior.protocol import Law, Posterior
 
-# Draws whose squares estimate variances.
+# Draws whose squares estimate variances, with a relative standard error of at most sqrt(2 / 64);
+# that of deviations is half of it, 9 %.
 N_DRAWS = 64
 
 

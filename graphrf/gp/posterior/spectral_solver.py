@@ -106,18 +106,18 @@ class SpectralCG:
             # In units in which D is near 1, so that nothing leaves single precision.
             unit = float(diagonal.mean())
             root, factor = rough(_ROUGH / density**0.5), np.float32((amplitude / unit) ** 0.5)
-            whole = graph.n_nodes
+            n_nodes = graph.n_nodes
 
             def apply(x: np.ndarray) -> np.ndarray:
                 return np.asarray(factor * root(x)[nodes], dtype=np.float32)
 
             def apply_t(y: np.ndarray) -> np.ndarray:
-                extended = np.zeros((whole, y.shape[1]), dtype=np.float32)
+                extended = np.zeros((n_nodes, y.shape[1]), dtype=np.float32)
                 extended[nodes] = factor * y
                 return np.asarray(root(extended), dtype=np.float32)
 
-            own = (self._diagonal / unit).astype(np.float32)
-            self._systems.append(_System(apply, apply_t, self._filter.single(), own))
+            single_diagonal = (self._diagonal / unit).astype(np.float32)
+            self._systems.append(_System(apply, apply_t, self._filter.single(), single_diagonal))
 
     def product(self, x: np.ndarray) -> np.ndarray:
         """A x for x of shape (m, p)."""
@@ -135,38 +135,44 @@ class SpectralCG:
         x, residual, done = np.zeros_like(b), b, 0
         left = float((np.linalg.norm(b, axis=0) / norm).max())
         systems = list(self._systems)
+
         # Factor by which a residual of h's system is larger in A's, relative to its right-hand
         # side: at most 1 + rho K, mostly about the root of that. Each solve improves the estimate.
         growth = self._extended**0.5
+
         for _ in range(_REFINEMENTS):
             rough = len(systems) > 1
             inner = float(
                 np.clip(tol / (max(left, tol) * growth), _SINGLE if rough else _ROUNDING, 0.5)
             )
-            step, n = self._whole(systems[-1], residual, inner, self._max_iterations - done)
+            step, n = self._solved_on_all_nodes(
+                systems[-1], residual, inner, self._max_iterations - done
+            )
             done += n
+
             after = residual - self.product(step)
             reached = float((np.linalg.norm(after, axis=0) / norm).max())
             growth = max(growth, 2 * reached / (max(left, tol) * inner))
             if rough and not reached <= _TOO_ROUGH * left:
                 systems.pop()
-                growth = (
-                    self._extended**0.5
-                )  # the estimate from rough products does not hold for exact ones
+                # the estimate from rough products does not hold for exact ones
+                growth = self._extended**0.5
+
             if reached < left:
                 x, residual, left = x + step, after, reached
             if left <= tol or done >= self._max_iterations or inner == _ROUNDING:
                 break
+
         return Solution(np.ldexp(x, exponents).reshape(rhs.shape), left <= tol, done, left)
 
-    def _whole(
+    def _solved_on_all_nodes(
         self, system: _System, b: np.ndarray, tol: float, most: int
     ) -> tuple[np.ndarray, int]:
         """An approximate A^-1 b from the system on all nodes, and the steps that it took."""
         diagonal = system.diagonal
         size = np.linalg.norm(b, axis=0)
         size[size == 0] = 1.0
-        own: np.ndarray = (b / size).astype(diagonal.dtype)
+        scaled: np.ndarray = (b / size).astype(diagonal.dtype)
 
         def product(h: np.ndarray) -> np.ndarray:
             if self._step is not None:
@@ -175,11 +181,11 @@ class SpectralCG:
             g += system.apply_t(system.apply(g) / diagonal)
             return system.filter(g)
 
-        right = system.filter(system.apply_t(own / diagonal))
+        right = system.filter(system.apply_t(scaled / diagonal))
         solver = ConjugateGradients(product, lambda r: r.copy(), tol=tol, max_iterations=most)
         solution = solver.solve(right)
         g = system.filter(solution.value)
-        return (own - system.apply(g)).astype(
+        return (scaled - system.apply(g)).astype(
             np.float64
         ) / self._diagonal * size, solution.iterations
 

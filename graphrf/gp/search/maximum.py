@@ -55,6 +55,7 @@ def maximised(
     if not start.size:
         value = float(log_density(start)[0])
         return Maximum(start, value if math.isfinite(value) else -math.inf, True, True)
+
     if scale is None:
         scale = max(1.0, float(np.linalg.norm(log_density(start)[1])))
     tolerances = tolerances or Tolerances()
@@ -80,6 +81,7 @@ def maximised(
             "gtol": tolerances.slope / scale,
         },
     )
+
     value = -float(result.fun) * scale
     # A derivative out of the box is none that a step can follow.
     free = result.x - np.clip(result.x - result.jac, *box.T) != 0

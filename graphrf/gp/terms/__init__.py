@@ -1,6 +1,4 @@
-"""Terms of latent Gaussian models, which add and multiply, and their priors; built on `metric` and
-`time`.
-"""
+"""Terms of latent Gaussian models, which add and multiply; built on `metric` and `time`."""
 
 from __future__ import annotations
 

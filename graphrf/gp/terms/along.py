@@ -24,7 +24,8 @@ from graphrf.operators.sparse.cholesky import SparseCholesky
 
 # Points of Simpson's rule along a stretch.
 _POINTS = 9
-# The range of lengthscales, in lengths of roads.
+# The range of lengthscales, in lengths of roads: more than three deviations of the default prior,
+# of median 1 and factor 4, on both sides.
 _RANGE = (1e-2, 1e3)
 
 
@@ -130,11 +131,13 @@ class EdgeAxis(LevelAxis):
         prior = checked_prior(
             "lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0))
         )
+
         low, high = (end * unit for end in _RANGE)
         name = f"lengthscale({term.label})"
         self._lengthscale = Parameter(
             name, "positive", unit, low, high, prior, ("lengthscale", id(term))
         )
+
         self._pieces = self._subdivided(self.levels)
         self.structure = self._structure(self._pieces)
 
@@ -143,9 +146,7 @@ class EdgeAxis(LevelAxis):
         return self._term.columns
 
     def cells(self, frame: Any) -> list[Any]:
-        """Places (u, v, key, distance), or dictionaries of places and weights where distances are
-        stretches.
-        """
+        """Places (u, v, key, distance); for stretches dictionaries of places and weights."""
         return [
             _stretch(edge, distance)
             if isinstance(distance, tuple | list)
@@ -159,31 +160,39 @@ class EdgeAxis(LevelAxis):
         return dict(zip(self.levels, self._pieces.where.tolist(), strict=True))
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
-        known = self.lookup
-        labels = [label for label in labels_in(self.column, values) if label not in known]
+        vertices = self.lookup
+        labels = [label for label in labels_in(self.column, values) if label not in vertices]
         if not labels:
             return super().extension(values, hyperparameters)
+
         pieces = self._subdivided([*self.levels, *labels])
         structure = self._structure(pieces)
+
         nodes = self._term.streets.n_nodes
         # the vertices of the fit among those of all places
         kept = np.concatenate(
             [np.arange(nodes), np.zeros(self._pieces.n_nodes - nodes, dtype=np.int64)]
         )
         kept[self._pieces.where] = pieces.where[: len(self.levels)]
+
         old = self._variables(structure, kept)
         new = np.setdiff1d(np.arange(structure.size), old)
+
         index = dict(zip(labels, pieces.where[len(self.levels) :].tolist(), strict=True))
-        whole = structure.precision(hyperparameters)
-        precision = sp.csr_array(whole[new][:, new])
+
+        joint = structure.precision(hyperparameters)
+        precision = sp.csr_array(joint[new][:, new])
+
         known_part, new_part, _ = self._read(values, index, structure.size)
         # a new place that is a vertex of the fit is none of the new variables
         both = sp.csr_array(new_part[:, old] + known_part)
+
         if not new.size:
             return Extension(
                 both, sp.csr_array((both.shape[0], 0)), precision, sp.csr_array((0, 0))
             )
-        mean = solved_by_components(precision, sp.csr_array(-whole[new][:, old]))
+
+        mean = solved_by_components(precision, sp.csr_array(-joint[new][:, old]))
         part = sp.csr_array(new_part[:, new])
         return Extension(
             sp.csr_array(both + part @ mean), part, precision, sp.csr_array((0, new.size))
@@ -217,8 +226,7 @@ class EdgeAxis(LevelAxis):
 
 
 def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_array:
-    """A^-1 B for a positive definite A of many small components, each with entries in a few columns
-    of B.
+    """A^-1 B for a positive definite A of many small components and a sparse B.
 
     The columns of each component are counted from 0, so that one dense right-hand side has those of
     all.
@@ -229,12 +237,15 @@ def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_arra
     keys, own = np.unique(
         component[entries.row].astype(np.int64) * width + entries.col, return_inverse=True
     )
+
     owner, column = np.divmod(keys, width)
     counts = np.bincount(owner, minlength=int(component.max()) + 1)
     first = np.cumsum(counts) - counts
+
     dense = np.zeros((n, int(counts.max(initial=0))))
     dense[entries.row, own - first[component[entries.row]]] = entries.data
     solved = SparseCholesky(matrix).solve(dense)
+
     row = np.repeat(np.arange(n), counts[component])
     place = within(counts[component])
     return sp.csr_array(
@@ -253,6 +264,7 @@ def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:
         raise checks.value_error(
             "distance", f"must be a number or an increasing pair, got {ends!r}"
         )
+
     weights = np.ones(_POINTS)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
     places = [_place(edge, each) for each in np.linspace(ends[0], ends[1], _POINTS)]

@@ -1,5 +1,4 @@
-r"""All variables of a latent Gaussian model at once: one sparse precision with one order of
-elimination.
+r"""All variables of a latent Gaussian model at once: one precision, one order of elimination.
 
 z = (x_1, ..., x_J, beta) has the prior precision Q = diag(Q_1 / s_1^2, ..., Q_J / s_J^2, B) on the
 subspace C z = 0, and with weights W of the rows of eta = A z the posterior precision P = Q + A^T W
@@ -40,8 +39,7 @@ class Slope(NamedTuple):
 
 
 class Joint:
-    """The variables of some terms and of coefficients with the prior precision B, `coefficients`
-    (p, p).
+    """The variables of terms, and coefficients with the prior precision B, `coefficients` (p, p).
 
     `rows` are matrices with n columns that the posterior is used with; the first is A.
     """
@@ -52,12 +50,15 @@ class Joint:
         self.terms = tuple(terms)
         self._coefficients = sp.csr_array(coefficients)
         self._log_determinant = float(np.linalg.slogdet(coefficients)[1])
+
         sizes = [term.structure.size for term in terms]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         self.n = int(self.starts[-1]) + len(coefficients)
         self.parameters = _distinct(self.terms)
         self.constraints = self._constraints()
+
         self._rows = tuple(rows)
+
         start = self.vector([parameter.start for parameter in self.parameters])
         self.layout = VariableLayout.of(
             [self.prior(start).precision, *(abs(each).T @ abs(each) for each in rows)]
@@ -94,6 +95,7 @@ class Joint:
             total += part.log_determinant(values) - (part.free - part.n_flat) * float(
                 np.log(variance)
             )
+
         blocks.append(self._coefficients)
         return JointPrecision(sp.csr_array(sp.block_diag(blocks, format="csr")), total)
 
@@ -102,6 +104,7 @@ class Joint:
         result = []
         for place in range(len(self.parameters)):
             total, matrix = 0.0, sp.csr_array((self.n, self.n))
+
             for j, term in enumerate(self.terms):
                 part, values = term.structure, self.values(vector, term)
                 variance = values[term.deviation.name] ** 2
@@ -114,6 +117,7 @@ class Joint:
                     continue
                 matrix = matrix + self._placed(block / variance, j)
                 total += change
+
             result.append(Slope(sp.csr_array(matrix), total))
         return result
 
@@ -143,9 +147,7 @@ class Joint:
 
 
 class JointFactor:
-    """The inverse of P on the subspace C z = 0; `lower` are the entries of P in the order of the
-    layout.
-    """
+    """The inverse of P on the subspace C z = 0; `lower` are the entries of P as in the layout."""
 
     def __init__(
         self, layout: VariableLayout, lower: np.ndarray, constraints: sp.csr_array
@@ -155,6 +157,7 @@ class JointFactor:
         self._v = self._factor.solve(constraints.toarray().T)
         self._m = constraints @ self._v if constraints.shape[0] else np.zeros((0, 0))
         self._inverse = np.linalg.inv(self._m)
+
         held = (constraints @ constraints.T).toarray()
         self.log_determinant = self._factor.log_determinant + float(
             np.linalg.slogdet(self._m)[1] - np.linalg.slogdet(held)[1]

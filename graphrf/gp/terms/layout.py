@@ -1,6 +1,4 @@
-"""The places of the entries of the joint precision, the same for all hyperparameters
-and weights.
-"""
+"""The places of the entries of the joint precision, for all hyperparameters and weights."""
 
 from __future__ import annotations
 
@@ -25,9 +23,7 @@ class PatternRows(NamedTuple):
 
 @dataclass(frozen=True)
 class VariableLayout:
-    """The lower triangle of symmetric matrices of one pattern, by columns in the order of
-    elimination.
-    """
+    """The lower triangle of matrices of one pattern, by columns in the order of elimination."""
 
     elimination: Elimination
     indptr: np.ndarray
@@ -45,9 +41,11 @@ class VariableLayout:
         for matrix in matrices:
             ones = sp.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=(n, n))
             pattern = sp.csr_array(pattern + ones)
+
         elimination = Elimination.of(pattern, last=_dense_rows(pattern))
         position = np.empty(n, dtype=np.int64)
         position[elimination.order] = np.arange(n)
+
         entries = sp.coo_array(pattern)
         row, column = position[entries.row], position[entries.col]
         keys = np.sort((column * n + row)[row >= column])
@@ -63,9 +61,7 @@ class VariableLayout:
         )
 
     def places(self, matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of a symmetric matrix that lie in the lower triangle, and their
-        places there.
-        """
+        """The entries of a symmetric matrix in the lower triangle, and their places there."""
         key = matrix.nnz, matrix.indices.tobytes()
         if key not in self._known:
             n = self._position.size
@@ -82,9 +78,11 @@ class VariableLayout:
         pairs = counts**2
         row = np.repeat(np.arange(m), pairs)
         place = within(pairs)
+
         first = matrix.indptr[row] + place // np.maximum(counts[row], 1)
         second = matrix.indptr[row] + place % np.maximum(counts[row], 1)
         a, b = self._position[matrix.indices[first]], self._position[matrix.indices[second]]
+
         kept = a >= b
         places = self._found(a[kept], b[kept])
         data = (matrix.data[first] * matrix.data[second])[kept]
@@ -102,8 +100,6 @@ class VariableLayout:
 
 
 def _dense_rows(pattern: sp.csr_array) -> np.ndarray:
-    """Variables with so many neighbours that they are eliminated last; as in Davis
-    2006, Sec. 7.1.
-    """
+    """Variables of so many neighbours that they are eliminated last: Davis 2006, Sec. 7.1."""
     n = pattern.shape[0]
     return np.flatnonzero(np.diff(pattern.indptr) > max(16.0, 10.0 * n**0.5))

@@ -1,6 +1,4 @@
-"""A term's variables over the levels of one column: the rows that read them, and what new levels
-add.
-"""
+"""A term's variables over the levels of a column: rows that read them, and new levels."""
 
 from __future__ import annotations
 
@@ -74,19 +72,19 @@ class LevelAxis:
         shown = ", ".join(map(repr, labels[:3])) + (
             f" and {len(labels) - 3} more" if len(labels) > 3 else ""
         )
+
         other, near = (
             self.other_kinds(labels),
             checks.did_you_mean(str(labels[0]), map(str, self.levels)),
         )
+
         hint = f"; it {other}" if other else f"; {near}" if near else ""
         return checks.value_error(
             self.column, f"holds {shown}, of which the fit knows nothing{hint}"
         )
 
     def other_kinds(self, labels: Sequence[Hashable]) -> str:
-        """A sentence on kinds of labels that the fit did not have at all, as text for numbers; else
-        empty.
-        """
+        """A sentence on kinds of labels that the fit did not have, such as text; else empty."""
         here, there = ({_kind(label) for label in every} for every in (labels, self.levels))
         if not here or here & there:
             return ""
@@ -101,17 +99,18 @@ class LevelAxis:
         return {label: place for place, label in enumerate(self.levels)}
 
     def _read(
-        self, values: Any, more: Lookup, width: int = 0, found: Lookup | None = None
+        self, values: Any, more: Lookup, width: int = 0, aliases: Lookup | None = None
     ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
-        """Rows for known labels and those `found` to be known, rows of this width for those of
-        `more`, and unknown labels.
+        """Rows for known labels and `aliases` of these, rows of this width for labels of `more`,
+        and unknown labels.
         """
-        known = {**self.lookup, **found} if found else self.lookup
+        lookup = {**self.lookup, **aliases} if aliases else self.lookup
         rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
+
         for row, label, weight in weighted_labels(self.column, values):
-            place = known.get(label)
+            place = lookup.get(label)
             if place is not None:
                 rows.append(row)
                 places.append(place)
@@ -120,6 +119,7 @@ class LevelAxis:
                 others.append((row, more[label], weight))
             else:
                 unknown[label] = None
+
         m, n = len(values), self.structure.size
         result = sp.csr_array((np.array(weights, dtype=np.float64), (rows, places)), shape=(m, n))
         new = np.array(others, dtype=np.float64).reshape(-1, 3)
@@ -157,6 +157,7 @@ def weighted_labels(column: str, values: Any) -> Iterator[tuple[int, Hashable, f
             pairs = ((label, _weight(column, row, label, weight)) for label, weight in cell.items())
         else:
             pairs = ((cell, 1.0),)
+
         for label, weight in pairs:
             if label.__hash__ is None:
                 raise checks.type_error(

@@ -21,12 +21,14 @@ from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import require_sparse_precision
 
-# Priors where a term states none: as in `HyperparameterPrior`, lengthscales in edges.
+# Priors where a term states none: those of `HyperparameterPrior`, with lengthscales in edges. Its
+# prior of the mixing, of log odds, is close to the uniform one here.
 _PRIORS: Mapping[str, Any] = {
     "lengthscale": (3.0, 3.0),
     "mixing": BetaPrior(),
     "dependence": (9.0, 6.0),
 }
+# The range of proportions.
 _SHARES = (1e-4, 1 - 1e-4)
 
 
@@ -75,6 +77,7 @@ class Nodes(Term):
         self.graph.require_undirected("a field on its nodes")
         require_sparse_precision(require_kernel(self.kernel))
         self.kernel.check_graph(self.graph)
+
         known = ("sd", *self.trained)
         for name in self.prior or ():
             if name not in known:
@@ -106,15 +109,18 @@ class Nodes(Term):
     def _parameter(self, name: str) -> Parameter:
         kind = "proportion" if name in self.kernel.proportions else "positive"
         low, high, unit = *_SHARES, 1.0
+
         if name == "lengthscale":
             unit = lengthscale_unit(self.graph, self.kernel.laplacian)
             low, high = (end * unit for end in LENGTHSCALES)
+
         prior = (self.prior or {}).get(name, _PRIORS[name])
         if kind == "proportion" or prior is None:
             prior = checked_prior(name, kind, prior)
         else:
             median, factor = checked_prior(name, kind, prior)  # type: ignore[misc]
             prior = (median * unit, factor)
+
         start = float(
             np.clip(
                 self.kernel.hyperparameters[name], 2 * low, 0.5 * (high + (kind == "proportion"))

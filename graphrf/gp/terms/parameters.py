@@ -28,9 +28,8 @@ class PositiveCorrelation(BetaPrior):
         rest, slope = float(expit(-log_odds)), r * float(expit(-log_odds))
         value = (self.a - 1) * math.log1p(r) + (self.b - 1) * math.log(rest) + math.log(slope)
         value -= (self.a + self.b - 1) * math.log(2) + float(betaln(self.a, self.b))
-        value -= math.log(
-            float(betainc(self.b, self.a, 0.5))
-        )  # the probability of positive correlations
+        # The probability of positive correlations.
+        value -= math.log(float(betainc(self.b, self.a, 0.5)))
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 
@@ -59,6 +58,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
         "range": (PenalisedRange,),
     }
     allowed = named.get(name, () if kind == "positive" else (BetaPrior,))
+
     if prior is None or isinstance(prior, allowed):
         return prior
     if not isinstance(prior, tuple | list) or len(prior) != 2:
@@ -67,6 +67,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
             "prior",
             f"of {name!r} must be (median, factor),{names} or None, got {checks.describe(prior)}",
         )
+
     median = checks.number(
         f"the median of {name}", prior[0], low=0, high=_LARGEST, include_low=False
     )

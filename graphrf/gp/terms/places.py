@@ -1,6 +1,4 @@
-"""Places of ordered labels on a line: numbers as they are, dates in days; the usual step, and
-levels apart.
-"""
+"""Places of ordered labels on a line (dates in days), the usual step, and levels apart."""
 
 from __future__ import annotations
 
@@ -45,14 +43,15 @@ class Ruler(NamedTuple):
         if not dates:
             values = [_number(column, each) for each in labels]
             refuse_written_dates(column, labels, f"frame[{column!r}]")
-            largest = max(
-                (abs(each) for each in values if isinstance(each, float)), default=0.0
-            )  # not of integers
+            # Integers are exact.
+            largest = max((abs(each) for each in values if isinstance(each, float)), default=0.0)
             rounding = 16 * float(np.finfo(float).eps) * largest
             return cls(column, dates, values[0], zone, rounding)
+
         clocks = {(str(each.tzinfo), each.time()) for each in labels if isinstance(each, datetime)}
         if getattr(labels[0], "tzinfo", None) is not None:
             zone = labels[0].tzinfo if len(clocks) == 1 else UTC  # type: ignore[attr-defined]
+
         made = cls(column, dates, np.datetime64(0, "D"), zone, 0.0)
         return made._replace(origin=made._instant(labels[0]).astype("datetime64[D]"))
 
@@ -61,6 +60,7 @@ class Ruler(NamedTuple):
         if not self.dates:
             values = [_number(self.column, each) - self.origin for each in labels]
             return checks.finite(self.column, np.array(values, dtype=np.float64))
+
         instants = [self._instant(each) for each in labels]
         days = [each.astype("datetime64[D]") for each in instants]
         rest = [
@@ -74,6 +74,7 @@ class Ruler(NamedTuple):
             raise checks.type_error(
                 self.column, f"must hold dates in all rows, got {checks.describe(label)}"
             )
+
         aware = getattr(label, "tzinfo", None) is not None
         if aware != (self.zone is not None):
             raise checks.type_error(
@@ -83,6 +84,7 @@ class Ruler(NamedTuple):
             )
         if aware:
             label = label.astimezone(self.zone).replace(tzinfo=None)  # type: ignore[union-attr]
+
         own: np.datetime64 = (
             label.to_datetime64() if hasattr(label, "to_datetime64") else np.datetime64(label)
         )
@@ -115,23 +117,29 @@ class Spacing(NamedTuple):
             return cls(
                 1.0, True, np.zeros(1), np.zeros(places.size, dtype=int), float(places[0]), same
             )
+
         wide = apart[apart > NEAR * np.quantile(apart, 0.75, method="lower")]
         step = float(wide.min() if finest else np.quantile(wide, 0.25, method="lower"))
+
         grid = np.concatenate([[0.0], np.cumsum(np.round(gaps / step))])
         fitted = float(places[-1] - places[0]) / max(grid[-1], 1.0)
         if (np.abs(places - places[0] - fitted * grid) <= NEAR * fitted).all():
-            step, own, equal, new = fitted, grid, True, np.diff(grid) > 0
+            step, in_steps, equal, new = fitted, grid, True, np.diff(grid) > 0
         else:
-            own, equal = (places - places[0]) / step, False
+            in_steps, equal = (places - places[0]) / step, False
             new = gaps > max(same * step, ruler.rounding)
+
         if merged := int((~new & (gaps > max(SAME * step, ruler.rounding))).sum()):
             warn(
                 f"`{ruler.column}`: {merged} of {places.size} levels are within a thousandth of a "
                 "step from others, and are read as one with these; round the column to have other "
                 "levels"
             )
+
         level = np.concatenate([[0], np.cumsum(new)]).astype(int)
-        return cls(step, equal, own[np.concatenate([[True], new])], level, float(places[0]), same)
+        return cls(
+            step, equal, in_steps[np.concatenate([[True], new])], level, float(places[0]), same
+        )
 
     def on(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places in steps, and the level that each is read as, or -1."""
@@ -139,6 +147,7 @@ class Spacing(NamedTuple):
         whole = np.round(own)
         if self.equal:
             own = np.where(np.abs(own - whole) <= NEAR, whole, own)
+
         after = np.clip(np.searchsorted(self.places, own), 1, self.places.size - 1)
         nearest = after - (own - self.places[after - 1] < self.places[after] - own)
         known = np.abs(own - self.places[nearest]) <= (SAME if self.equal else self.same)

@@ -67,11 +67,12 @@ class RandomWalk(Structure):
         order: int,
         *,
         closed: bool = False,
-        like: RandomWalk | None = None,
+        template: RandomWalk | None = None,
     ) -> None:
         n = increments.size + 1
         self.size = n
         self.scale = 1.0
+
         if order == 1:
             roots = 1 / np.sqrt(increments)
             steps = sp.diags_array([-roots, roots], offsets=[0, 1], shape=(n - 1, n))
@@ -80,16 +81,20 @@ class RandomWalk(Structure):
             ones = np.ones(n - 2)
             steps = sp.diags_array([ones, -2 * ones, ones], offsets=[0, 1, 2], shape=(n - 2, n))
             root = np.subtract.outer(np.arange(n), np.arange(1.0, n - 1)).clip(0)
+
         plain = sp.csr_array(steps.T @ steps)
-        if like is not None:
-            self._matrix = sp.csr_array(like.scale * plain)
+        if template is not None:
+            self._matrix = sp.csr_array(template.scale * plain)
             return
+
         # x = R e with D R = I for the differences D, less its polynomial
         trends = np.linalg.qr(np.vander(np.linspace(-1, 1, n), order))[0]
         root -= trends @ (trends.T @ root)
         self.scale = math.exp(float(np.log((root**2).sum(axis=1)).mean()))
+
         # |D D^T|: the matrix tree theorem, and for rw2 its analogue.
         determinant = math.log(n) - float(np.log(increments).sum())
+
         # The level and the slope in the middle, where they are independent of each other.
         middle, held = np.zeros((order, n)), np.ones((order, n))
         middle[0, [(n - 1) // 2, n // 2]] = 0.5 + 0.5 * (n % 2)
@@ -104,8 +109,10 @@ class RandomWalk(Structure):
                 self.flat, self.n_flat = sp.csr_array(ends.T @ ends) / FLAT**2, 1
                 determinant = math.log(n * (n - 1) ** 2 / FLAT**2)
                 middle, held = middle[:1], held[:1]
+
         self.constraints = sp.csr_array(held)
         self._log_determinant = determinant + (n - order) * math.log(self.scale)
+
         # c b^T + b c^T is 0 where c x = 0; with a small b, the matrix is definite.
         variances = np.maximum(((middle @ root) ** 2).sum(axis=1) / self.scale, n**-2.0)
         lift = (middle.T / (variances * (held**2).sum(axis=1))) @ held
@@ -141,9 +148,7 @@ class Seasonal(Structure):
 
 
 class MaternSteps(Structure):
-    """A Matern process of smoothness 1/2 or 3/2 with variance 1: the values, and then their
-    derivatives.
-    """
+    """A Matern process of smoothness 1/2 or 3/2 with variance 1: values, then derivatives."""
 
     def __init__(self, times: np.ndarray, lengthscale: Parameter, nu: float) -> None:
         self._unit = float(np.ptp(times))  # so that seconds since 1970 are as good as days
@@ -179,9 +184,7 @@ class MaternSteps(Structure):
         return -float(total)
 
     def _law(self, values: Values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Transitions T, covariances S - T S T^T of what they leave, and the stationary covariance
-        S.
-        """
+        """Transitions T, covariances S - T S T^T of the rest, and the stationary covariance S."""
         kernel = MaternTime(values[self.parameters[0].name] / self._unit, self._nu)
         transitions, stationary = kernel.transition(self._increments), kernel.stationary()
         x = 2 * math.sqrt(2 * self._nu) / kernel.lengthscale * self._increments
@@ -197,9 +200,7 @@ class MaternSteps(Structure):
 
 
 def _tridiagonal(diagonal: np.ndarray, beside: np.ndarray) -> sp.csr_array:
-    """A symmetric matrix with all of its entries, zeros too, so that the pattern is the same for
-    all values.
-    """
+    """A symmetric matrix with all of its entries, zeros too, in one pattern for all values."""
     n = diagonal.size
     at = np.arange(n)
     places = np.concatenate([at, at[1:], at[:-1]]), np.concatenate([at, at[:-1], at[1:]])

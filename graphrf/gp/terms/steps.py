@@ -86,10 +86,12 @@ class Steps(Term):
                 "is the number of levels of a season, for kind='seasonal' alone, got "
                 f"{self.period!r}",
             )
+
         if self.period is not None:
             checks.integer("period", self.period, low=2)
         if self.nu not in (0.5, 1.5):
             raise checks.value_error("nu", f"must be 0.5 or 1.5, got {checks.describe(self.nu)}")
+
         hyperparameter = {"ar1": "correlation", "matern": "lengthscale"}.get(self.kind)
         for name in self.prior or ():
             if name not in ("sd", hyperparameter):
@@ -107,32 +109,34 @@ class Steps(Term):
 
 
 class StepAxis(LevelAxis):
-    """Ordered levels: those of the data, and those missing between them where steps
-    must be equal.
-    """
+    """Ordered levels: those of the data, and those missing where steps must be equal."""
 
     def __init__(self, term: Steps, labels: list[Hashable]) -> None:
         self.column, self._term = term.by, term
         self._ruler = Ruler.of(term.by, labels)
         places = self._ruler.places(labels)
         order = np.argsort(places, kind="stable")
+
         filled = term.kind in ("rw2", "seasonal")
-        same = (
-            NEAR if term.kind == "matern" and term.nu > 1 else SAME
-        )  # differentiable fields take more digits
+        # Differentiable fields take more digits.
+        same = NEAR if term.kind == "matern" and term.nu > 1 else SAME
         self._at = at = Spacing.of(self._ruler, places[order], finest=filled, same=same)
-        own = np.concatenate([[0], np.flatnonzero(np.diff(at.level)) + 1])
-        self.levels = [labels[k] for k in order[own]]
-        self._require_levels(np.diff(places[order[own]]))
+
+        firsts = np.concatenate([[0], np.flatnonzero(np.diff(at.level)) + 1])
+        self.levels = [labels[k] for k in order[firsts]]
+        self._require_levels(np.diff(places[order[firsts]]))
+
         if filled:
             present = dict(zip(at.places.tolist(), self.levels, strict=True))
             every = np.arange(at.places[-1] + 1)
             self._at = at._replace(places=every, level=at.places[at.level].astype(int))
             self.levels = [present.get(float(k), self._filled(int(k))) for k in every]
+
         self._known = {
             labels[k]: int(level) for k, level in zip(order, self._at.level, strict=True)
         }
         self._known.update({label: place for place, label in enumerate(self.levels)})
+
         self._parameter = self._trained()
         self.structure = self._structure(self._at.places)
 
@@ -152,19 +156,22 @@ class StepAxis(LevelAxis):
         return self.structure
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
-        known = self.lookup
-        labels = [label for label in labels_in(self.column, values) if label not in known]
+        lookup = self.lookup
+        labels = [label for label in labels_in(self.column, values) if label not in lookup]
         if not labels:
             return super().extension(values, hyperparameters)
+
         at = self._at
         places, level = at.on(self._ruler.places(labels))
-        found = {label: int(k) for label, k in zip(labels, level, strict=True) if k >= 0}
+        aliases = {label: int(k) for label, k in zip(labels, level, strict=True) if k >= 0}
         new = [
             (float(x), label) for x, label, k in zip(places, labels, level, strict=True) if k < 0
         ]
+
         self._require_forecasts(new)
         if not new:
-            return Extension(self._read(values, {}, found=found)[0], *nothing_new(len(values)))
+            return Extension(self._read(values, {}, aliases=aliases)[0], *nothing_new(len(values)))
+
         states, more = self.structure.size // at.places.size, np.unique([x for x, _ in new])
         filled = self._term.kind in ("rw2", "seasonal")
         ahead = float(more[-1] - at.places[-1]) if filled else more.size
@@ -173,38 +180,43 @@ class StepAxis(LevelAxis):
             f"forecasts of {ahead:,.0f} levels of `{self.column}`",
             "predict nearer levels, or fewer at a time",
         )
+
         if filled:
             more = np.arange(at.places[-1] + 1, more[-1] + 1)
+
         index = {label: int(np.searchsorted(more, x)) for x, label in new}
         every = np.concatenate([at.places, more])
         by_time = np.argsort(every, kind="stable")
-        whole = self._structure(every[by_time], like=self.structure).precision(hyperparameters)
+        joint = self._structure(every[by_time], template=self.structure).precision(hyperparameters)
         position = np.empty(every.size, dtype=int)
         position[by_time] = np.arange(every.size)
+
         n, k = at.places.size, more.size
         shift = np.arange(states)[:, None] * every.size
         old_at = (shift + position[:n]).ravel()
         new_at = (shift + position[n:]).ravel()
-        precision = sp.csr_array(whole[new_at][:, new_at])
-        mean = -np.linalg.solve(precision.toarray(), whole[new_at][:, old_at].toarray())
-        old, later, _ = self._read(values, index, k * states, found)
+
+        precision = sp.csr_array(joint[new_at][:, new_at])
+        mean = -np.linalg.solve(precision.toarray(), joint[new_at][:, old_at].toarray())
+
+        old, later, _ = self._read(values, index, k * states, aliases)
         return Extension(
             sp.csr_array(old + later @ mean), later, precision, sp.csr_array((0, k * states))
         )
 
     def _require_levels(self, gaps: np.ndarray) -> None:
-        """ValueError for levels that a prior of this kind cannot have; `gaps` are those between
-        levels.
-        """
+        """ValueError for levels that this kind cannot have; `gaps` are those between levels."""
         term, at = self._term, self._at
         name, n = (
             term.by,
             int(at.places[-1] + 1 if term.kind in ("rw2", "seasonal") else at.places.size),
         )
+
         if at.places.size < 3:
             raise checks.value_error(
                 name, f"must have at least 3 levels for Steps, got {at.places.size}"
             )
+
         if term.kind in ("rw2", "seasonal") and not at.equal:
             raise checks.value_error(
                 name,
@@ -212,12 +224,14 @@ class StepAxis(LevelAxis):
                 f"{gaps.max():g}: number them (12 * year + month for months), or use 'rw1', 'ar1' "
                 "or 'matern'",
             )
+
         if n < (term.period or 0):
             raise checks.value_error(
                 name,
                 f"must have all {term.period} levels of a season, got {n}; use 'rw1' or 'ar1' for "
                 "so few",
             )
+
         if n > (most := _MOST.get(term.kind, n)):
             raise checks.value_error(
                 name,
@@ -230,6 +244,7 @@ class StepAxis(LevelAxis):
         filled = self._term.kind in ("rw2", "seasonal")
         if filled and (early := [label for x, label in new if x < self._at.places[-1]]):
             raise self.unknown(early)
+
         whole = filled or (self._term.kind == "ar1" and self._at.equal)
         between = [label for x, label in new if x != round(x)]
         if whole and between:
@@ -250,6 +265,8 @@ class StepAxis(LevelAxis):
     def _trained(self) -> Parameter | None:
         term, prior = self._term, self._term.prior or {}
         if term.kind == "ar1":
+            # Neighbours are alike rather than opposite: the prior mean of a correlation is 3/7, and
+            # its probability of values below 0 is 0.11.
             law = checked_prior(
                 "correlation", "proportion", prior.get("correlation", BetaPrior(5.0, 2.0))
             )
@@ -258,11 +275,15 @@ class StepAxis(LevelAxis):
                 return Parameter(name, "correlation", 0.5, -0.999, 0.9999, law, key)
             law = None if law is None else PositiveCorrelation(law.a, law.b)  # type: ignore[union-attr]
             return Parameter(name, "proportion", 0.5, 1e-3, 0.9999, law, key)
+
         if term.kind == "matern":
             span = self._at.step * float(self._at.places[-1])
-            law = (0.1 * span, 4.0)  # whatever the unit of the column, such as seconds
+            # By the range, since the unit of the column, such as seconds, is arbitrary.
+            law = (0.1 * span, 4.0)
             if "lengthscale" in prior:
                 law = checked_prior("lengthscale", "positive", prior["lengthscale"])
+
+            # At 100 ranges the ends have a correlation of 0.99 and more.
             shortest = self._at.step * float(np.diff(self._at.places).min())
             longest = min(100 * span, _LONGEST * shortest) if term.nu > 1 else 100 * span
             low, start = 0.1 * self._at.step, min(0.1 * span, 0.5 * longest)
@@ -275,10 +296,11 @@ class StepAxis(LevelAxis):
                 law,
                 ("length", id(term)),
             )
+
         return None
 
-    def _structure(self, places: np.ndarray, like: Structure | None = None) -> Structure:
-        """The prior at some places, in steps; `like` another one, with its scale."""
+    def _structure(self, places: np.ndarray, template: Structure | None = None) -> Structure:
+        """The prior at some places, in steps; `template` is a walk with the scale to take."""
         kind, increments = self._term.kind, np.diff(places)
         if kind == "iid":
             return Independent(places.size)
@@ -292,5 +314,7 @@ class StepAxis(LevelAxis):
             assert self._term.period is not None
             return Seasonal(places.size, self._term.period)
         return RandomWalk(
-            increments, int(kind[-1]), like=like if isinstance(like, RandomWalk) else None
+            increments,
+            int(kind[-1]),
+            template=template if isinstance(template, RandomWalk) else None,
         )

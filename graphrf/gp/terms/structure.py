@@ -23,9 +23,7 @@ _SMALL = 1_000
 
 
 class Structure:
-    """N(0, Q^-1) of n variables on the subspace C x = 0, as a function of hyperparameters; a base
-    class.
-    """
+    """N(0, Q^-1) of n variables where C x = 0, as a function of hyperparameters; a base class."""
 
     size: int  # n
     parameters: tuple[Parameter, ...] = ()
@@ -38,9 +36,7 @@ class Structure:
     _elimination: Elimination | None = None
 
     def precision(self, values: Values) -> sp.csr_array:
-        """A positive definite matrix that equals Q where the constraints hold, in one pattern for
-        all values.
-        """
+        """A positive definite matrix, equal to Q where the constraints hold, in one pattern."""
         raise NotImplementedError
 
     def log_determinant(self, values: Values) -> float:
@@ -54,15 +50,15 @@ class Structure:
         return factor.log_determinant + log_volume(factor, self.constraints)
 
     def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
-        """The derivatives of Q and of log |Q| in a parameter's coordinate, by differences of fourth
-        order.
-        """
+        """The derivatives of Q and log |Q| in a coordinate, by differences of fourth order."""
         x = parameter.coordinate(values[parameter.name])
         matrix, change = sp.csr_array((self.size, self.size)), 0.0
+
         for away, weight in ((1, 8.0), (-1, -8.0), (2, -1.0), (-2, 1.0)):
             at = {**values, parameter.name: parameter.value(x + away * _STEP)}
             matrix = matrix + weight / (12 * _STEP) * self.precision(at)
             change += weight / (12 * _STEP) * self.log_determinant(at)
+
         return sp.csr_array(matrix), change
 
     @property
@@ -116,9 +112,11 @@ class Contrasts(Structure):
         self.whole = whole
         self.size, self.parameters = whole.size - k, whole.parameters
         self.constraints = no_constraints(self.size)
+
         dense = whole.constraints.toarray()
         given = np.sort(qr(dense, mode="r", pivoting=True)[1][:k])  # columns that are independent
         kept = np.setdiff1d(np.arange(whole.size), given)
+
         self.basis = np.zeros((whole.size, self.size))
         self.basis[kept, np.arange(self.size)] = 1.0
         self.basis[given] = -np.linalg.solve(dense[:, given], dense[:, kept])
@@ -132,9 +130,7 @@ class Contrasts(Structure):
 
 
 def dense_csr(matrix: np.ndarray) -> sp.csr_array:
-    """A dense matrix with all of its entries, zeros too, so that the pattern is the same for all
-    values.
-    """
+    """A dense matrix with all of its entries, zeros too, in one pattern for all values."""
     n, m = matrix.shape
     return sp.csr_array(
         (matrix.ravel(), np.tile(np.arange(m), n), np.arange(0, n * m + 1, m)), shape=matrix.shape
@@ -142,8 +138,7 @@ def dense_csr(matrix: np.ndarray) -> sp.csr_array:
 
 
 class Product(Structure):
-    """The Kronecker product of two structures: x_{ab}, at a n_b + b, with the precision Q_a (x)
-    Q_b.
+    """The Kronecker product of structures: x_{ab}, at a n_b + b, of precision Q_a (x) Q_b.
 
     Where both have constraints, those of the smaller one are removed by `Contrasts`; the others
     hold for each of its coordinates.
@@ -155,11 +150,13 @@ class Product(Structure):
             first = Contrasts(first)
         elif second.constraints.shape[0] and (both or second.size <= _SMALL):
             second = Contrasts(second)
+
         self.first, self.second = first, second
         self.size = first.size * second.size
         self.parameters = tuple(
             {each.key: each for each in (*first.parameters, *second.parameters)}.values()
         )
+
         eyes = (sp.eye_array(each.size, format="csr") for each in (second, first))
         a, b = first.constraints, second.constraints
         held = [sp.kron(a, next(eyes)), sp.kron(next(eyes), b)]

@@ -20,7 +20,8 @@ from graphrf.operators.sparse.row_products import row_products
 
 # Bytes of an entry of a product's precision, with the copies that factoring it takes.
 _ENTRY = 60.0
-# The range of standard deviations, in units of the linear predictor.
+# The range of standard deviations, in units of the linear predictor: the default prior,
+# `PenalisedDeviation()`, has a probability of 1.5e-4 below it and none above.
 _DEVIATIONS = (1e-4, 1e3)
 
 
@@ -109,6 +110,7 @@ class BoundTerm(NamedTuple):
         """The term for the levels of a data frame; `unit` is that of the linear predictor."""
         axes = term.axes(frame)
         factors = [axis.factor if len(axes) > 1 else axis.structure for axis in axes]
+
         structure = factors[0]
         if len(factors) > 1:
             entries = math.prod(float(each.precision(each.starts).nnz) for each in factors)
@@ -119,11 +121,14 @@ class BoundTerm(NamedTuple):
                 "round the levels of a column, or take `Groups` for one of the factors",
             )
             structure = Product(*factors)
+
         prior = term.deviation_prior
         if isinstance(prior, PenalisedDeviation):
             prior = PenalisedDeviation(prior.upper * unit, prior.probability)
         elif isinstance(prior, tuple):
             prior = (prior[0] * unit, prior[1])
+
+        # A search begins near the median of the default prior, 0.46 units.
         low, high = (end * unit for end in _DEVIATIONS)
         deviation = Parameter(
             f"sd({term.label})", "positive", 0.5 * unit, low, high, prior, ("sd", number)
@@ -140,6 +145,7 @@ class BoundTerm(NamedTuple):
         parts = [axis.level_rows() for axis in self.axes]
         if len(parts) == 1:
             return parts[0]
+
         a, b = (rows.shape[0] for rows in parts)
         first = parts[0][[i for i in range(a) for _ in range(b)]]
         return self._combined(sp.csr_array(first), sp.csr_array(sp.vstack([parts[1]] * a)))
@@ -153,28 +159,32 @@ class BoundTerm(NamedTuple):
 
     def extension(self, frame: Any, values: Values) -> Extension:
         """Rows of a data frame that may have new levels."""
-        result = [axis.extension(axis.cells(frame), values) for axis in self.axes]
-        new = [each.new.shape[1] > 0 for each in result]
-        if len(result) == 1:
-            return result[0]
-        old = self._combined(*(each.old for each in result))
+        extensions = [axis.extension(axis.cells(frame), values) for axis in self.axes]
+        new = [extension.new.shape[1] > 0 for extension in extensions]
+
+        if len(extensions) == 1:
+            return extensions[0]
+
+        old = self._combined(*(extension.old for extension in extensions))
         if not any(new):
             return Extension(old, *nothing_new(len(frame)))
         if all(new):
             raise checks.value_error(
                 self.label, "has new levels in both columns: predict those of one column at a time"
             )
+
         structure = self.structure
         assert isinstance(structure, Product)
         place = new.index(True)
-        known = (structure.first, structure.second)[1 - place]
-        rows = structure.rows_of(1 - place, result[1 - place].old)
+        factor = (structure.first, structure.second)[1 - place]
+        rows = structure.rows_of(1 - place, extensions[1 - place].old)
         both, precisions = (
-            [rows, result[place].new],
-            [known.precision(values), result[place].precision],
+            [rows, extensions[place].new],
+            [factor.precision(values), extensions[place].precision],
         )
-        eye = sp.eye_array(result[place].new.shape[1], format="csr")
-        held = [known.constraints, eye]
+
+        eye = sp.eye_array(extensions[place].new.shape[1], format="csr")
+        held = [factor.constraints, eye]
         if place == 0:
             both, precisions, held = both[::-1], precisions[::-1], held[::-1]
         return Extension(

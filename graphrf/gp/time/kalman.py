@@ -1,8 +1,8 @@
 r"""Kalman filters of independent series, eight side by side: compiled loops.
 
 Series m observes y_t = h_m^T x_t + noise of variance s_t. All series share transitions Phi_t and
-the states' stationary covariance P; blocks of states do not act on each other. `riccati.gains`
-computes the filters.
+the states' stationary covariance P; blocks of states do not act on each other.
+`kalman_covariances.gains` computes the filters.
 
 Innovations e = L^-1 y are uncorrelated with variances S, which gives the inverse L^-T S^-1 L^-1 of
 the covariance of a series, and its determinant.

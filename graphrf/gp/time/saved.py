@@ -22,7 +22,7 @@ from graphrf.graph.disk.folder import decoded_name
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 
-_KERNELS = {known.__name__: known for known in (ConstantTime, MaternTime, PeriodicTime)}
+_KERNELS = {kernel.__name__: kernel for kernel in (ConstantTime, MaternTime, PeriodicTime)}
 _PLAIN = (
     "noise",
     "transform",
@@ -72,7 +72,7 @@ class SavedTime(Saved):
             "clock": list(self._clock),
             "axes": [
                 title_of(self._columns.times_title),
-                [title_of(each) for each in self._columns.nodes_titles or ()],
+                [title_of(title) for title in self._columns.nodes_titles or ()],
             ],
             "learned": [self.learned_, self._covariance.own_correlation],
         }
@@ -94,8 +94,8 @@ class SavedTime(Saved):
         grid = _grid(arrays, graph.n_nodes)
         hours = _hours("given", arrays)
 
-        made: Any = cls
-        loaded = made(
+        regressor_class: Any = cls
+        loaded = regressor_class(
             graph, kernel, parts, **{name: decoded(record["settings"][name]) for name in _PLAIN}
         )
         checked_settings(loaded)

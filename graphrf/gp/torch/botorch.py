@@ -232,26 +232,29 @@ class GraphGPModel(FantasizeMixin, Model):
         return self.likelihood.noise
 
     def _laws(
-        self, nodes: np.ndarray, chosen: list[int], like: Tensor
+        self, nodes: np.ndarray, chosen: list[int], reference: Tensor
     ) -> list[tuple[Tensor, Tensor]]:
         """The means and covariances of f at batches of nodes, for each of the chosen outputs."""
-        given = self._imagined
-        if given is None:
-            means, covariance = self._tensors(nodes, like)
+        imagined = self._imagined
+        if imagined is None:
+            means, covariance = self._tensors(nodes, reference)
             return [(means[..., self._outputs[k]], covariance) for k in chosen]
 
-        n = given.nodes.shape[-1]
-        batch = np.broadcast_shapes(nodes.shape[:-1], given.nodes.shape[:-1])
+        n = imagined.nodes.shape[-1]
+        batch = np.broadcast_shapes(nodes.shape[:-1], imagined.nodes.shape[:-1])
         together = [
-            np.broadcast_to(part, (*batch, part.shape[-1])) for part in (given.nodes, nodes)
+            np.broadcast_to(part, (*batch, part.shape[-1])) for part in (imagined.nodes, nodes)
         ]
-        means, covariance = self._tensors(np.concatenate(together, axis=-1), like)
+        means, covariance = self._tensors(np.concatenate(together, axis=-1), reference)
         between, later = covariance[..., :n, n:], covariance[..., n:, n:]
 
         laws = []
         for k in chosen:
             mean = means[..., self._outputs[k]]
-            noise, values = given.noise[..., k].to(like), given.values[..., k].to(like)
+            noise, values = (
+                imagined.noise[..., k].to(reference),
+                imagined.values[..., k].to(reference),
+            )
             factor = psd_safe_cholesky(
                 covariance[..., :n, :n] + torch.diag_embed(_without_copies(noise))
             )

@@ -166,15 +166,22 @@ class GRFKernel(gpytorch.kernels.Kernel):
         self._normalize = checks.flag("normalize", normalize)
         self._names = names
         # Follows `.to`, `.double()` and indices of the batch where nothing is trained.
-        like = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
-        self.register_buffer("_like", like, persistent=False)
+        reference = torch.zeros(self.batch_shape, dtype=torch.get_default_dtype())
+        self.register_buffer("_like", reference, persistent=False)
 
         if isinstance(kernel, LearnedModulation):
             if names:
-                values = torch.tensor(kernel.values, dtype=like.dtype).repeat(*self.batch_shape, 1)
+                values = torch.tensor(kernel.values, dtype=reference.dtype).repeat(
+                    *self.batch_shape, 1
+                )
                 self.register_parameter("modulation", torch.nn.Parameter(values))
-            return
+        else:
+            self._register_hyperparameters(kernel, names)
 
+    def _register_hyperparameters(self, kernel: Kernel, names: Sequence[str]) -> None:
+        """Raw parameters and their constraints, at the kernel's values; gpytorch registers those of
+        the lengthscale.
+        """
         bounds = kernel.hyperparameter_bounds(self._source.scale)
         for name in names:
             low = bounds[name]

@@ -8,7 +8,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp.hyperparameters.class_evidence import ClassEvidence
 from graphrf.gp.hyperparameters.latent_evidence import DenseEvidence, SparseEvidence, block_evidence
-from graphrf.gp.hyperparameters.mode import mode_divisor
+from graphrf.gp.hyperparameters.mode import mean_variance_near
 from graphrf.gp.hyperparameters.space import Model
 from graphrf.gp.likelihoods.counts import NegativeBinomial
 from graphrf.gp.methods.gram import PrecisionGram
@@ -26,10 +26,14 @@ SPREAD = 3.0
 
 @pytest.fixture
 def parts(karate):
-    """A precision, the responses, and the divisor of K."""
+    """A precision, the responses, and the mean variance of K."""
     y = np.random.default_rng(0).poisson(2.0, NODES.size) * 1.0
     responses = Responses.of(NODES, y, np.zeros(NODES.size), np.ones((34, 1)))
-    return SparsePrecision(karate, KERNEL), responses, mode_divisor(karate, KERNEL, True, 0, None)
+    return (
+        SparsePrecision(karate, KERNEL),
+        responses,
+        mean_variance_near(karate, KERNEL, True, 0, None),
+    )
 
 
 def model(lengthscale=2.0, scale=1.5, dispersion=0.4):
@@ -39,11 +43,15 @@ def model(lengthscale=2.0, scale=1.5, dispersion=0.4):
 def test_dense_and_sparse_evidence_agree_with_the_gradient_of_differences(parts, monkeypatch):
     monkeypatch.setattr(expectation_propagation, "_SETTLED", 1e-9)
     monkeypatch.setattr(expectation_propagation, "_ROUNDS", 300)
-    precision, responses, divisor = parts
+    precision, responses, mean_variance = parts
     steps = []
     gram, unknown = PrecisionGram(precision, responses.nodes), ("dispersion",)
-    dense = DenseEvidence([gram], [responses], divisor, SPREAD, unknown, lambda: steps.append(1))
-    sparse = SparseEvidence(precision, responses, divisor, SPREAD, unknown, lambda: steps.append(1))
+    dense = DenseEvidence(
+        [gram], [responses], mean_variance, SPREAD, unknown, lambda: steps.append(1)
+    )
+    sparse = SparseEvidence(
+        precision, responses, mean_variance, SPREAD, unknown, lambda: steps.append(1)
+    )
     names, h = ("lengthscale",), 1e-4
     found = [own.gradient(model(), names) for own in (dense, sparse)]
     assert len(steps) == 2
@@ -63,10 +71,10 @@ def test_dense_and_sparse_evidence_agree_with_the_gradient_of_differences(parts,
 
 
 def test_blocks_add_up(parts):
-    precision, responses, divisor = parts
+    precision, responses, mean_variance = parts
     gram = PrecisionGram(precision, responses.nodes)
     one, two = (
-        DenseEvidence([gram] * n, [responses] * n, divisor, SPREAD, ()).gradient(
+        DenseEvidence([gram] * n, [responses] * n, mean_variance, SPREAD, ()).gradient(
             model(), ("lengthscale",)
         )
         for n in (1, 2)
@@ -76,7 +84,7 @@ def test_blocks_add_up(parts):
 
 
 def test_what_cannot_be_factored_is_impossible(parts, monkeypatch):
-    precision, responses, divisor = parts
+    precision, responses, mean_variance = parts
 
     def indefinite(kernel, names):
         return -np.eye(NODES.size), [np.eye(NODES.size)] * len(names)
@@ -94,7 +102,7 @@ def test_what_cannot_be_factored_is_impossible(parts, monkeypatch):
             SPREAD,
             ("dispersion",),
         ),
-        SparseEvidence(precision, responses, divisor, SPREAD, ("dispersion",)),
+        SparseEvidence(precision, responses, mean_variance, SPREAD, ("dispersion",)),
     ]
     monkeypatch.setattr(
         "graphrf.gp.hyperparameters.latent_evidence.SparsePrior.condition",

@@ -7,7 +7,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.gp.hyperparameters.latent_mode import find_latent_mode
-from graphrf.gp.hyperparameters.mode import mode_divisor
+from graphrf.gp.hyperparameters.mode import mean_variance_near
 from graphrf.gp.hyperparameters.space import Space, Units, hyperparameter_range
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.methods.mean_variance import RoughMeanVariance, mean_variance
@@ -24,9 +24,9 @@ KERNELS = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_divisors_are_the_mean_variance_and_its_slopes(karate, kernel):
+def test_the_mean_variance_and_its_slopes(karate, kernel):
     variance = np.diag(kernel.dense(karate)).mean()
-    divide = mode_divisor(karate, kernel, True, 0, None)
+    divide = mean_variance_near(karate, kernel, True, 0, None)
     (name,) = [own for own in kernel.hyperparameters if own != "nu"]
     value, (slope,) = divide(kernel, [name], [])
     assert value == pytest.approx(variance, rel=1e-9)
@@ -35,7 +35,7 @@ def test_divisors_are_the_mean_variance_and_its_slopes(karate, kernel):
         np.diag(kernel.replace(**{name: value + h}).dense(karate)).mean() for h in (1e-5, -1e-5)
     ]
     assert slope == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
-    assert mode_divisor(karate, kernel, False, 0, None)(kernel, [name], [])[0] == 1.0
+    assert mean_variance_near(karate, kernel, False, 0, None)(kernel, [name], [])[0] == 1.0
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

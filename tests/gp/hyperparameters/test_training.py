@@ -13,9 +13,9 @@ import graphrf as grf
 from graphrf.gp.hyperparameters.likelihood_search import (
     LikelihoodSearch,
     TrainingBlock,
-    spectral_divisor,
-    subset_divisor,
-    unit_divisor,
+    mean_variance_of_blocks,
+    spectral_mean_variance,
+    unit_mean_variance,
 )
 from graphrf.gp.hyperparameters.space import Model, Space, Units, hyperparameter_range
 from graphrf.gp.methods.gram import SampledGram, SeriesGram
@@ -36,12 +36,12 @@ KERNELS = {
 }
 
 
-def _divisors(graph, laplacian):
+def _mean_variances(graph, laplacian):
     points, weights = density_of_states(graph, laplacian, np.random.default_rng(0))
     return {
-        "subset": subset_divisor(),
-        "spectral": spectral_divisor(points, weights, graph.laplacian_scale(laplacian)),
-        "unit": unit_divisor(),
+        "subset": mean_variance_of_blocks(),
+        "spectral": spectral_mean_variance(points, weights, graph.laplacian_scale(laplacian)),
+        "unit": unit_mean_variance(),
     }
 
 
@@ -51,9 +51,11 @@ def steps(at):
 
 @pytest.mark.parametrize("prior", [FLAT, HyperparameterPrior()], ids=["flat", "weak"])
 @pytest.mark.parametrize("rows", ["series", "features"])
-@pytest.mark.parametrize("divisor", ["subset", "spectral", "unit"])
+@pytest.mark.parametrize("mean_variance", ["subset", "spectral", "unit"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divisor, rows, prior):
+def test_the_optimisers_gradient_is_the_limit_of_differences(
+    karate, name, mean_variance, rows, prior
+):
     kernel, bounds = KERNELS[name]
     y = np.random.default_rng(0).standard_normal((NODES.size, 2))
     observations = Observations.of(NODES, y, np.ones((34, 1)))
@@ -65,7 +67,7 @@ def test_the_optimisers_gradient_is_the_limit_of_differences(karate, name, divis
             karate, sampler, nodes=observations.nodes, seed=0, dtype="float64"
         )
         gram = SampledGram(features.factor(), karate.laplacian_scale(kernel.laplacian))
-    by = _divisors(karate, kernel.laplacian)[divisor]
+    by = _mean_variances(karate, kernel.laplacian)[mean_variance]
     search = LikelihoodSearch(
         [TrainingBlock(gram, observations)] * 2,
         Space.of(kernel, bounds, prior, Units(0.7, 1.3), output_scale=None, noise=None),
@@ -106,7 +108,7 @@ def test_the_search_ends_where_another_optimiser_does_after_few_evaluations(kern
                 )
             ],
             space,
-            subset_divisor(),
+            mean_variance_of_blocks(),
             step=lambda: evaluations.append(1),
         )
         first = Model(kernel.replace(lengthscale=1.0), y.var(), noise=0.05 * y.var())
@@ -129,7 +131,7 @@ def test_with_nothing_to_train_the_given_values_come_back(karate):
     gram = SeriesGram(karate, "normalized", observations.nodes, max_degree=100)
     kernel = grf.Diffusion(1.5)
     space = Space.of(kernel, {}, HyperparameterPrior(), Units(1.0), output_scale=2.0, noise=0.1)
-    search = LikelihoodSearch([TrainingBlock(gram, observations)], space, unit_divisor())
+    search = LikelihoodSearch([TrainingBlock(gram, observations)], space, unit_mean_variance())
     trained = search.run([space.vector_of(Model(kernel, 2.0, noise=0.1))])
     assert trained.model == Model(grf.Diffusion(1.5), 2.0, noise=0.1)
     assert (trained.amplitude, trained.converged) == (2.0, True)
@@ -175,7 +177,7 @@ def test_the_likelihood_of_little_noise_does_not_jump():
     )
     observations = Observations.of(nodes, y[:, None], np.ones((900, 1)))
     block = TrainingBlock(gram, observations)
-    search = LikelihoodSearch([block], space, subset_divisor())
+    search = LikelihoodSearch([block], space, mean_variance_of_blocks())
     gram(kernel.replace(lengthscale=18.0), ())
     points = math.log(9.0) + 1e-3 * np.arange(-6, 7)[:, None]
     values, slopes = zip(*(search.log_posterior(point) for point in points), strict=True)

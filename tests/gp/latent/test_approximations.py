@@ -13,7 +13,7 @@ import graphrf as grf
 from graphrf.gp import Groups, Nodes, Steps
 from graphrf.gp.latent import joint_expectation_propagation, laplace
 from graphrf.gp.latent.data import Data
-from graphrf.gp.latent.posterior import conditioned
+from graphrf.gp.latent.posterior import posterior_at
 from graphrf.gp.likelihoods.counts import NegativeBinomial, Poisson
 from graphrf.gp.likelihoods.positive import Gamma
 from graphrf.gp.likelihoods.proportions import Binomial
@@ -82,8 +82,8 @@ def test_normal_noise_is_exact():
     np.testing.assert_allclose(
         mode.factor.variances(own.observed), np.diag(k - gain @ k), atol=1e-7
     )
-    posterior = conditioned(own, data, vector, mode.sites(own), rounds=False)
-    law = Marginals(posterior.fitted.mean, posterior.fitted.variance, posterior.likelihood)
+    posterior = posterior_at(own, data, vector, mode.sites(own), rounds=False)
+    law = Marginals(posterior.eta.mean, posterior.eta.variance, posterior.likelihood)
     rows = LatentRows(law, without_sites(law, posterior.sites), data.y, data.offset)
     left_out = leave_one_out(Evaluation([rows], np.ones(1), np.arange(len(data.offset))))
     whole = np.linalg.inv(k + scale**2 * np.eye(M))
@@ -157,7 +157,7 @@ def test_moments_are_those_of_the_posterior(name):
     """The exact posterior of eta with these hyperparameters, by weighted draws of a normal."""
     own, data, vector = model(name)
     mode = laplace.approximation(own, data, data.likelihood, vector)
-    posterior = conditioned(own, data, vector, mode.sites(own), rounds=True)
+    posterior = posterior_at(own, data, vector, mode.sites(own), rounds=True)
     basis = null_space(own.constraints.toarray())
     q = basis.T @ own.prior(vector).precision.toarray() @ basis
     a = own.a.toarray() @ basis
@@ -178,7 +178,7 @@ def test_moments_are_those_of_the_posterior(name):
         total, first, second = total + weight.sum(), first + eta @ weight, second + eta**2 @ weight
     mean = first / total
     deviation = np.sqrt(second / total - mean**2)
-    assert np.abs((posterior.fitted.mean - mean) / deviation).max() < 0.05
-    assert np.abs(np.sqrt(posterior.fitted.variance) / deviation - 1).max() < 0.05
+    assert np.abs((posterior.eta.mean - mean) / deviation).max() < 0.05
+    assert np.abs(np.sqrt(posterior.eta.variance) / deviation - 1).max() < 0.05
     wrong = own.a @ mode.z  # the mode is not the mean, or nothing was tested
     assert name != "poisson" or np.abs((wrong - mean) / deviation).max() > 0.05

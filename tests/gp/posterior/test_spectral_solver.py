@@ -22,13 +22,13 @@ ROOTS = {
 def counted(monkeypatch):
     """The dtype of every solve that one is made of."""
     dtypes = []
-    whole = SpectralCG._whole
+    on_all_nodes = SpectralCG._solved_on_all_nodes
 
     def count(self, system, *arguments):
         dtypes.append(system.diagonal.dtype)
-        return whole(self, system, *arguments)
+        return on_all_nodes(self, system, *arguments)
 
-    monkeypatch.setattr(SpectralCG, "_whole", count)
+    monkeypatch.setattr(SpectralCG, "_solved_on_all_nodes", count)
     return dtypes
 
 

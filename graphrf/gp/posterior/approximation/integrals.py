@@ -46,6 +46,7 @@ def tilted(
         density = np.where(np.isnan(density), -np.inf, density) - 0.5 * z**2
         result.append(z)
         values.append(density)
+
         largest = density.argmax(axis=1)
         next_to = np.stack(
             [np.maximum(largest - 1, 0), largest, np.minimum(largest + 1, points - 1)], axis=1
@@ -53,22 +54,27 @@ def tilted(
         near = np.take_along_axis(density, next_to, axis=1)
         if not (near.min(axis=1) < near[:, 1] - 0.1).any():
             break
+
         step = (z[:, 1] - z[:, 0])[:, None]
         z = np.take_along_axis(z, largest[:, None], axis=1) + step * np.linspace(-8.0, 8.0, points)
+
     every, density = np.concatenate(result, axis=1), np.concatenate(values, axis=1)
     order = np.argsort(every, axis=1)
     every, density = (
         np.take_along_axis(every, order, axis=1),
         np.take_along_axis(density, order, axis=1),
     )
+
     gaps = np.diff(every, axis=1, prepend=every[:, :1], append=every[:, -1:])
     with np.errstate(divide="ignore"):  # points that occur twice
         density = density + np.log(0.5 * (gaps[:, 1:] + gaps[:, :-1]))
+
     log_mass = logsumexp(density, axis=1)
     with np.errstate(invalid="ignore"):  # where no point is possible
         probability = np.exp(density - log_mass[:, None])
     middle = (probability * every).sum(axis=1)
     variance = (probability * np.square(every - middle[:, None])).sum(axis=1)
+
     return Tilted(
         log_mass - 0.5 * math.log(2 * math.pi), mean + std * middle, np.square(std) * variance
     )

@@ -85,9 +85,8 @@ def find_mode(
         for halvings in range(30):
             length = 0.5**halvings
             there = at(state.weights + length * move, state.image + length * moved)
-            if there.value >= state.value - 1e-13 * abs(
-                state.value
-            ):  # a rise that rounding hides counts as one
+            # a rise that rounding hides counts as one
+            if there.value >= state.value - 1e-13 * abs(state.value):
                 return there
         return None
 
@@ -95,12 +94,14 @@ def find_mode(
     now, steep = size(state)
     first = max(now, np.finfo(np.float64).tiny)
     residual, steps = 1.0, 0
+
     if start is not None:
         near = at(start, product(start))
         if near.value > state.value:
             state = near
         now, steep = size(state)
         residual = now / first
+
     while residual > tol and steps < 100:
         steps += 1
         closeness = float(np.clip(_LOOSEST * residual, _CLOSEST, _LOOSEST))
@@ -115,9 +116,11 @@ def find_mode(
             closeness = max(1e-3 * closeness, _CLOSEST) if closeness > _CLOSEST else 0.0
         if there is None:
             break  # no rise along the step but for rounding
+
         state = there
         now, steep = size(state)
         residual = now / first
+
     return SoftmaxMode(
         state.image, state.weights, state.curved, state.value, residual <= tol, steps, residual
     )
@@ -192,6 +195,7 @@ class Curvature:
                 factor, np.diag(root), lower=True, overwrite_b=True, check_finite=False
             )
             self.e[c] = half.T @ half
+
         factor = cholesky(self.e.sum(axis=0), lower=True, overwrite_a=True, check_finite=False)
         self.log_determinant += 2 * float(np.log(np.diagonal(factor)).sum())
         solved = [solve_triangular(factor, e, lower=True, check_finite=False) for e in self.e]

@@ -47,9 +47,11 @@ class SparsePrior:
         weights = np.zeros(n)
         weights[self._nodes] = amplitude * precision
         self._factor = self._precision.factor(weights)
+
         target = np.zeros((n, basis.shape[1]))
         target[self._nodes] = amplitude * precision[:, None] * basis
         self._by_mean = g = self._factor.solve(target)
+
         # H^T W H - H^T W G as a sum of squares, without cancellation
         left = basis - g[self._nodes]
         schur = (
@@ -57,12 +59,15 @@ class SparsePrior:
         )
         schur += np.eye(schur.shape[0]) / self._prior_std**2
         self._inverse_schur = np.linalg.inv(schur)
+
         rhs = np.zeros(n)
         rhs[self._nodes] = shift
         b = self._inverse_schur @ (basis.T @ shift - g.T @ rhs)
         self._f = amplitude * self._factor.solve(rhs) - g @ b
+
         variance = amplitude * self._factor.inverse_diagonal[self._nodes]
         variance = variance + np.einsum("ib,bc,ic->i", left, self._inverse_schur, left)
+
         log_volume = self._factor.log_determinant - self._precision.log_determinant()
         log_volume += float(np.linalg.slogdet(schur)[1]) + 2 * basis.shape[1] * math.log(
             self._prior_std
@@ -79,6 +84,7 @@ class SparsePrior:
         amplitude, inner, g = self._amplitude, self._inverse_schur, self._by_mean
         n, size = self._n, inner.shape[0]
         own = self._precision.matrix @ self._f / amplitude
+
         # P^-1 P_0, of f
         trace = n + size - float(precision @ variance) - float(np.trace(inner)) / self._prior_std**2
         kernel = []
@@ -91,4 +97,5 @@ class SparsePrior:
             kernel.append(
                 0.5 * (self._precision.trace_of_derivative(name) - of_posterior - quadratic)
             )
+
         return Slopes(0.5 * (float(self._f @ own) + trace - n), np.array(kernel))

@@ -58,9 +58,9 @@ def interpolation(eigenvalues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     weights = np.zeros((x.size, nodes.size))
     for j in range(count):
-        here, rest = x[nodes[near[:, j]], None], x[nodes[np.delete(near, j, axis=1)]]
+        here, others = x[nodes[near[:, j]], None], x[nodes[np.delete(near, j, axis=1)]]
         weights[np.arange(x.size), near[:, j]] = np.prod(
-            (x[:, None] - rest) / (here - rest), axis=1
+            (x[:, None] - others) / (here - others), axis=1
         )
     return nodes, weights
 
@@ -91,7 +91,7 @@ class Filters:
         self.variance = np.exp(np.log(self._variance) @ self._weights.T)
 
     def _filter(self, block: int) -> None:
-        series, own = self._series, lanes(block)
+        series, columns = self._series, lanes(block)
         kalman_covariances.gains(
             *series.transitions,
             series.space.stationary,
@@ -99,8 +99,8 @@ class Filters:
             series.readout(block),
             series.noise,
             self._covariances[block],
-            self._gain[..., own],
-            self._variance[:, own],
+            self._gain[..., columns],
+            self._variance[:, columns],
         )
 
     def back(self, d_gain: np.ndarray, d_log: np.ndarray) -> FilterSlopes:
@@ -109,8 +109,8 @@ class Filters:
         series, d = self._series, self._series.space.low.size
 
         def of(block: int) -> FilterSlopes:
-            own = lanes(block)
-            size = min(WIDTH, self._size - own.start)
+            columns = lanes(block)
+            size = min(WIDTH, self._size - columns.start)
             d_phi, d_stationary = np.zeros_like(series.phi), np.zeros((d, d))
             d_h, d_noise = np.zeros((d, WIDTH)), np.zeros(WIDTH)
             slopes.gains_back(
@@ -118,10 +118,10 @@ class Filters:
                 series.space.stationary,
                 series.readout(block),
                 self._covariances[block],
-                self._gain[..., own],
-                self._variance[:, own],
-                d_gain[..., own],
-                d_log[:, own],
+                self._gain[..., columns],
+                self._variance[:, columns],
+                d_gain[..., columns],
+                d_log[:, columns],
                 size,
                 d_phi,
                 d_stationary,
@@ -131,10 +131,10 @@ class Filters:
             return FilterSlopes(d_phi, d_stationary, d_h, float(d_noise[:size].sum()))
 
         result = list(ordered_map(of, range(series.n_blocks), self._n_threads))
-        readouts = np.hstack([each.readouts for each in result])[:, : self._size]
+        readouts = np.hstack([part.readouts for part in result])[:, : self._size]
         return FilterSlopes(
-            np.sum([each.phi for each in result], axis=0),
-            np.sum([each.stationary for each in result], axis=0),
+            np.sum([part.phi for part in result], axis=0),
+            np.sum([part.stationary for part in result], axis=0),
             readouts,
-            sum(each.noise for each in result),
+            sum(part.noise for part in result),
         )

@@ -70,13 +70,13 @@ def learned(
     weight, correlation, value = 0.0, 0.0, -np.inf
     averages: list[np.ndarray] = []
     cells = ObservedCells(GridCovariance(model, Sensors.of(near), times, n_threads), mask, _TOL)
-    whole, scattered = cells.whole, cells.scattered
+    without_gaps, scattered = cells.whole, cells.scattered
 
     # Short steps dominate the evidence. Predictions in long gaps rest on lasting parts, which a
     # correlation harms.
     choices = costs.own_correlations if scattered else costs.own_correlations[:1]
     rounds = costs.scattered_rounds if scattered else costs.long_gap_rounds
-    for turn in range(1 if whole else rounds):
+    for turn in range(1 if without_gaps else rounds):
         if turn > 0:
             mixed = Sensors.of((1.0 - weight) * near + weight * averages[-1], correlation)
             cells = ObservedCells(GridCovariance(model, mixed, times, n_threads), mask, _TOL)
@@ -93,14 +93,18 @@ def learned(
 
         grids = partial(_conditional_halves, near, times, filled, averages[:2], max_train // 2)
         weights = (0.0, 0.3, 0.5, 0.7, 0.85)
-        result = [evidence(model, grids(each, correlation), n_threads, step) for each in weights]
+        result = [
+            evidence(model, grids(candidate, correlation), n_threads, step) for candidate in weights
+        ]
         weight, correlation = weights[int(np.argmax(result))], 0.0
         if weight > 0:
-            result = [evidence(model, grids(weight, each), n_threads, step) for each in choices]
+            result = [
+                evidence(model, grids(weight, candidate), n_threads, step) for candidate in choices
+            ]
             correlation = choices[int(np.argmax(result))]
         value = max(result)
 
-        if not whole:
+        if not without_gaps:
             model, value, _ = ascended(
                 model, grids(weight, correlation), prior, 10, n_threads, step
             )

@@ -46,7 +46,7 @@ def with_parameters(model: Separable, logarithms: np.ndarray) -> Separable:
 def log_likelihood(
     model: Separable,
     eigenvalues: np.ndarray,
-    own: np.ndarray,
+    own_eigenvalues: np.ndarray,
     steps: TimeSteps,
     y: np.ndarray,
     *,
@@ -61,9 +61,11 @@ def log_likelihood(
     n_times, n, n_draws = y.reshape(*y.shape[:2], -1).shape
     flat, size = y.reshape(n_times, -1), n * n_draws
     noise = np.full(n_times, model.noise)
-    series = Series(model, np.repeat(eigenvalues, n_draws), np.repeat(own, n_draws), steps, noise)
+    series = Series(
+        model, np.repeat(eigenvalues, n_draws), np.repeat(own_eigenvalues, n_draws), steps, noise
+    )
     nodes, weights = interpolation(eigenvalues)
-    at_nodes = Series(model, eigenvalues[nodes], own[nodes], steps, noise)
+    at_nodes = Series(model, eigenvalues[nodes], own_eigenvalues[nodes], steps, noise)
 
     # Further series are copies of the last, and not read.
     weights = np.pad(np.repeat(weights, n_draws, axis=0), ((0, -size % WIDTH), (0, 0)), mode="edge")
@@ -72,23 +74,23 @@ def log_likelihood(
     d_log = np.zeros_like(filters.variance) if with_slopes else filters.variance
 
     def of(block: int) -> tuple[float, np.ndarray, np.ndarray]:
-        own = lanes(block)
-        count = min(WIDTH, size - own.start)
+        columns = lanes(block)
+        count = min(WIDTH, size - columns.start)
         part = np.zeros((n_times, WIDTH))
-        part[:, :count] = flat[:, own]
+        part[:, :count] = flat[:, columns]
         d_phi, d_h = np.zeros_like(series.phi), np.zeros((series.space.low.size, WIDTH))
         value = slopes.likelihood(
             *series.transitions,
             series.readout(block),
-            filters.gain[..., own],
-            filters.variance[:, own],
+            filters.gain[..., columns],
+            filters.variance[:, columns],
             part,
             count,
             with_slopes,
             d_phi,
             d_h,
-            d_gain[..., own],
-            d_log[:, own],
+            d_gain[..., columns],
+            d_log[:, columns],
         )
         return float(value[:count].sum()), d_phi, d_h
 

@@ -77,24 +77,24 @@ def _left_out(
         sensors.own_matrix[pairs],
     )
 
-    rest, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
+    unchanged, changed = model.noise * np.eye(block.y.size), np.zeros_like(lags)
     for part, move in zip(model.parts, moved, strict=True):
         along = part.kernel.covariance(lags)
-        rest += part.shared * close * along
-        (changed if move else rest)[...] += part.own * same * along
+        unchanged += part.shared * close * along
+        (changed if move else unchanged)[...] += part.own * same * along
     groups = [np.flatnonzero(block.group == group) for group in range(int(block.group.max()) + 1)]
 
     totals = np.zeros(_FACTORS.size)
     for i, factor in enumerate(_FACTORS):
         inverse = cho_solve(
-            (cholesky(rest + factor * changed, lower=True), True), np.eye(block.y.size)
+            (cholesky(unchanged + factor * changed, lower=True), True), np.eye(block.y.size)
         )
         weights = inverse @ block.y
-        for each in groups:
-            covariance = np.linalg.inv(inverse[np.ix_(each, each)])
+        for members in groups:
+            covariance = np.linalg.inv(inverse[np.ix_(members, members)])
             variance = np.diag(covariance)
             totals[i] -= 0.5 * float(
-                (np.log(variance) + (covariance @ weights[each]) ** 2 / variance).sum()
+                (np.log(variance) + (covariance @ weights[members]) ** 2 / variance).sum()
             )
     return totals
 

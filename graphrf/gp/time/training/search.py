@@ -33,7 +33,7 @@ _COMPARED = 4_000  # values on which transforms of readings are compared
 _CORRELATIONS = np.linspace(0.0, 0.95, 7)
 
 
-class Trained(NamedTuple):
+class SearchResult(NamedTuple):
     """The end of a search."""
 
     model: Separable
@@ -62,7 +62,7 @@ class TrainingGrid(NamedTuple):
 
 def train(
     data: TrainingGrid, start: Separable, kernels: list[Kernel], max_train: int, learn: bool = False
-) -> Trained:
+) -> SearchResult:
     """Graph kernel and time hyperparameters; then, to `learn`, the covariance of sensors."""
     seen = data.rows(np.flatnonzero(data.mask.any(axis=1)))
     prior = log_parameters(start)
@@ -92,7 +92,7 @@ def train(
     model = inflate_own_variance(
         model, sensors, seen.times, seen.y, seen.mask, data.costs.own_cells
     )
-    return Trained(model, kernel, value, converged, result, factor)
+    return SearchResult(model, kernel, value, converged, result, factor)
 
 
 def log_density(
@@ -124,15 +124,15 @@ def _by_turns(
         cells = ObservedCells(
             GridCovariance(model, sensors, small.times, small.n_threads), small.mask, 1e-3
         )
-        whole = cells.whole
+        without_gaps = cells.whole
 
         # The same random numbers each time, so that the rounds have a fixed point.
         grid = (
             small.y[:, None]
-            if whole
+            if without_gaps
             else TimePosterior(cells, small.y, 1, 0).imputed(1, small.seed)
         )
-        most = 80 if whole else costs.more_steps
+        most = 80 if without_gaps else costs.more_steps
         complete = CompleteGrid.of(sensors, small.times, grid)
         model, value, converged = ascended(
             model, [complete], prior, most, small.n_threads, small.step
@@ -140,10 +140,10 @@ def _by_turns(
 
         chosen = _best_kernel(model, seen, kernels) if turn < 3 and len(kernels) > 1 else kernel
         changed, kernel = chosen != kernel, chosen
-        settled = not changed and (whole or _moved(before, model) < costs.settled)
+        settled = not changed and (without_gaps or _moved(before, model) < costs.settled)
         # With gaps each round has another likelihood: the end of one search is not that of the
         # rounds.
-        converged = settled and (converged or not whole)
+        converged = settled and (converged or not without_gaps)
         if settled:
             break
     return model, kernel, value, converged

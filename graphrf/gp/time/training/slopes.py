@@ -76,7 +76,8 @@ def gains_back(  # type: ignore[no-untyped-def]
     d_h,
     d_noise,
 ):
-    """Derivatives through `riccati.gains`, from `d_gain` (T, d, 8) and `d_log` of log S (T, 8).
+    """Derivatives through `kalman_covariances.gains`, from `d_gain` (T, d, 8) and `d_log` of log S
+    (T, 8).
 
     They are added to `d_phi` (u, d, d) and `d_stationary` (d, d), both within blocks and summed
     over the first `n_series`, to `d_h` (d, 8) and to `d_noise` (8,).
@@ -114,9 +115,9 @@ def gains_back(  # type: ignore[no-untyped-def]
         w, before = which[t], max(t - 1, 0)
         s = load(variance, (before,))
         for i in range(d):
-            each = load(gain, (before, i))
-            store(across, (i,), fma(each, s, 0.0))
-            store(minus, (i,), fma(-1.0, each, 0.0))
+            gain_before = load(gain, (before, i))
+            store(across, (i,), fma(gain_before, s, 0.0))
+            store(minus, (i,), fma(-1.0, gain_before, 0.0))
         _pulled(
             dv,
             du,

@@ -20,6 +20,7 @@ from graphrf.plot._style import (
     new_figure,
     require_matplotlib,
     wanted_width,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from graphrf.gp import TriangleMesh
 
 # Inches: the width that a panel needs at least and that it usually has, the width of the numbers
-# beside a row, and the heights of a title, of numbers and labels below, and of a colour bar.
-_LEAST, _USUAL, _BESIDE, _TITLE, _BELOW, _BAR = 1.5, 2.8, 0.55, 0.25, 0.35, 0.6
+# beside a row, and the heights of a title, of numbers and labels below, of a colour bar, and of a
+# line of its label.
+_LEAST, _USUAL, _BESIDE, _TITLE, _BELOW, _BAR, _LINE = 1.5, 2.8, 0.55, 0.25, 0.35, 0.4, 0.15
 _MOST_COLUMNS = 4
 _LOWEST, _HIGHEST = 0.3, 1.6
 
@@ -121,7 +123,7 @@ def plot_fields(
     if places is not None:
         places = {str(title): some for title, some in places.items()}
         _check_titles(places, blocks)
-    filled, rows = _axes(picture.ratio, [len(block.panels) for block in blocks], figure)
+    filled, rows = _axes(picture.ratio, blocks, figure)
 
     for block, axes in zip(blocks, rows, strict=True):
         for ax, (title, field) in zip(axes, block.panels.items(), strict=True):
@@ -171,9 +173,10 @@ def _check_titles(points: dict[str, Any], blocks: list[_Block]) -> None:
 
 
 def _axes(
-    ratio: float, counts: list[int], figure: Figure | SubFigure | None
+    ratio: float, blocks: list[_Block], figure: Figure | SubFigure | None
 ) -> tuple[Figure | SubFigure, list[list[Axes]]]:
     """Axes for the panels of each block: two blocks of one panel are in one row."""
+    counts = [len(block.panels) for block in blocks]
     beside = counts == [1, 1]
     n = 2 if beside else max(counts)
     width = wanted_width(_USUAL * min(n, _MOST_COLUMNS) + _BESIDE)
@@ -181,22 +184,26 @@ def _axes(
     columns = min(n, _MOST_COLUMNS, max(1, int(width / _LEAST)))
     # Rows of about equal length.
     columns = -(-n // -(-n // columns))
-    below = beside and columns == 2
-    lines = [1] if below else [-(-count // columns) for count in counts]
+    beside = beside and columns == 2
+    lines = [1] if beside else [-(-count // columns) for count in counts]
 
     if figure is None:
-        panel = (width - _BESIDE) / columns * float(np.clip(ratio, _LOWEST, _HIGHEST))
-        text = len(lines) * (_BELOW + _BAR)
-        figure = new_figure((width, sum(lines) * (panel + _TITLE) + text))
+        panel = (width - _BESIDE) / columns
+        height = sum(lines) * (panel * float(np.clip(ratio, _LOWEST, _HIGHEST)) + _TITLE)
+        # Bars that are beside each other are as high as the higher one.
+        words = [wrapped(block.label, panel * min(columns, len(block.panels))) for block in blocks]
+        bars = [_BELOW + _BAR + _LINE * (1 + text.count("\n")) for text in words]
+        figure = new_figure((width, height + (max(bars) if beside else sum(bars))))
 
-    if below:
+    if beside:
         return figure, [[figure.add_subplot(1, 2, number)] for number in (1, 2)]
-    blocks, start = [], 0
-    for count, rows in zip(counts, lines, strict=True):
+    rows: list[list[Axes]] = []
+    start = 0
+    for count, n_lines in zip(counts, lines, strict=True):
         numbers = start * columns + 1 + np.arange(count)
-        blocks.append([figure.add_subplot(sum(lines), columns, int(some)) for some in numbers])
-        start += rows
-    return figure, blocks
+        rows.append([figure.add_subplot(sum(lines), columns, int(some)) for some in numbers])
+        start += n_lines
+    return figure, rows
 
 
 def _width(figure: Figure | SubFigure) -> float:

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 # Of more edges svg and pdf files hold a bitmap.
 _MANY = 20_000
-# Inches: the usual width of a figure, and what numbers and labels take of it.
-_USUAL, _BESIDE, _BELOW = 5.2, 0.6, 0.45
+# Inches: the usual width of a figure, what numbers and labels take of it and of its height, and the
+# height of a colour bar.
+_USUAL, _BESIDE, _BELOW, _BAR = 5.2, 0.6, 0.45, 0.55
 _LOWEST, _HIGHEST = 0.3, 1.6
 
 
@@ -85,7 +86,7 @@ def plot_triangulation(
         )
 
     frame = Frame(box_of(vertices), boundary, unit, False)
-    ax = _axes(ax, frame.ratio)
+    ax = _axes(ax, frame.ratio, 0.0)
     pairs = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     pairs = np.unique(pairs, axis=0)
     apart, _ = spacing(ax, vertices, 1.0, len(triangles))
@@ -100,8 +101,8 @@ def plot_triangulation(
         zorder=1,
     )
     ax.add_collection(lines)
-    frame.draw(ax, lines)
     draw_points(ax, points)
+    frame.draw(ax, lines)
     return ax
 
 
@@ -182,7 +183,7 @@ def plot_field(
     picture = picture_of(domain, boundary, unit, geographic)
     shown = field_values(picture, values, "values")
     ends = limits if limits is not None else picture.limits(shown)
-    ax = _axes(ax, picture.ratio)
+    ax = _axes(ax, picture.ratio, _BAR)
     mappable = picture.draw(ax, shown, cmap, ends, points)
     colour_bar(mappable, ax, label, extended_ends(np.array(picture.limits(shown)), *ends))
     return ax
@@ -200,10 +201,10 @@ def field_values(picture: Picture, values: ArrayLike, name: str) -> np.ndarray:
     return np.where(np.isfinite(array), array, np.nan)
 
 
-def _axes(ax: Axes | None, ratio: float) -> Any:
-    """`ax`, or new axes in the proportions of the picture."""
+def _axes(ax: Axes | None, ratio: float, bar: float) -> Any:
+    """`ax`, or new axes in the proportions of the picture, and a bar of some inches below."""
     if ax is not None:
         return ax
     width = wanted_width(_USUAL)
-    height = (width - _BESIDE) * float(np.clip(ratio, _LOWEST, _HIGHEST)) + 2 * _BELOW
+    height = (width - _BESIDE) * float(np.clip(ratio, _LOWEST, _HIGHEST)) + _BELOW + bar
     return new_figure((width, height)).add_subplot()

@@ -79,10 +79,11 @@ class PlanePicture:
             extent=box,
             origin="lower",
             interpolation="nearest",
+            aspect="auto",
             zorder=1,
         )
-        self.frame.draw(ax, image)
         draw_points(ax, points)
+        self.frame.draw(ax, image)
         return image
 
     def _pixels(self, ax: Axes) -> tuple[int, int]:
@@ -133,9 +134,10 @@ class Frame:
             ax.add_patch(PathPatch(path, fill=False, edgecolor=GREY, linewidth=0.6, zorder=2))
 
         left, right, bottom, top = self.box
-        pad = _PAD * max(right - left, top - bottom)
-        ax.set_xlim(left - pad, right + pad)
-        ax.set_ylim(bottom - pad, top + pad)
+        ax.dataLim.set_points(np.array([[left, bottom], [right, top]]))
+        ax.use_sticky_edges = False
+        ax.margins(_PAD)
+        ax.autoscale_view()
 
         if self.geographic:
             map_frame(ax, self.stretch, True)
@@ -144,7 +146,8 @@ class Frame:
         for axis, name in ((ax.xaxis, "x"), (ax.yaxis, "y")):
             axis.set_label_text(f"{name} ({self.unit})" if self.unit else "")
         ticks = int(np.clip(inches(ax) / _TICK, 2, 5))
-        ax.locator_params(nbins=ticks)
+        # A number at the very end of an axis would stick out of the figure.
+        ax.locator_params(nbins=ticks, prune="upper")
         ax.ticklabel_format(useOffset=False, style="plain")
         ax.grid(visible=False)
         open_frame(ax)
@@ -155,7 +158,7 @@ def draw_points(ax: Axes, points: ArrayLike | None) -> None:
     if points is None:
         return
     places = points_of(points)
-    size = float(np.clip(24 * inches(ax) / np.sqrt(max(1, len(places))), 1.2, 4.0))
+    size = float(np.clip(18 * inches(ax) / np.sqrt(max(1, len(places))), 1.2, 3.2))
     ax.scatter(
         *places.T, s=size**2, c="black", edgecolors="white", linewidths=0.12 * size, zorder=4
     )

@@ -414,7 +414,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         intrinsic = [
             each.label
             for each in bound
-            if len(each.axes) == 1 and each.structure.constraints.shape[0]
+            if len(each.axes) == 1
+            and each.structure.constraints.shape[0]
+            and each.covariate is None
         ]
         if not intrinsic or design.constant is not None:
             return

@@ -237,8 +237,7 @@ class LatentPredictor(WithCriteria):
             return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
         for each in self._bound:
-            for axis in each.axes:
-                require_columns(frame, axis.columns, f"the term of {each.label!r}")
+            require_columns(frame, each.columns, f"the term of {each.label!r}")
         fixed = self._design.rows(frame) @ self._effects.transform
         same: list[PredictedRows] = []  # where no level is new, the rows are those of all points
 

@@ -139,7 +139,7 @@ def test_forecasts_of_steps_are_multiplied_by_the_column():
 
 
 def test_a_simulated_coefficient_field_is_recovered(mesh):
-    """A level that varies and a trend that varies, from 800 counts of observations."""
+    """A level and a trend that vary, from 800 observations."""
     rng = np.random.default_rng(3)
     n = 800
     frame = pandas.DataFrame({"x": rng.uniform(0, 4, n), "y": rng.uniform(0, 4, n)})

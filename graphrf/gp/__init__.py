@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
     from graphrf.gp.terms.along import Along as Along
+    from graphrf.gp.terms.covariate import Covariate as Covariate
     from graphrf.gp.terms.field import Field as Field
     from graphrf.gp.terms.groups import Groups as Groups
     from graphrf.gp.terms.nodes import Nodes as Nodes
@@ -74,6 +75,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
         "terms.along": "Along",
+        "terms.covariate": "Covariate",
         "terms.field": "Field",
         "terms.groups": "Groups",
         "terms.nodes": "Nodes",

@@ -6,7 +6,7 @@ With the areas |T| of triangles,
 .. math:: C_{ij} = \int \psi_i \psi_j, \qquad G_{ij} = \int \nabla \psi_i^\top H \nabla \psi_j,
           \qquad \tilde C_{ii} = \sum_j C_{ij} = \sum_{T \ni i} |T| / 3,
 
-where H is the identity, or a symmetric matrix for each triangle (anisotropy), and :math:`\tilde C`
+where H is the identity, or a symmetric matrix or a number for each triangle, and :math:`\tilde C`
 is the lumped mass, which keeps precisions sparse.
 
 Source: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and Gaussian
@@ -39,7 +39,11 @@ class Elements(NamedTuple):
     @property
     def lumped_mass(self) -> np.ndarray:
         """The integral of each basis function, shape (V,)."""
-        shares = np.repeat(self.areas / 3, 3)
+        return self.lumped(np.ones(len(self.areas)))
+
+    def lumped(self, values: np.ndarray) -> np.ndarray:
+        """The integral of each basis function times a number for each triangle, shape (V,)."""
+        shares = np.repeat(values * self.areas / 3, 3)
         return np.bincount(self.triangles.ravel(), shares, minlength=self.n_vertices)
 
     @property
@@ -49,10 +53,14 @@ class Elements(NamedTuple):
         return self.assembled(local)
 
     def stiffness(self, diffusion: np.ndarray | None = None) -> sp.csr_array:
-        """G, shape (V, V), for the identity or for H of shape (T, 2, 2) in the plane."""
+        """G, shape (V, V), for the identity, for numbers of shape (T,), or for H of shape (T, 2, 2)
+        in the plane.
+        """
         edges = self.opposite
         if diffusion is None:
             products = edges @ edges.transpose(0, 2, 1)
+        elif diffusion.ndim == 1:
+            products = diffusion[:, None, None] * (edges @ edges.transpose(0, 2, 1))
         else:
             # A gradient is its opposite edge, turned by a right angle, over twice the area.
             turned = np.stack([-edges[..., 1], edges[..., 0]], axis=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import LevelAxis
+from graphrf.gp.terms.mesh_structures import Variation, VaryingStructure
 from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
@@ -41,7 +42,22 @@ class Field(Term):
     prior : mapping, optional
         Priors by name: `sd`, and `range` in the unit of the coordinates, a `PenalisedRange` or
         (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and a `PenalisedRange`
-        whose median is a fifth of the root of the mesh's area.
+        whose median is a fifth of the root of the mesh's area. `anisotropy`, `range_by` and `sd_by`
+        are deviations of normal priors around 0, by default 1.
+    anisotropy : bool
+        Train directions of a longer and of a shorter range, on planar meshes. Two hyperparameters
+        v, both 0 for a field that is the same in all directions, turn and stretch it without a
+        change of area. A summary also has what they mean: the longest and the shortest range, whose
+        geometric mean is `range` and whose ratio is exp(|v|), and the angle of the longest one in
+        degrees, anticlockwise from the first coordinate.
+    barrier : Polygon, sequence of these, GeoSeries, or array_like of bool, shape (T,), optional
+        Land in a sea, say: triangles with their centres in it, in which the range is a fifth, so
+        that places are correlated around the barrier and hardly through it. Variances rise near it,
+        less than at the border of a mesh. A wall must be as wide as two edges at least.
+    range_by, sd_by : array_like, shape (V,) or (V, p), optional
+        Columns of numbers x at the vertices of the mesh, by which the range or the standard
+        deviation changes: log range(s) = log range + b (x(s) - m), with the mean m of x over the
+        mesh. b is trained, with a prior N(0, 1) in units of 1 / the deviation of x over the mesh.
 
     Examples
     --------
@@ -50,14 +66,31 @@ class Field(Term):
     >>> Field(mesh, at=("x", "y")).label
     'x:y'
 
-    Source: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and Gaussian
-    Markov random fields".
+    A longer range in the north, along a coast that runs east:
+
+    >>> field = Field(mesh, anisotropy=True, range_by=mesh.vertices[:, 1])
+    >>> field.range_by.shape == (mesh.n_vertices, 1)
+    True
+
+    Notes
+    -----
+    sdmTMB multiplies the range by the eigenvalues of H, whose roots are the ratios of ranges; its
+    ranges along the axes are therefore farther apart than those here.
+
+    Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
+    Gaussian Markov random fields"; Bakka, Vanhatalo, Illian, Simpson and Rue 2019, "Non-stationary
+    Gaussian models with physical barriers"; Llamazares-Elias, Latz and Lindgren 2024, "A
+    parameterization of anisotropic Gaussian fields with penalized complexity priors".
     """
 
     domain: TriangleMesh
     at: str | tuple[str, ...] = ("x", "y")
     alpha: int = 2
     prior: Mapping[str, Any] | None = None
+    anisotropy: bool = False
+    barrier: Any = field(default=None, compare=False, repr=False)
+    range_by: Any = field(default=None, compare=False, repr=False)
+    sd_by: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, TriangleMesh):
@@ -66,9 +99,25 @@ class Field(Term):
             )
         if self.alpha not in ORDERS:
             raise checks.value_error("alpha", f"must be 1, 2 or 3, got {self.alpha!r}")
+        for name, value in self.variation._asdict().items():
+            object.__setattr__(self, name, value)
+        known = ("sd", "range", *self.variation.trained)
         for name in self.prior or ():
-            if name not in ("sd", "range"):
-                raise checks.value_error("prior", f"must be of sd and range, got one of {name!r}")
+            if name not in known:
+                names = f"{', '.join(known[:-1])} and {known[-1]}"
+                raise checks.value_error("prior", f"must be of {names}, got one of {name!r}")
+
+    @property
+    def variation(self) -> Variation:
+        """How the field differs between places and directions."""
+        return Variation.of(
+            self.domain,
+            self.alpha,
+            anisotropy=self.anisotropy,
+            barrier=self.barrier,
+            range_by=self.range_by,
+            sd_by=self.sd_by,
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,7 +186,20 @@ class MeshAxis(LevelAxis):
         key = ("range", id(term))
         start = float(np.clip(unit, 2 * low, 0.5 * high))
         parameter = Parameter(f"range({term.label})", "positive", start, low, high, prior, key)
-        self.structure = MeshStructure(mesh, term.alpha, parameter)
+        variation = term.variation
+        self.structure: Structure = (
+            MeshStructure(mesh, term.alpha, parameter)
+            if variation.is_stationary
+            else VaryingStructure(
+                mesh,
+                term.alpha,
+                parameter,
+                variation,
+                label=term.label,
+                prior=term.prior or {},
+                number=id(term),
+            )
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -45,6 +45,19 @@ class RangePrior:
         return self.prior.log_density(log_value, self.dimension)
 
 
+@dataclass(frozen=True)
+class NormalPrior:
+    """A normal distribution with mean 0 of a coefficient."""
+
+    deviation: float
+
+    def log_density(self, value: Any) -> tuple[Any, Any]:
+        """Log density of the coefficient, and its derivative, elementwise."""
+        z = value / self.deviation
+        constant = math.log(self.deviation * math.sqrt(2 * math.pi))
+        return -0.5 * z * z - constant, -z / self.deviation
+
+
 ParameterPrior = (
     tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | PenalisedRange | None
 )

@@ -28,7 +28,7 @@ class FieldKernel:
     """The covariance of a field of standard deviation 1 on a domain without border."""
 
     range: float  # in the unit of the coordinates
-    alpha: int
+    alpha: float
     dimension: int  # 1 along edges, 2 in the plane and on surfaces
     proportions: ClassVar[tuple[str, ...]] = ()
 

@@ -93,7 +93,7 @@ class MeshPrecision:
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in the range."""
         assert name == "range"
-        alpha, powers = self.kernel.alpha, np.arange(self.kernel.alpha + 1)
+        alpha, powers = self._matrices.alpha, np.arange(self._matrices.alpha + 1)
         # d log kappa = - d log range, and log tau^2 changes by -2 nu with log kappa
         slopes = self._coefficients * (2 * (alpha - powers) - 2 * self.kernel.nu)
         return self._sum(-slopes / self.kernel.range)
@@ -151,7 +151,7 @@ class MeshPrecision:
     @property
     def _coefficients(self) -> np.ndarray:
         """Factors of C, G, G C^-1 G and so on, shape (alpha + 1,)."""
-        alpha = self.kernel.alpha
+        alpha = self._matrices.alpha
         tau_squared = math.exp(self.kernel.log_tau_squared)
         return np.array(
             [

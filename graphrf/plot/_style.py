@@ -203,7 +203,7 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
     """A thin bar below the axes, or below all of several."""
     from matplotlib.ticker import MaxNLocator
 
-    axes = [ax] if hasattr(ax, "figure") else list(ax)
+    axes: list[Any] = [ax] if hasattr(ax, "figure") else list(ax)
     boxes = [one.get_window_extent() for one in axes]
     width = max(box.x1 for box in boxes) - min(box.x0 for box in boxes)
     width /= axes[0].figure.dpi

@@ -22,8 +22,8 @@ Eigenvectors of B keep their place and each variance in the spectrum errs by the
 function, so that no variance of the prior or of any posterior, and of no linear combination of
 values, errs by more than the largest error e of the sum, about 4 exp(-2 pi^2 m / log(16 R)) where R
 is the ratio of the ends of the spectrum. With m = 2, 3 and 4, e is .068, .009 and .001 for R = 1e3;
-.15, .029 and .006 for 1e4; .25, .063 and .016 for 1e5. Variances of the prior are averages of errors
-of both signs: .01, .001 and 2e-4 for R = 1e3, and .02, .004 and .001 for 1e4.
+.15, .029 and .006 for 1e4; .25, .063 and .016 for 1e5. Variances of the prior are averages of
+errors of both signs: .01, .001 and 2e-4 for R = 1e3, and .02, .004 and .001 for 1e4.
 
 Sources: Bolin, Simas and Xiong 2023, "Covariance-based rational approximations of fractional SPDEs
 for computationally efficient Bayesian inference"; Zolotarev 1877 for the sum.

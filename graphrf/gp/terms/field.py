@@ -209,7 +209,7 @@ class MeshAxis(LevelAxis):
             if variation.is_stationary
             else VaryingStructure(
                 mesh,
-                term.alpha,
+                int(term.alpha),
                 parameter,
                 variation,
                 label=term.label,

@@ -160,7 +160,7 @@ def draw_points(ax: Axes, points: ArrayLike | None) -> None:
     places = points_of(points)
     size = float(np.clip(18 * inches(ax) / np.sqrt(max(1, len(places))), 1.2, 3.2))
     x, y = places.T
-    rim = {"edgecolors": "white", "linewidths": 0.12 * size}
+    rim: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.12 * size}
     ax.scatter(x, y, s=size**2, c="black", zorder=4, **rim)
 
 

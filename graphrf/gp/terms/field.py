@@ -39,11 +39,11 @@ class Field(Term):
     at : str or tuple of str
         The columns with the coordinates of places, or that with geometries.
     alpha : {1, 1.5, 2, 2.5, 3}
-        The order: the smoothness is alpha - 1, so that 1.5 has the exponential covariance. Half
-        orders are sums of two to four fields with sparse precisions, by which standard deviations
-        err by 3.5 % at most where the range is the prior's median, and usually by less than 1 %.
-        Their factor holds about as many numbers as one of 3.5 (two fields), 8 (three) or 14 (four)
-        times that of alpha = 2.
+        The order: the smoothness is alpha - 1, so that 1.5 has the exponential covariance. Orders
+        1.5 and 2.5 are sums of two to four fields with sparse precisions: at the range that a
+        search begins with, standard deviations are off by 3.5 % at most and those of the prior by
+        half a percent. With two or three fields, a factor holds 3.7 or 8 times as many numbers as
+        that of alpha = 2 (alpha = 1.5), or 3.5 or 6 (alpha = 2.5).
     prior : mapping, optional
         Priors by name: `sd`, and `range` in the unit of the coordinates, a `PenalisedRange` or
         (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and a `PenalisedRange`

@@ -161,7 +161,7 @@ def test_penalised_ranges_are_distributions(dimension, probability):
     assert prior.log_density(x)[1] == pytest.approx(slope, rel=1e-8)
 
 
-@pytest.mark.parametrize("alpha", [1, 2, 3])
+@pytest.mark.parametrize("alpha", [1, 1.5, 2, 2.5, 3])
 def test_slopes_of_the_structure_are_differences(mesh, alpha):
     frame = pandas.DataFrame({"x": [1.0, 2.0], "y": [0.5, 3.0]})
     structure = BoundTerm.of(Field(mesh, alpha=alpha), frame, 0, 1.0).structure
@@ -182,16 +182,18 @@ def observed(mesh, n=80):
     return frame.assign(value=np.sin(frame["x"]) + 0.1 * rng.standard_normal(n))
 
 
-def test_a_field_is_its_dense_posterior(mesh):
+@pytest.mark.parametrize("alpha", [1.5, 2])
+def test_a_field_is_its_dense_posterior(mesh, alpha):
     """At the hyperparameters of the fit, with a coefficient whose prior is as good as flat."""
     frame = observed(mesh)
     model = LatentGaussianModel(
-        "value ~ 1", Field(mesh), "gaussian", hyperparameters="mode", seed=0
+        "value ~ 1", Field(mesh, alpha=alpha), "gaussian", hyperparameters="mode", seed=0
     ).fit(frame)
     table = model.summary()["mean"]
-    bound = BoundTerm.of(Field(mesh), frame, 0, 1.0)
+    bound = BoundTerm.of(Field(mesh, alpha=alpha), frame, 0, 1.0)
     precision = bound.structure.precision({"range(x:y)": table["range(x:y)"]}).toarray()
-    covariance = table["sd(x:y)"] ** 2 * np.linalg.inv(precision)
+    v = mesh.n_vertices  # the variables after these are hidden
+    covariance = table["sd(x:y)"] ** 2 * np.linalg.inv(precision)[:v, :v]
     a = mesh.weights(frame[["x", "y"]]).toarray()
     (noise,) = (table[name] for name in table.index[-1:])
     total = a @ covariance @ a.T + noise**2 * np.eye(len(frame))
@@ -202,6 +204,27 @@ def test_a_field_is_its_dense_posterior(mesh):
     wanted = middle + cross @ np.linalg.solve(total, frame["value"] - middle)
     np.testing.assert_allclose(model.predict(new), wanted, atol=2e-3)
     assert table["Intercept"] == pytest.approx(middle, abs=2e-3)
+    at_vertices = covariance @ a.T @ np.linalg.solve(total, frame["value"] - middle)
+    np.testing.assert_allclose(model.effects(0)["mean"], at_vertices, atol=2e-3)
+
+
+def test_levels_of_a_product_of_half_order_are_vertices(mesh):
+    """With independent groups: the covariance of rows is that of the field within each group."""
+    frame = observed(mesh, 12).assign(group=list("abc") * 4)
+    field, groups = Field(mesh, alpha=1.5), Groups("group")
+    alone = BoundTerm.of(field, frame, 0, 1.0)
+    both = BoundTerm.of(field * groups, frame, 0, 1.0)
+    values = alone.structure.starts
+
+    def covariance(bound, rows):
+        return rows @ np.linalg.inv(bound.structure.precision(values).toarray()) @ rows.T
+
+    same = np.equal.outer(frame["group"].to_numpy(), frame["group"].to_numpy())
+    wanted = same * covariance(alone, alone.rows(frame).toarray())
+    np.testing.assert_allclose(covariance(both, both.rows(frame).toarray()), wanted, atol=1e-8)
+    assert both.level_rows().shape == (3 * mesh.n_vertices, both.structure.size)
+    assert len(both.levels) == 3 * mesh.n_vertices
+    np.testing.assert_allclose(alone.level_rows().toarray()[:, : mesh.n_vertices].sum(axis=0), 1)
 
 
 def test_geometries_are_places_and_averages(mesh):
@@ -226,7 +249,11 @@ def test_geometries_are_places_and_averages(mesh):
 
 REFUSED = {
     "a domain": (lambda mesh: Field([1, 2]), TypeError, "`domain` must be a TriangleMesh"),
-    "an order": (lambda mesh: Field(mesh, alpha=1.5), ValueError, "`alpha` must be 1, 2 or 3"),
+    "an order": (
+        lambda mesh: Field(mesh, alpha=0.5),
+        ValueError,
+        "`alpha` must be 1, 1.5, 2, 2.5 or",
+    ),
     "a prior": (
         lambda mesh: Field(mesh, prior={"lengthscale": (1.0, 2.0)}),
         ValueError,

@@ -11,21 +11,18 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import listed
-from graphrf._base.memory import needs_memory, require_memory
-from graphrf._base.rows import slices
 from graphrf._base.types import NodesLike
-from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
+from graphrf.gp.fields.domain import Domain
+from graphrf.gp.metric.edge_nodes import EdgeNodes, checked_places
+from graphrf.gp.metric.edge_precision import ENDS
 from graphrf.gp.metric.subdivision import Places, Subdivision, rounded, subdivide
-from graphrf.gp.posterior.by_rows import LARGEST_JOINT
 from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
 from graphrf.graph.names import exact_below
 from graphrf.graph.other_graphs import streets_of
-from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
-_LESS_MEMORY = "ask for fewer places or draws at a time"
 # Between places of fields of order 2, in lengths of roads.
 _APART = 2e-3
 _WAYS = (
@@ -34,7 +31,7 @@ _WAYS = (
 )
 
 
-class MetricGraph:
+class MetricGraph(Domain):
     """Edges with lengths, which are lines between nodes: roads, rivers, cables.
 
     Places are nodes, or points along edges, in one of these forms:
@@ -58,7 +55,7 @@ class MetricGraph:
     >>> roads = grf.gp.MetricGraph(["a", "b", "b"], ["b", "c", "d"], [400.0, 250.0, 300.0])
     >>> roads
     MetricGraph(4 nodes, 3 edges, total length 950)
-    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], lengthscale=200.0).round(3)
+    >>> roads.covariance(["a", ("b", "c", 100.0), (2, 300.0)], range=400.0).round(3)
     array([[0.994, 0.055, 0.02 ],
            [0.055, 0.877, 0.09 ],
            [0.02 , 0.09 , 0.983]])
@@ -72,6 +69,9 @@ class MetricGraph:
         Positive, in any unit.
     nodes : iterable of distinct names, optional
         See `graphrf.from_edges`.
+    ends : {"stationary", "free"}
+        Fields at nodes of degree 1: as if the edge continued, or with the derivative 0 and twice
+        the variance.
 
     Attributes
     ----------
@@ -80,6 +80,7 @@ class MetricGraph:
     src, dst : ndarray of int64, shape (E,)
         Positions.
     length : ndarray of float64, shape (E,)
+    ends : str
 
     Raises
     ------
@@ -94,6 +95,10 @@ class MetricGraph:
         both directions.
     """
 
+    field_dimension = 1
+    orders = (1, 2)
+    default_order = 1
+
     def __init__(
         self,
         src: NodesLike,
@@ -101,7 +106,9 @@ class MetricGraph:
         length: ArrayLike,
         *,
         nodes: Iterable[Hashable] | None = None,
+        ends: str = "stationary",
     ) -> None:
+        self.ends: str = checks.choice("ends", ends, ENDS)
         self.graph: Graph = from_edges(src, dst, False, nodes=nodes)
         self.src = self._ends("src", src)
         self.dst = self._ends("dst", dst)
@@ -118,7 +125,9 @@ class MetricGraph:
             )
 
     @classmethod
-    def from_networkx(cls, graph: Any, length: str = "length") -> MetricGraph:
+    def from_networkx(
+        cls, graph: Any, length: str = "length", *, ends: str = "stationary"
+    ) -> MetricGraph:
         """The metric graph of a networkx graph whose edges have an attribute with lengths.
 
         Edges are numbered as in `graph.edges`. In a directed graph, such as OSMnx's, edges (u, v)
@@ -129,7 +138,7 @@ class MetricGraph:
         """
         streets = streets_of(graph, length)
         notices.warn_together([streets.remark])
-        result = cls(streets.src, streets.dst, streets.length)
+        result = cls(streets.src, streets.dst, streets.length, ends=ends)
         if streets.nodes != list(range(len(streets.nodes))):
             result.graph = Graph(result.graph.adjacency, nodes=streets.nodes)
         result.edge_names = streets.names
@@ -159,12 +168,21 @@ class MetricGraph:
         """The mean length of a road between junctions or dead ends, at most a tenth of the total
         length.
 
-        It is the unit of the weak prior of lengthscales, and does not change when edges are
-        subdivided.
+        It does not change when edges are subdivided.
         """
         degrees = np.bincount(np.concatenate([self.src, self.dst]))
         ways = max(0.5 * float(degrees[degrees != 2].sum()), 10.0)
         return float(self.length.sum()) / ways
+
+    @property
+    def length_unit(self) -> float:
+        """Twice `road_length`: the range of which lengthscales are a half."""
+        return 2 * self.road_length
+
+    @property
+    def labels(self) -> Sequence[Hashable]:
+        """The names of all nodes."""
+        return self.graph.nodes
 
     # -- places ------------------------------------------------------------------------------------
 
@@ -212,6 +230,14 @@ class MetricGraph:
         if alpha == 2:
             places = rounded(places, self.length, _APART * self.road_length)
         return subdivide(self.n_nodes, self.src, self.dst, self.length, places)
+
+    def places_of(self, arrays: dict[str, np.ndarray]) -> Places:
+        """The places with these arrays of a file, checked."""
+        return checked_places(arrays, self.n_nodes, self.length)
+
+    def field_nodes(self, places: Places, alpha: int) -> EdgeNodes:
+        """The vertices of the edges subdivided at places."""
+        return EdgeNodes(self.subdivide(places, alpha), self.ends)
 
     def _at_nodes(self, nodes: np.ndarray) -> Places:
         return Places(nodes, np.full(nodes.size, -1), np.zeros(nodes.size))
@@ -397,69 +423,6 @@ class MetricGraph:
                 f"{wrong.size} such places)",
             )
 
-    # -- the prior ---------------------------------------------------------------------------------
-
-    @needs_memory(_LESS_MEMORY)
-    def covariance(
-        self,
-        places: NodesLike | None = None,
-        *,
-        lengthscale: float,
-        output_scale: float = 1.0,
-        alpha: int = 1,
-        ends: str = "stationary",
-    ) -> np.ndarray:
-        """The exact covariance of the field of `MetricGraphGPRegressor` at up to 5,000 places,
-        shape (n, n).
-        """
-        result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
-        vertices, inverse = np.unique(result, return_inverse=True)
-        check_few(vertices.size)
-        require_memory(
-            16.0 * precision.n_nodes * vertices.size,
-            f"the covariance of {vertices.size} places",
-            "ask for fewer",
-        )
-        return scale * precision.factor().inverse_between(vertices)[np.ix_(inverse, inverse)]
-
-    @needs_memory(_LESS_MEMORY)
-    def sample(
-        self,
-        places: NodesLike | None = None,
-        *,
-        lengthscale: float,
-        output_scale: float = 1.0,
-        alpha: int = 1,
-        ends: str = "stationary",
-        n_samples: int = 1,
-        seed: int | None = None,
-    ) -> np.ndarray:
-        """Exact joint draws of that field, shape (n_samples, n), by half a solve each."""
-        result, precision, scale = self._prior(places, lengthscale, output_scale, alpha, ends)
-        n_samples = checks.integer("n_samples", n_samples, low=1)
-        rng = np.random.default_rng(checks.seed(seed))
-        require_memory(
-            8.0 * n_samples * result.size + draws_bytes(precision.n_nodes, n_samples),
-            f"`n_samples` = {n_samples}",
-            "ask for fewer at a time, with another `seed` each",
-        )
-        factor, draws = precision.factor(), np.empty((n_samples, result.size))
-        for part in slices(n_samples, draws_at_once(precision.n_nodes)):
-            z = rng.standard_normal((part.stop - part.start, precision.n_nodes)).T
-            draws[part] = np.sqrt(scale) * factor.root(z)[result].T
-        return draws
-
-    def _prior(
-        self, places: Any, lengthscale: float, output_scale: float, alpha: int, ends: str
-    ) -> tuple[np.ndarray, EdgePrecision, float]:
-        """Vertices of places, the precision there, and sigma^2."""
-        lengthscale = checks.number("lengthscale", lengthscale, low=0, include_low=False)
-        scale = checks.number("output_scale", output_scale, low=0, include_low=False)
-        checks.choice("ends", ends, ENDS)
-        alpha = checked_order(alpha)
-        pieces = self.subdivide(self.places(places), alpha)
-        return pieces.where, EdgePrecision(pieces, EdgeKernel(lengthscale, alpha), ends), scale
-
     def __repr__(self) -> str:
         return (
             f"MetricGraph({self.n_nodes} nodes, {self.n_edges} edges, total length "
@@ -484,14 +447,6 @@ def require_metric_graph(graph: Any) -> MetricGraph:
             "makes one (the weights of a Graph are not lengths)",
         )
     return graph
-
-
-def check_few(n: int) -> None:
-    """Raise if a joint covariance were of too many places."""
-    if n > LARGEST_JOINT:
-        raise checks.value_error(
-            "places", f"must be at most {LARGEST_JOINT} for a joint covariance, got {n}"
-        )
 
 
 def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Field: a Whittle-Matern field over space as a term."""
+"""Field: a Whittle-Matern field over space, or along edges, as a term."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
 from graphrf._base.warn import warn
-from graphrf.gp.fields.kernel import FieldKernel
-from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
+from graphrf.gp.fields.domain import Domain, require_domain
+from graphrf.gp.fields.mesh_precision import MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
+from graphrf.gp.metric.graph import MetricGraph
 from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.terms.edge_axis import EdgeAxis
 from graphrf.gp.terms.levels import LevelAxis
 from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
 
-ORDERS = (1, 2, 3)
 # The longest range that is searched, in diameters of the mesh: the field is a constant there.
 _LONGEST = 100.0
 # The shortest, in median edges: below, vertices are independent.
@@ -29,53 +30,79 @@ _SHORTEST = 0.1
 
 @dataclass(frozen=True)
 class Field(Term):
-    r"""A Whittle-Matern field on a triangle mesh, linear between its vertices.
+    r"""A Whittle-Matern field on a triangle mesh, linear between its vertices, or along the edges
+    of a metric graph.
 
     Parameters
     ----------
-    domain : TriangleMesh
-    at : str or tuple of str
-        The columns with the coordinates of places, or that with geometries.
-    alpha : {1, 2, 3}
-        The order: the smoothness is alpha - 1.
+    domain : TriangleMesh or MetricGraph
+    at : str or tuple of str, optional
+        The columns with places. On meshes coordinates, ("x", "y") by default, or one with
+        geometries; on a metric graph, the edges, (u, v), (u, v, key) or numbers, and the distances
+        from u along them, ("edge", "distance") by default. A distance may be a pair of distances:
+        the mean over that stretch, by Simpson's rule on nine points.
+    alpha : {1, 2, 3}, optional
+        The order. Default: 2 on meshes, where the smoothness is alpha - 1; 1 along edges, the
+        exponential covariance on a line. Order 2 has there the Matern covariance of smoothness 3/2,
+        whose derivatives are continuous along edges, and places that are rounded to 500ths of
+        `MetricGraph.road_length`; 3 is for meshes.
     prior : mapping, optional
-        Priors by name: `sd`, and `range` in the unit of the coordinates, a `PenalisedRange` or
-        (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and a `PenalisedRange`
-        whose median is a fifth of the root of the mesh's area.
+        Priors by name: `sd`, and `range` in the unit of the coordinates or lengths, a
+        `PenalisedRange` or (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and
+        on meshes a `PenalisedRange` whose median is a fifth of the root of the area, along edges a
+        log-normal with median 2 `MetricGraph.road_length` and factor 4.
 
     Examples
     --------
-    >>> from graphrf.gp import Field, TriangleMesh
+    >>> from graphrf.gp import Field, MetricGraph, TriangleMesh
     >>> mesh = TriangleMesh.from_points([[0, 0], [9, 0], [9, 9], [0, 9]], max_edge=2.0)
     >>> Field(mesh, at=("x", "y")).label
     'x:y'
+    >>> streets = MetricGraph([0, 1], [1, 2], [120.0, 80.0])
+    >>> Field(streets, at=("street", "metres"), alpha=2).label
+    'street:metres'
 
-    Source: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and Gaussian
-    Markov random fields".
+    Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
+    Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
+    metric graphs".
     """
 
-    domain: TriangleMesh
-    at: str | tuple[str, ...] = ("x", "y")
-    alpha: int = 2
+    domain: Domain
+    at: str | tuple[str, ...] | None = None
+    alpha: int | None = None
     prior: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.domain, TriangleMesh):
-            raise checks.type_error(
-                "domain", f"must be a TriangleMesh, got {checks.describe(self.domain)}"
-            )
-        if self.alpha not in ORDERS:
-            raise checks.value_error("alpha", f"must be 1, 2 or 3, got {self.alpha!r}")
+        require_domain(self.domain)
+        self.domain.checked_order(self.alpha)
         for name in self.prior or ():
             if name not in ("sd", "range"):
                 raise checks.value_error("prior", f"must be of sd and range, got one of {name!r}")
+        along = self.domain.field_dimension == 1
+        if self.at is None:
+            object.__setattr__(self, "at", ("edge", "distance") if along else ("x", "y"))
+        elif not isinstance(self.at, str):
+            object.__setattr__(self, "at", tuple(self.at))
+        if along and len(self.columns) != 2:
+            raise checks.value_error(
+                "at", f"must be the columns with edges and distances along them, got {self.at!r}"
+            )
+
+    @property
+    def order(self) -> int:
+        """alpha, or the default of the domain."""
+        return self.domain.checked_order(self.alpha)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.at,) if isinstance(self.at, str) else tuple(self.at)
+        assert self.at is not None
+        return (self.at,) if isinstance(self.at, str) else self.at
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        axis = MeshAxis(self)
+        if isinstance(self.domain, MetricGraph):
+            return (EdgeAxis(self, self.domain, frame),)
+        assert isinstance(self.domain, TriangleMesh)
+        axis = MeshAxis(self, self.domain)
         _warn_of_parts(self.domain, axis, frame)
         return (axis,)
 
@@ -100,8 +127,8 @@ class MeshStructure(Structure):
     def __init__(self, mesh: TriangleMesh, alpha: int, parameter: Parameter) -> None:
         self.parameters, self.size = (parameter,), mesh.n_vertices
         self.constraints = no_constraints(self.size)
-        kernel = FieldKernel(parameter.start, alpha, 2)
-        self._precision = MeshPrecision(MeshMatrices(mesh.elements, alpha), kernel)
+        kernel = mesh.kernel(parameter.start, alpha)
+        self._precision = MeshPrecision(mesh.matrices(alpha), kernel)
 
     def precision(self, values: Values) -> sp.csr_array:
         return self._at(values).matrix
@@ -124,11 +151,10 @@ class MeshStructure(Structure):
 class MeshAxis(LevelAxis):
     """The vertices of a mesh."""
 
-    def __init__(self, term: Field) -> None:
-        self.column, self._term = term.label, term
-        self.levels = range(term.domain.n_vertices)
-        mesh = term.domain
-        unit = 0.2 * float(np.sqrt(mesh.area))
+    def __init__(self, term: Field, mesh: TriangleMesh) -> None:
+        self.column, self._term, self._mesh = term.label, term, mesh
+        self.levels = range(mesh.n_vertices)
+        unit = mesh.length_unit
         low, high = _SHORTEST * float(np.median(mesh.edge_lengths)), _LONGEST * mesh.diameter
         given = (term.prior or {}).get("range", PenalisedRange(unit))
         prior: Any = checked_prior("range", "positive", given)
@@ -137,7 +163,7 @@ class MeshAxis(LevelAxis):
         key = ("range", id(term))
         start = float(np.clip(unit, 2 * low, 0.5 * high))
         parameter = Parameter(f"range({term.label})", "positive", start, low, high, prior, key)
-        self.structure = MeshStructure(mesh, term.alpha, parameter)
+        self.structure = MeshStructure(mesh, term.order, parameter)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -154,4 +180,4 @@ class MeshAxis(LevelAxis):
         return np.column_stack([np.asarray(frame[name], dtype=np.float64) for name in self.columns])
 
     def rows(self, values: Any) -> sp.csr_array:
-        return self._term.domain.weights(values)
+        return self._mesh.weights(values)

@@ -4,13 +4,13 @@ import pickle
 
 import numpy as np
 import pytest
+from graphrf.gp.metric.training import FieldHyperparameters, averaged, best
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from graphrf.gp import MetricGraph, MetricGraphGPRegressor
 from graphrf.gp.metric.edge_precision import EdgeKernel, EdgePrecision
-from graphrf.gp.metric.training import FieldHyperparameters, averaged, best
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.prior import FLAT, HyperparameterPrior
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from graphrf.gp.terms.along import EdgeStructure
 
 import graphrf as grf
 from graphrf.gp import Along, LatentGaussianModel
 from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.gp.search.coordinates import Parameter
-from graphrf.gp.terms.along import EdgeStructure
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.gp.time import MaternTime
 

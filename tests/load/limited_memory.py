@@ -23,13 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.gp import (
-    GraphTimeGPRegressor,
-    LatentGaussianModel,
-    MetricGraph,
-    MetricGraphGPRegressor,
-    Nodes,
-)
+from graphrf.gp import GraphTimeGPRegressor, LatentGaussianModel, MetricGraph, Nodes
 
 Call = Callable[[], Any]
 SMALL = (30, 100)
@@ -188,12 +182,12 @@ CASES |= {
 
 def _metric_fit(side: int, n: int) -> Call:
     streets, edges, distances, values = _along(side, n)
-    return lambda: MetricGraphGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
+    return lambda: FieldGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
 
 
 def _metric_draws(side: int, n: int) -> Call:
     streets, edges, distances, values = _along(side, n)
-    gp = MetricGraphGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
+    gp = FieldGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
     return lambda: gp.sample(np.column_stack([edges, distances]), n_samples=40 * side)
 
 

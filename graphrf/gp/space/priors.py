@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from graphrf._base import checks
@@ -22,7 +23,8 @@ _NAMES = ("range", "sd", "noise")
 _ALONG_EDGES = (3.0, 3.0)
 
 
-class VariancePrior(NamedTuple):
+@dataclass(frozen=True)
+class VariancePrior:
     """The law of a variance whose root has a `PenalisedDeviation`."""
 
     prior: PenalisedDeviation

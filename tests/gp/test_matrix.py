@@ -607,7 +607,7 @@ def test_values_that_stand_for_missing_ones_are_warned_of(name, value):
     y = 60.0 + SIGNAL
     y[[2, 9, 17]] = value
     with pytest.warns(UserWarning, match=f"`y` holds {value:g} 3 times"):
-        ALL[name].make(output_scale=1.0).fit(PLACES, y)
+        ALL[name].make().fit(PLACES, y)
 
 
 def test_one_code_for_missing_values_is_warned_of():

@@ -23,7 +23,13 @@ import numpy as np
 import scipy.sparse as sp
 
 import graphrf as grf
-from graphrf.gp import GraphTimeGPRegressor, LatentGaussianModel, MetricGraph, Nodes
+from graphrf.gp import (
+    FieldGPRegressor,
+    GraphTimeGPRegressor,
+    LatentGaussianModel,
+    MetricGraph,
+    Nodes,
+)
 
 Call = Callable[[], Any]
 SMALL = (30, 100)

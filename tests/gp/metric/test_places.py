@@ -275,7 +275,7 @@ def test_what_is_no_metric_graph_is_refused(arguments, said):
 
 def test_a_graph_of_weights_is_no_metric_graph():
     gp = grf.gp.FieldGPRegressor(grf.from_edges([0], [1]))
-    with pytest.raises(TypeError, match="`graph` must be a MetricGraph"):
+    with pytest.raises(TypeError, match="`domain` must be a TriangleMesh or a MetricGraph"):
         gp.fit([0], [1.0])
 
 

@@ -56,9 +56,9 @@ class SavedField(Saved):
         mean = seen.mean
         if mean.width.size:
             arrays["x"] = mean.basis[self._nodes.where, 1:] * mean.width + mean.centre
-        prior = encoded("prior", self.prior)
-        if isinstance(self.prior, Mapping):
-            prior = {name: encoded("prior", value) for name, value in self.prior.items()}
+        prior: Any = self.prior
+        if isinstance(prior, Mapping):
+            prior = {name: encoded("prior", value) for name, value in prior.items()}
         record = {
             "settings": {**attributes(self, _SETTINGS), "prior": prior},
             "fitted": attributes(self, _FITTED),

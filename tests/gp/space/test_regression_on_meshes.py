@@ -1,4 +1,4 @@
-"""FieldGPRegressor on triangle meshes: dense algebra, resolutions, averages, files and bad input."""
+"""FieldGPRegressor on triangle meshes: dense algebra, resolutions, averages, files, bad input."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def test_criteria_are_those_of_fits_without_an_observation(square, observed):
         fitted = FieldGPRegressor(square, **FIXED).fit(points[others], y[others])
         expected = fitted.log_density(points[[row]], y[[row]])
         assert left_out[row] == pytest.approx(expected[0], rel=1e-8)
-    assert np.isfinite(gp.waic().value)
+    with pytest.warns(UserWarning, match="WAIC may mislead here"):  # few observations, little noise
+        assert gp.waic().n_effective > 5
 
 
 def test_weights_count_observations(square, observed):
@@ -161,7 +162,9 @@ def test_weights_count_observations(square, observed):
     chosen = np.repeat(np.arange(40), weights.astype(int))
     repeated = FieldGPRegressor(square, **FIXED).fit(points[chosen], y[chosen])
     for ours, theirs in zip(
-        weighted.predict(asked, return_std=True), repeated.predict(asked, return_std=True)
+        weighted.predict(asked, return_std=True),
+        repeated.predict(asked, return_std=True),
+        strict=True,
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8)
 
@@ -248,7 +251,7 @@ def test_settings_that_cannot_be_are_refused(square, observed, settings, match):
         ([[0.5, 0.5], [9.0, 9.0]], "must lie in the mesh, but 1 of 2 do not"),
         ([[0.5, np.nan], [0.5, 0.5]], "`places`"),
         ([[0.5, 0.5, 1.0], [0.5, 0.5, 1.0]], "must have 2 coordinates"),
-        ([], "at least one"),
+        ([], "must have the shape"),
     ],
 )
 def test_places_that_are_none_are_refused(square, points, match):

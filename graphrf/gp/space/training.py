@@ -18,6 +18,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.progress import Step
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.search.maximum import Tolerances
 from graphrf.gp.search.sample import curvature
 from graphrf.gp.space.priors import FieldPriors
 from graphrf.operators.precision.protocol import Precision
@@ -26,6 +27,8 @@ from graphrf.operators.precision.readings import Readings
 # How far the posterior's points lie out: this over the root of the number of hyperparameters, in
 # standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
 _OUT = 1.1
+# More observations than these are trained by one search that ends earlier.
+_MANY = 20_000
 # The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature.
 _WIDEST = 2.0
 
@@ -75,7 +78,11 @@ def best(
     ]
     starts = [np.array(point) for point in itertools.product(*axes)]
     starts.sort(key=lambda point: -search.log_posterior(point, gradient=False)[0])
-    result = search.run(starts[:2])
+    # So many observations have one maximum that counts, and leave nothing that a change of the log
+    # density by a hundredth could mean: the posterior is tempered to the information of far fewer.
+    size = observations.means.size
+    tolerances = Tolerances(change=0.01 / size) if size > _MANY else None
+    result = search.run(starts[: 1 if size > _MANY else 2], tolerances)
     warn_of_bounds(space, result.vector)
     kernel: Any = result.model.kernel
     return Best(

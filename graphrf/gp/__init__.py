@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from graphrf.gp.likelihoods.real import StudentT as StudentT
     from graphrf.gp.likelihoods.tweedie import Tweedie as Tweedie
     from graphrf.gp.metric.graph import MetricGraph as MetricGraph
-    from graphrf.gp.metric.regression import MetricGraphGPRegressor as MetricGraphGPRegressor
     from graphrf.gp.model.hyperparameters import ComparedKernel as ComparedKernel
     from graphrf.gp.model.numerics import Numerics as Numerics
     from graphrf.gp.model.prior import HyperparameterPrior as HyperparameterPrior
     from graphrf.gp.model.prior import PenalisedMixing as PenalisedMixing
     from graphrf.gp.posterior.by_rows import SolverWarning as SolverWarning
     from graphrf.gp.regression import GraphGPRegressor as GraphGPRegressor
-    from graphrf.gp.terms.along import Along as Along
+    from graphrf.gp.space.regression import FieldGPRegressor as FieldGPRegressor
     from graphrf.gp.terms.covariate import Covariate as Covariate
     from graphrf.gp.terms.field import Field as Field
     from graphrf.gp.terms.groups import Groups as Groups
@@ -67,14 +66,13 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "likelihoods.real": "StudentT",
         "likelihoods.tweedie": "Tweedie",
         "metric.graph": "MetricGraph",
-        "metric.regression": "MetricGraphGPRegressor",
         "metrics": "",
         "regression": "GraphGPRegressor",
+        "space.regression": "FieldGPRegressor",
         "torch.botorch": "GraphGPModel",
         "torch.draws": "PathwiseDraws pathwise_draws",
         "torch.kernel": "GRFKernel",
         "torch.operator": "FactorOperator",
-        "terms.along": "Along",
         "terms.covariate": "Covariate",
         "terms.field": "Field",
         "terms.groups": "Groups",

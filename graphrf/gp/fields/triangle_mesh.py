@@ -12,8 +12,11 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.gp.fields import averages, sources, validity
+from graphrf.gp.fields.domain import Domain
 from graphrf.gp.fields.elements import Elements, smallest_angles
 from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
+from graphrf.gp.fields.mesh_nodes import MeshNodes, MeshPlaces
+from graphrf.gp.fields.mesh_precision import MeshMatrices
 
 # A place outside a planar mesh by less than this share of its extent is rounding, and a place off a
 # surface by more is no place of it.
@@ -21,7 +24,7 @@ _ROUNDING, _OFF_SURFACE = 1e-9, 0.1
 _MOST_ROWS = 3
 
 
-class TriangleMesh:
+class TriangleMesh(Domain):
     """Triangles in the plane or in space, between whose vertices a field is linear.
 
     Parameters
@@ -59,10 +62,15 @@ class TriangleMesh:
         look like degrees.
     """
 
+    field_dimension = 2
+    orders = (1, 2, 3)
+    default_order = 2
+
     def __init__(self, vertices: ArrayLike, triangles: ArrayLike) -> None:
         self.vertices = validity.checked_vertices(vertices)
         self.triangles = validity.checked_triangles(self.vertices, triangles)
         self.is_sphere = False
+        self._matrices: dict[int, MeshMatrices] = {}
 
     # -- other sources ---------------------------------------------------------------------------
 
@@ -202,6 +210,40 @@ class TriangleMesh:
             f"{lengths.min():.3g} to {lengths.max():.3g}, smallest angle "
             f"{self.smallest_angle:.1f}°, area {self.area:.6g})"
         )
+
+    # -- the field -------------------------------------------------------------------------------
+
+    @property
+    def length_unit(self) -> float:
+        """A fifth of the root of the area: the median of the weak prior of the range."""
+        return 0.2 * float(np.sqrt(self.area))
+
+    @property
+    def labels(self) -> range:
+        """The positions of all vertices."""
+        return range(self.n_vertices)
+
+    def matrices(self, alpha: int) -> MeshMatrices:
+        """The matrices of which precisions of this order are sums, kept for further ones."""
+        if alpha not in self._matrices:
+            self._matrices[alpha] = MeshMatrices(self.elements, alpha)
+        return self._matrices[alpha]
+
+    def places(self, places: Any = None) -> MeshPlaces:
+        """Places as `weights` reads them; all vertices by default."""
+        if isinstance(places, MeshPlaces):
+            return places
+        if places is None:
+            return MeshPlaces(sp.csr_array(sp.eye_array(self.n_vertices, format="csr")))
+        return MeshPlaces(self.weights(places))
+
+    def places_of(self, arrays: dict[str, np.ndarray]) -> MeshPlaces:
+        """The places with these arrays of a file, checked."""
+        return MeshPlaces.of(arrays, self.n_vertices)
+
+    def field_nodes(self, places: MeshPlaces, alpha: int) -> MeshNodes:
+        """The distinct places, and the values at all vertices as variables."""
+        return MeshNodes(self, places, alpha)
 
     # -- places ----------------------------------------------------------------------------------
 

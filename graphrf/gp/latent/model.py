@@ -74,7 +74,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     formula : str
         Response and fixed effects, "cases ~ 1 + share", in formulaic's form of R's formulas.
     terms : Term, or sequence of Term
-        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
+        `Nodes`, `Steps`, `Groups`, `Field`, their products `a * b` and sums `a + b`.
         `Covariate(by) * a` is a coefficient of a column that varies as `a` does.
     likelihood : str or Likelihood
         "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
@@ -412,7 +412,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",
-                    "must hold Nodes, Steps, Groups, Along or products of these, got "
+                    "must hold Nodes, Steps, Groups, Field or products of these, got "
                     f"{checks.describe(term)}",
                 )
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.fields.mesh_file import MeshFile
 from graphrf.gp.files.graphs import GraphFile
 from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
@@ -21,11 +22,11 @@ from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample
 from graphrf.gp.latent.expressions import decoded_expression
 from graphrf.gp.latent.posterior import Gaussian, posterior_at
-from graphrf.gp.metric.saved import StreetFile
+from graphrf.gp.metric.street_file import StreetFile
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
-from graphrf.gp.terms.along import Along
 from graphrf.gp.terms.covariate import Covariate
+from graphrf.gp.terms.field import Field
 from graphrf.gp.terms.groups import Groups
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.nodes import Nodes
@@ -34,7 +35,7 @@ from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term, VaryingCoefficie
 from graphrf.graph.disk.folder import decoded_name
 
 _TERMS: dict[str, type[Term | Covariate]] = {
-    term.__name__: term for term in (Nodes, Steps, Groups, Along, Covariate)
+    term.__name__: term for term in (Nodes, Steps, Groups, Field, Covariate)
 }
 _PLAIN = (
     "formula",
@@ -53,7 +54,7 @@ class SavedModel(Saved):
     """The contents of a file; the formula in it is text, and nothing of it is evaluated."""
 
     _format = "graphrf latent Gaussian model 3"
-    _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile, StreetFile)
+    _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile, StreetFile, MeshFile)
 
     def _graphs(self: Any) -> list[Any]:
         return _Shared.of(self._given_terms()).graphs
@@ -241,7 +242,7 @@ class _Shared(NamedTuple):
     @property
     def fields(self) -> dict[str, list[Any]]:
         """The fields of terms that hold graphs and kernels, and these."""
-        return {"graph": self.graphs, "streets": self.graphs, "kernel": self.kernels}
+        return {"graph": self.graphs, "domain": self.graphs, "kernel": self.kernels}
 
     def places(self, term: Term) -> list[int]:
         """The places of a term's factors."""

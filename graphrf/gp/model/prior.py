@@ -171,17 +171,7 @@ class HyperparameterPrior:
             pair = getattr(self, name)
             if pair is None or (name == "mixing" and isinstance(pair, PenalisedMixing)):
                 continue
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise checks.type_error(
-                    name, f"must be (median, factor) or None, got {checks.describe(pair)}"
-                )
-            median = checks.number(
-                f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False
-            )
-            factor = checks.number(
-                f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False
-            )
-            object.__setattr__(self, name, (median, factor))
+            object.__setattr__(self, name, checked_pair(name, pair))
 
         alone = checks.number("noise_alone", self.noise_alone, low=0, high=1, include_high=False)
         object.__setattr__(self, "noise_alone", alone)
@@ -196,6 +186,23 @@ class HyperparameterPrior:
         """The prior of a hyperparameter with this unit, as `log_prior_density` takes it."""
         pair = getattr(self, name, None)
         return (pair[0] * unit, pair[1]) if isinstance(pair, tuple) else pair
+
+
+def checked_pair(name: str, pair: Any, others: str = "") -> tuple[float, float] | None:
+    """(median, factor), or None for no prior; `others` are what else is allowed, for messages."""
+    if pair is None:
+        return None
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise checks.type_error(
+            name, f"must be (median, factor){others} or None, got {checks.describe(pair)}"
+        )
+    median = checks.number(
+        f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False
+    )
+    factor = checks.number(
+        f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False
+    )
+    return median, factor
 
 
 def log_prior_density(prior: Any, coordinate: Any) -> tuple[Any, Any]:
@@ -297,6 +304,18 @@ class PenalisedRange:
         rate = -math.log(self.probability)
         power = rate * math.exp(half * (math.log(self.below) - log_value))
         return math.log(half * power) - power, half * (power - 1.0)
+
+
+@dataclass(frozen=True)
+class RangePrior:
+    """A `PenalisedRange` in d dimensions."""
+
+    prior: PenalisedRange
+    dimension: int
+
+    def log_density(self, log_value: float) -> tuple[float, float]:
+        """Log density of the range's logarithm, and its derivative."""
+        return self.prior.log_density(log_value, self.dimension)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Field: a Whittle-Matern field over space as a term."""
+"""Field: a Whittle-Matern field over space, or along edges, as a term."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
 from graphrf._base.warn import warn
+from graphrf.gp.fields.domain import Domain, require_domain
 from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
-from graphrf.gp.fields.kernel import FieldKernel
-from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
+from graphrf.gp.fields.mesh_precision import MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
+from graphrf.gp.metric.graph import MetricGraph
 from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.terms.edge_axis import EdgeAxis
 from graphrf.gp.terms.levels import LevelAxis
 from graphrf.gp.terms.mesh_structures import Variation, VaryingStructure
 from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
 from graphrf.gp.terms.term import Term
 
-ORDERS = (1, 1.5, 2, 2.5, 3)
+HALF_ORDERS = (1.5, 2.5)
 # The longest range that is searched, in diameters of the mesh: the field is a constant there.
 _LONGEST = 100.0
 # The shortest, in median edges: below, vertices are independent.
@@ -31,24 +33,32 @@ _SHORTEST = 0.1
 
 @dataclass(frozen=True)
 class Field(Term):
-    r"""A Whittle-Matern field on a triangle mesh, linear between its vertices.
+    r"""A Whittle-Matern field on a triangle mesh, linear between its vertices, or along the edges
+    of a metric graph.
 
     Parameters
     ----------
-    domain : TriangleMesh
-    at : str or tuple of str
-        The columns with the coordinates of places, or that with geometries.
-    alpha : {1, 1.5, 2, 2.5, 3}
-        The order: the smoothness is alpha - 1, so that 1.5 has the exponential covariance. Orders
-        1.5 and 2.5 are sums of two to four fields with sparse precisions: at the range that a
+    domain : TriangleMesh or MetricGraph
+    at : str or tuple of str, optional
+        The columns with places. On meshes coordinates, ("x", "y") by default, or one with
+        geometries; on a metric graph, the edges, (u, v), (u, v, key) or numbers, and the distances
+        from u along them, ("edge", "distance") by default. A distance may be a pair of distances:
+        the mean over that stretch, by Simpson's rule on nine points.
+    alpha : {1, 1.5, 2, 2.5, 3}, optional
+        The order. Default: 2 on meshes, where the smoothness is alpha - 1, so that 1.5 has the
+        exponential covariance; 1 along edges, the exponential covariance on a line. Orders 1.5 and
+        2.5 are for meshes, sums of two to four fields with sparse precisions: at the range that a
         search begins with, standard deviations are off by 3.5 % at most and those of the prior by
-        half a percent. With two or three fields, a factor holds 3.7 or 8 times as many numbers as
-        that of alpha = 2 (alpha = 1.5), or 3.5 or 6 (alpha = 2.5).
+        half a percent, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
+        2 along edges has the Matern covariance of smoothness 3/2, whose derivatives are continuous
+        along edges, and places that are rounded to 500ths of `MetricGraph.road_length`; 3 is for
+        meshes.
     prior : mapping, optional
-        Priors by name: `sd`, and `range` in the unit of the coordinates, a `PenalisedRange` or
-        (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and a `PenalisedRange`
-        whose median is a fifth of the root of the mesh's area. `anisotropy`, `range_by` and `sd_by`
-        are deviations of normal priors around 0, by default 1.
+        Priors by name: `sd`, and `range` in the unit of the coordinates or lengths, a
+        `PenalisedRange` or (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and
+        on meshes a `PenalisedRange` whose median is a fifth of the root of the area, along edges a
+        log-normal with median 2 `MetricGraph.road_length` and factor 4. `anisotropy`, `range_by`
+        and `sd_by` are deviations of normal priors around 0, by default 1.
     anisotropy : bool
         Train directions of a longer and of a shorter range, on planar meshes. Two hyperparameters
         v, both 0 for a field that is the same in all directions, turn and stretch it without a
@@ -66,10 +76,14 @@ class Field(Term):
 
     Examples
     --------
-    >>> from graphrf.gp import Field, TriangleMesh
+    >>> from graphrf.gp import Field, MetricGraph, TriangleMesh
     >>> mesh = TriangleMesh.from_points([[0, 0], [9, 0], [9, 9], [0, 9]], max_edge=2.0)
     >>> Field(mesh, at=("x", "y")).label
     'x:y'
+    >>> streets = MetricGraph([0, 1], [1, 2], [120.0, 80.0])
+    >>> Field(streets, at=("street", "metres"), alpha=2).label
+    'street:metres'
+
 
     A longer range in the north, along a coast that runs east:
 
@@ -83,14 +97,15 @@ class Field(Term):
     ranges along the axes are therefore farther apart than those here.
 
     Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
-    Gaussian Markov random fields"; Bakka, Vanhatalo, Illian, Simpson and Rue 2019, "Non-stationary
-    Gaussian models with physical barriers"; Llamazares-Elias, Latz and Lindgren 2024, "A
-    parameterization of anisotropic Gaussian fields with penalized complexity priors".
+    Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
+    metric graphs"; Bakka, Vanhatalo, Illian, Simpson and Rue 2019, "Non-stationary Gaussian models
+    with physical barriers"; Llamazares-Elias, Latz and Lindgren 2024, "A parameterization of
+    anisotropic Gaussian fields with penalized complexity priors".
     """
 
-    domain: TriangleMesh
-    at: str | tuple[str, ...] = ("x", "y")
-    alpha: float = 2
+    domain: Domain
+    at: str | tuple[str, ...] | None = None
+    alpha: float | None = None
     prior: Mapping[str, Any] | None = None
     anisotropy: bool = False
     barrier: Any = field(default=None, compare=False, repr=False)
@@ -98,15 +113,22 @@ class Field(Term):
     sd_by: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.domain, TriangleMesh):
-            raise checks.type_error(
-                "domain", f"must be a TriangleMesh, got {checks.describe(self.domain)}"
+        require_domain(self.domain)
+        if not (isinstance(self.domain, TriangleMesh) and self.alpha in HALF_ORDERS):
+            self.domain.checked_order(self.alpha)
+        along = self.domain.field_dimension == 1
+        if self.at is None:
+            object.__setattr__(self, "at", ("edge", "distance") if along else ("x", "y"))
+        elif not isinstance(self.at, str):
+            object.__setattr__(self, "at", tuple(self.at))
+        if along and len(self.columns) != 2:
+            raise checks.value_error(
+                "at", f"must be the columns with edges and distances along them, got {self.at!r}"
             )
-        if self.alpha not in ORDERS:
-            raise checks.value_error("alpha", f"must be 1, 1.5, 2, 2.5 or 3, got {self.alpha!r}")
+
         for name, value in self.variation._asdict().items():
             object.__setattr__(self, name, value)
-        if self.alpha % 1 and not self.variation.is_stationary:
+        if self.order % 1 and not self.variation.is_stationary:
             raise checks.value_error(
                 "alpha", f"must be 1, 2 or 3 for fields that vary, got {self.alpha!r}"
             )
@@ -117,11 +139,18 @@ class Field(Term):
                 raise checks.value_error("prior", f"must be of {names}, got one of {name!r}")
 
     @property
+    def order(self) -> float:
+        """alpha, or the default of the domain."""
+        if self.alpha in HALF_ORDERS:
+            return float(self.alpha)
+        return self.domain.checked_order(self.alpha)
+
+    @property
     def variation(self) -> Variation:
         """How the field differs between places and directions."""
         return Variation.of(
             self.domain,
-            self.alpha,
+            self.order,
             anisotropy=self.anisotropy,
             barrier=self.barrier,
             range_by=self.range_by,
@@ -130,10 +159,14 @@ class Field(Term):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.at,) if isinstance(self.at, str) else tuple(self.at)
+        assert self.at is not None
+        return (self.at,) if isinstance(self.at, str) else self.at
 
     def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        axis = MeshAxis(self)
+        if isinstance(self.domain, MetricGraph):
+            return (EdgeAxis(self, self.domain, frame),)
+        assert isinstance(self.domain, TriangleMesh)
+        axis = MeshAxis(self, self.domain)
         _warn_of_parts(self.domain, axis, frame)
         return (axis,)
 
@@ -159,10 +192,10 @@ class MeshStructure(Structure):
 
     def __init__(self, mesh: TriangleMesh, alpha: float, parameter: Parameter) -> None:
         self.parameters = (parameter,)
-        kernel = FieldKernel(parameter.start, alpha, 2)
+        kernel = mesh.kernel(parameter.start, alpha)
         self._precision: MeshPrecision | HalfOrderPrecision
         if float(alpha).is_integer():
-            self._precision = MeshPrecision(MeshMatrices(mesh.elements, int(alpha)), kernel)
+            self._precision = MeshPrecision(mesh.matrices(int(alpha)), kernel)
         else:
             matrices = HalfOrderMatrices(mesh.elements, alpha, parameter.start)
             self._precision = HalfOrderPrecision(matrices, kernel)
@@ -190,11 +223,10 @@ class MeshStructure(Structure):
 class MeshAxis(LevelAxis):
     """The vertices of a mesh."""
 
-    def __init__(self, term: Field) -> None:
-        self.column, self._term = term.label, term
-        self.levels = range(term.domain.n_vertices)
-        mesh = term.domain
-        unit = 0.2 * float(np.sqrt(mesh.area))
+    def __init__(self, term: Field, mesh: TriangleMesh) -> None:
+        self.column, self._term, self._mesh = term.label, term, mesh
+        self.levels = range(mesh.n_vertices)
+        unit = mesh.length_unit
         low, high = _SHORTEST * float(np.median(mesh.edge_lengths)), _LONGEST * mesh.diameter
         given = (term.prior or {}).get("range", PenalisedRange(unit))
         prior: Any = checked_prior("range", "positive", given)
@@ -205,11 +237,11 @@ class MeshAxis(LevelAxis):
         parameter = Parameter(f"range({term.label})", "positive", start, low, high, prior, key)
         variation = term.variation
         self.structure: Structure = (
-            MeshStructure(mesh, term.alpha, parameter)
+            MeshStructure(mesh, term.order, parameter)
             if variation.is_stationary
             else VaryingStructure(
                 mesh,
-                int(term.alpha),
+                int(term.order),
                 parameter,
                 variation,
                 label=term.label,
@@ -233,7 +265,7 @@ class MeshAxis(LevelAxis):
         return np.column_stack([np.asarray(frame[name], dtype=np.float64) for name in self.columns])
 
     def rows(self, values: Any) -> sp.csr_array:
-        weights = self._term.domain.weights(values)
+        weights = self._mesh.weights(values)
         # no observation reads the hidden fields
         shape = weights.shape[0], self.structure.size
         return sp.csr_array((weights.data, weights.indices, weights.indptr), shape=shape)

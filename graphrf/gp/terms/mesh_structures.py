@@ -53,7 +53,7 @@ class Variation(NamedTuple):
 
     @classmethod
     def of(
-        cls, mesh: TriangleMesh, alpha: float, *, anisotropy: Any, barrier: Any, **columns: Any
+        cls, mesh: Any, alpha: float, *, anisotropy: Any, barrier: Any, **columns: Any
     ) -> Variation:
         """The checked arguments of a `Field`; `columns` are range_by and sd_by."""
         if checks.flag("anisotropy", anisotropy) and mesh.dimension == 3:

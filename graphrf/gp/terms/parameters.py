@@ -13,6 +13,7 @@ from graphrf.gp.model.prior import BetaPrior as BetaPrior
 from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
 from graphrf.gp.model.prior import PenalisedMixing
 from graphrf.gp.model.prior import PenalisedRange as PenalisedRange
+from graphrf.gp.model.prior import RangePrior as RangePrior
 
 # The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as
 # good as flat.
@@ -31,18 +32,6 @@ class PositiveCorrelation(BetaPrior):
         # The probability of positive correlations.
         value -= math.log(float(betainc(self.b, self.a, 0.5)))
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
-
-
-@dataclass(frozen=True)
-class RangePrior:
-    """A `PenalisedRange` in d dimensions."""
-
-    prior: PenalisedRange
-    dimension: int
-
-    def log_density(self, log_value: float) -> tuple[float, float]:
-        """Log density of the range's logarithm, and its derivative."""
-        return self.prior.log_density(log_value, self.dimension)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class SavedField(Saved):
 
     @classmethod
     def _loaded(
-        cls, graph: Domain, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+        cls, graph: Any, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> Self:
         made: Any = cls
         settings = {name: decoded(record["settings"][name]) for name in _SETTINGS}

@@ -28,7 +28,7 @@ _LONGEST = 100.0
 _SHORTEST = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no truth value
 class Field(Term):
     r"""A Whittle-Matern field on a triangle mesh, linear between its vertices.
 
@@ -88,9 +88,9 @@ class Field(Term):
     alpha: int = 2
     prior: Mapping[str, Any] | None = None
     anisotropy: bool = False
-    barrier: Any = field(default=None, compare=False, repr=False)
-    range_by: Any = field(default=None, compare=False, repr=False)
-    sd_by: Any = field(default=None, compare=False, repr=False)
+    barrier: Any = field(default=None, repr=False)
+    range_by: Any = field(default=None, repr=False)
+    sd_by: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, TriangleMesh):

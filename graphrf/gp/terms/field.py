@@ -31,7 +31,7 @@ _LONGEST = 100.0
 _SHORTEST = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no truth value
 class Field(Term):
     r"""A Whittle-Matern field on a triangle mesh, linear between its vertices, or along the edges
     of a metric graph.
@@ -108,9 +108,9 @@ class Field(Term):
     alpha: float | None = None
     prior: Mapping[str, Any] | None = None
     anisotropy: bool = False
-    barrier: Any = field(default=None, compare=False, repr=False)
-    range_by: Any = field(default=None, compare=False, repr=False)
-    sd_by: Any = field(default=None, compare=False, repr=False)
+    barrier: Any = field(default=None, repr=False)
+    range_by: Any = field(default=None, repr=False)
+    sd_by: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_domain(self.domain)

@@ -53,10 +53,18 @@ class Variation(NamedTuple):
 
     @classmethod
     def of(
-        cls, mesh: Any, alpha: float, *, anisotropy: Any, barrier: Any, **columns: Any
+        cls, domain: Any, alpha: int, *, anisotropy: Any, barrier: Any, **columns: Any
     ) -> Variation:
         """The checked arguments of a `Field`; `columns` are range_by and sd_by."""
-        if checks.flag("anisotropy", anisotropy) and mesh.dimension == 3:
+        anisotropic = checks.flag("anisotropy", anisotropy)
+        if not isinstance(domain, TriangleMesh):
+            stated = {"anisotropy": anisotropy or None, "barrier": barrier, **columns}
+            for name in (name for name, value in stated.items() if value is not None):
+                raise checks.value_error(
+                    name, f"takes a TriangleMesh as domain, got {checks.describe(domain)}"
+                )
+            return cls(False, None, None, None)
+        if anisotropic and domain.dimension == 3:
             raise checks.value_error(
                 "anisotropy",
                 "has two directions of the plane and takes a planar mesh, got one in space: leave "
@@ -65,12 +73,12 @@ class Variation(NamedTuple):
         if barrier is not None:
             if alpha != 2:
                 raise checks.value_error("barrier", f"takes a field of alpha=2, got alpha={alpha}")
-            barrier = _checked_barrier(mesh, barrier)
+            barrier = _checked_barrier(domain, barrier)
         checked = {
-            name: None if values is None else _checked_columns(mesh, name, values)
+            name: None if values is None else _checked_columns(domain, name, values)
             for name, values in columns.items()
         }
-        return cls(bool(anisotropy), barrier, **checked)
+        return cls(anisotropic, barrier, **checked)
 
     @property
     def trained(self) -> tuple[str, ...]:

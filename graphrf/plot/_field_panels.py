@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
-from graphrf.plot._fields import field_values
+from graphrf.plot._fields import field_values, fit_height
 from graphrf.plot._given import deviations
 from graphrf.plot._pictures import Picture, picture_of
 from graphrf.plot._style import (
@@ -20,7 +20,6 @@ from graphrf.plot._style import (
     new_figure,
     require_matplotlib,
     wanted_width,
-    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
     from graphrf.gp import TriangleMesh
 
 # Inches: the width that a panel needs at least and that it usually has, the width of the numbers
-# beside a row, and the heights of a title, of numbers and labels below, of a colour bar, and of a
-# line of its label.
-_LEAST, _USUAL, _BESIDE, _TITLE, _BELOW, _BAR, _LINE = 1.5, 2.8, 0.55, 0.25, 0.35, 0.4, 0.15
+# beside a row, and a height of text with which the layout begins.
+_LEAST, _USUAL, _BESIDE, _TEXT = 1.5, 2.8, 0.55, 1.0
 _MOST_COLUMNS = 4
-_LOWEST, _HIGHEST = 0.3, 1.6
 
 
 class _Block(NamedTuple):
@@ -123,7 +120,7 @@ def plot_fields(
     if places is not None:
         places = {str(title): some for title, some in places.items()}
         _check_titles(places, blocks)
-    filled, rows = _axes(picture.ratio, blocks, figure)
+    filled, rows = _axes(blocks, figure)
 
     for block, axes in zip(blocks, rows, strict=True):
         for ax, (title, field) in zip(axes, block.panels.items(), strict=True):
@@ -133,6 +130,11 @@ def plot_fields(
         _label_outside(axes)
         seen = np.array([picture.limits(field) for field in block.panels.values()])
         colour_bar(mappable, axes, block.label, extended_ends(seen, *block.limits))
+        for ax in axes:
+            # Room above a map, where bars let it stand, would be taken for that of its title.
+            ax.set_anchor("N")
+    if figure is None:
+        fit_height(rows[0], picture.ratio)
     return filled
 
 
@@ -173,7 +175,7 @@ def _check_titles(points: dict[str, Any], blocks: list[_Block]) -> None:
 
 
 def _axes(
-    ratio: float, blocks: list[_Block], figure: Figure | SubFigure | None
+    blocks: list[_Block], figure: Figure | SubFigure | None
 ) -> tuple[Figure | SubFigure, list[list[Axes]]]:
     """Axes for the panels of each block: two blocks of one panel are in one row."""
     counts = [len(block.panels) for block in blocks]
@@ -188,12 +190,7 @@ def _axes(
     lines = [1] if beside else [-(-count // columns) for count in counts]
 
     if figure is None:
-        panel = (width - _BESIDE) / columns
-        height = sum(lines) * (panel * float(np.clip(ratio, _LOWEST, _HIGHEST)) + _TITLE)
-        # Bars that are beside each other are as high as the higher one.
-        words = [wrapped(block.label, panel * min(columns, len(block.panels))) for block in blocks]
-        bars = [_BELOW + _BAR + _LINE * (1 + text.count("\n")) for text in words]
-        figure = new_figure((width, height + (max(bars) if beside else sum(bars))))
+        figure = new_figure((width, sum(lines) * (width / columns + _TEXT)))
 
     if beside:
         return figure, [[figure.add_subplot(1, 2, number)] for number in (1, 2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
 # Of more edges svg and pdf files hold a bitmap.
 _MANY = 20_000
-# Inches: the usual width of a figure, what numbers and labels take of it and of its height, and the
-# height of a colour bar.
-_USUAL, _BESIDE, _BELOW, _BAR = 5.2, 0.6, 0.45, 0.55
+# Inches: the usual width of a figure.
+_USUAL = 5.2
+# How high maps are drawn at least and at most, as a share of their width.
 _LOWEST, _HIGHEST = 0.3, 1.6
+# A layout moves what the one before it measured.
+_LAYOUTS = 3
 
 
 def plot_triangulation(
@@ -86,7 +89,7 @@ def plot_triangulation(
         )
 
     frame = Frame(box_of(vertices), boundary, unit, False)
-    ax = _axes(ax, frame.ratio, 0.0)
+    new, ax = ax is None, _axes(ax)
     pairs = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     pairs = np.unique(pairs, axis=0)
     apart, _ = spacing(ax, vertices, 1.0, len(triangles))
@@ -103,6 +106,8 @@ def plot_triangulation(
     ax.add_collection(lines)
     draw_points(ax, points)
     frame.draw(ax, lines)
+    if new:
+        fit_height([ax], frame.ratio)
     return ax
 
 
@@ -183,9 +188,11 @@ def plot_field(
     picture = picture_of(domain, boundary, unit, geographic)
     shown = field_values(picture, values, "values")
     ends = limits if limits is not None else picture.limits(shown)
-    ax = _axes(ax, picture.ratio, _BAR)
+    new, ax = ax is None, _axes(ax)
     mappable = picture.draw(ax, shown, cmap, ends, points)
     colour_bar(mappable, ax, label, extended_ends(np.array(picture.limits(shown)), *ends))
+    if new:
+        fit_height([ax], picture.ratio)
     return ax
 
 
@@ -201,10 +208,30 @@ def field_values(picture: Picture, values: ArrayLike, name: str) -> np.ndarray:
     return np.where(np.isfinite(array), array, np.nan)
 
 
-def _axes(ax: Axes | None, ratio: float, bar: float) -> Any:
-    """`ax`, or new axes in the proportions of the picture, and a bar of some inches below."""
+def fit_height(axes: Sequence[Axes], ratio: float) -> None:
+    """Make a new figure as high as its maps in their full width, and the text between them.
+
+    Maps that do not fill their places mislead the layout, which then cuts off titles.
+    """
+    figure = axes[0].figure
+    place = axes[0].get_subplotspec()
+    assert figure is not None
+    assert place is not None
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    n_rows = place.get_gridspec().nrows
+
+    for _ in range(_LAYOUTS):
+        layout.execute(figure)
+        width, height = figure.get_size_inches()
+        slot = axes[0].get_position(original=True)
+        wanted = slot.width * width * float(np.clip(ratio, _LOWEST, _HIGHEST))
+        figure.set_figheight(height + n_rows * (wanted - slot.height * height))
+
+
+def _axes(ax: Axes | None) -> Any:
+    """`ax`, or new axes."""
     if ax is not None:
         return ax
     width = wanted_width(_USUAL)
-    height = (width - _BESIDE) * float(np.clip(ratio, _LOWEST, _HIGHEST)) + _BELOW + bar
-    return new_figure((width, height)).add_subplot()
+    return new_figure((width, width)).add_subplot()

@@ -201,12 +201,17 @@ def extended_ends(values: np.ndarray, low: float, high: float) -> str:
 
 def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str) -> None:
     """A thin bar below the axes, or below all of several."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
     from matplotlib.ticker import MaxNLocator
 
     axes: list[Any] = [ax] if hasattr(ax, "figure") else list(ax)
     boxes = [one.get_window_extent() for one in axes]
     width = max(box.x1 for box in boxes) - min(box.x0 for box in boxes)
     width /= axes[0].figure.dpi
+    # A letter is about half as wide as it is high.
+    points = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
+    letters = max(12, int(1.05 * 72 * width / (0.52 * points)))
     bar = axes[0].figure.colorbar(
         mappable,
         ax=axes,
@@ -214,22 +219,12 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
         shrink=0.8 if len(axes) == 1 else min(0.8, _BAR / width),
         pad=0.04,
         aspect=32,
-        label=wrapped(label, width),
+        label=textwrap.fill(label, letters),
         extend=extend,
         extendfrac=0.03,
     )
     bar.outline.set_visible(False)
     bar.locator = MaxNLocator(4 if width > 2 else 3)
-
-
-def wrapped(label: str, width: float) -> str:
-    """The label of a colour bar in lines, below axes of a width in inches."""
-    from matplotlib import rcParams
-    from matplotlib.font_manager import FontProperties
-
-    # A letter is about half as wide as it is high.
-    points = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
-    return textwrap.fill(label, max(12, int(1.05 * 72 * width / (0.52 * points))))
 
 
 def open_frame(ax: Axes) -> None:

@@ -53,7 +53,7 @@ class Variation(NamedTuple):
 
     @classmethod
     def of(
-        cls, domain: Any, alpha: int, *, anisotropy: Any, barrier: Any, **columns: Any
+        cls, domain: Any, alpha: float, *, anisotropy: Any, barrier: Any, **columns: Any
     ) -> Variation:
         """The checked arguments of a `Field`; `columns` are range_by and sd_by."""
         anisotropic = checks.flag("anisotropy", anisotropy)

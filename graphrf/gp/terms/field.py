@@ -41,7 +41,7 @@ class Field(Term):
         The order: the smoothness is alpha - 1, so that 1.5 has the exponential covariance. Orders
         1.5 and 2.5 are sums of two to four fields with sparse precisions: at the range that a
         search begins with, standard deviations are off by 3.5 % at most and those of the prior by
-        half a percent. With two or three fields, a factor holds 3.7 or 8 times as many numbers as
+        1 %. With two or three fields, a factor holds 3.7 or 8 times as many numbers as
         that of alpha = 2 (alpha = 1.5), or 3.5 or 6 (alpha = 2.5).
     prior : mapping, optional
         Priors by name: `sd`, and `range` in the unit of the coordinates, a `PenalisedRange` or

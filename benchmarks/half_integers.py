@@ -12,9 +12,8 @@ and sums of as many independent fields, with 0.7 observations per node.
     python benchmarks/half_integers.py lattice --sizes 300x300 500x300      # 15 minutes
 
 Numbers of the factor, and multiply-adds in brackets; "error" is the largest of a variance, of the
-prior or of any posterior. Seconds, of one core of two that others used, vary by half and are left
-to the reader's machine; on an AMD EPYC they were 0.3 to 2 for 1e9 multiply-adds, and as many for the
-selected inverse.
+prior or of any posterior. Large factors took 0.2 to 0.9 s for 1e9 multiply-adds on one core of an
+AMD EPYC that other work shared, and selected inverses as long.
 
 | mesh | 14,916 vertices | error | 58,477 vertices | error |
 |---|---|---|---|---|

@@ -34,78 +34,73 @@ _SHORTEST = 0.1
 @dataclass(frozen=True, eq=False)  # arrays have no truth value
 class Field(Term):
     r"""A Whittle-Matern field on a triangle mesh, linear between its vertices, or along the edges
-        of a metric graph.
+    of a metric graph.
 
-        Parameters
-        ----------
-        domain : TriangleMesh or MetricGraph
-        at : str or tuple of str, optional
-            The columns with places. On meshes coordinates, ("x", "y") by default, or one with
-            geometries; on a metric graph, the edges, (u, v), (u, v, key) or numbers, and the distances
-            from u along them, ("edge", "distance") by default. A distance may be a pair of distances:
-            the mean over that stretch, by Simpson's rule on nine points.
-        alpha : {1, 1.5, 2, 2.5, 3}, optional
-            The order. Default: 2 on meshes, where the smoothness is alpha - 1, so that 1.5 has the
-            exponential covariance; 1 along edges, the exponential covariance on a line. Orders 1.5 and
-            2.5 are for meshes, sums of two to four fields with sparse precisions: at the range that a
-            search begins with, standard deviations are off by 3.5 % at most and those of the prior by
-    <<<<<<< HEAD
-            half a percent, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
-            2 along edges has the Matern covariance of smoothness 3/2, whose derivatives are continuous
-            along edges, and places that are rounded to 500ths of `MetricGraph.road_length`; 3 is for
-            meshes.
-    =======
-            1 %. With two or three fields, a factor holds 3.7 or 8 times as many numbers as
-            that of alpha = 2 (alpha = 1.5), or 3.5 or 6 (alpha = 2.5).
-    >>>>>>> 926c16cf194c6614f5f9de67bc17235fe26ffbc7
-        prior : mapping, optional
-            Priors by name: `sd`, and `range` in the unit of the coordinates or lengths, a
-            `PenalisedRange` or (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and
-            on meshes a `PenalisedRange` whose median is a fifth of the root of the area, along edges a
-            log-normal with median 2 `MetricGraph.road_length` and factor 4. `anisotropy`, `range_by`
-            and `sd_by` are deviations of normal priors around 0, by default 1.
-        anisotropy : bool
-            Train directions of a longer and of a shorter range, on planar meshes. Two hyperparameters
-            v, both 0 for a field that is the same in all directions, turn and stretch it without a
-            change of area. A summary also has what they mean: the longest and the shortest range, whose
-            geometric mean is `range` and whose ratio is exp(|v|), and the angle of the longest one in
-            degrees, anticlockwise from the first coordinate.
-        barrier : Polygon, sequence of these, GeoSeries, or array_like of bool, shape (T,), optional
-            Land in a sea, say: triangles with their centres in it, in which the range is a fifth, so
-            that places are correlated around the barrier and hardly through it. Variances rise near it,
-            less than at the border of a mesh. A wall must be as wide as two edges at least.
-        range_by, sd_by : array_like, shape (V,) or (V, p), optional
-            Columns of numbers x at the vertices of the mesh, by which the range or the standard
-            deviation changes: log range(s) = log range + b (x(s) - m), with the mean m of x over the
-            mesh. b is trained, with a prior N(0, 1) in units of 1 / the deviation of x over the mesh.
+    Parameters
+    ----------
+    domain : TriangleMesh or MetricGraph
+    at : str or tuple of str, optional
+        The columns with places. On meshes coordinates, ("x", "y") by default, or one with
+        geometries; on a metric graph, the edges, (u, v), (u, v, key) or numbers, and the distances
+        from u along them, ("edge", "distance") by default. A distance may be a pair of distances:
+        the mean over that stretch, by Simpson's rule on nine points.
+    alpha : {1, 1.5, 2, 2.5, 3}, optional
+        The order. Default: 2 on meshes, where the smoothness is alpha - 1, so that 1.5 has the
+        exponential covariance; 1 along edges, the exponential covariance on a line. Orders 1.5 and
+        2.5 are for meshes, sums of two to four fields with sparse precisions: at the range that a
+        search begins with, standard deviations are off by 3.5 % at most and those of the prior by
+        half a percent, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
+        2 along edges has the Matern covariance of smoothness 3/2, whose derivatives are continuous
+        along edges, and places that are rounded to 500ths of `MetricGraph.road_length`; 3 is for
+        meshes.
+    prior : mapping, optional
+        Priors by name: `sd`, and `range` in the unit of the coordinates or lengths, a
+        `PenalisedRange` or (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and
+        on meshes a `PenalisedRange` whose median is a fifth of the root of the area, along edges a
+        log-normal with median 2 `MetricGraph.road_length` and factor 4. `anisotropy`, `range_by`
+        and `sd_by` are deviations of normal priors around 0, by default 1.
+    anisotropy : bool
+        Train directions of a longer and of a shorter range, on planar meshes. Two hyperparameters
+        v, both 0 for a field that is the same in all directions, turn and stretch it without a
+        change of area. A summary also has what they mean: the longest and the shortest range, whose
+        geometric mean is `range` and whose ratio is exp(|v|), and the angle of the longest one in
+        degrees, anticlockwise from the first coordinate.
+    barrier : Polygon, sequence of these, GeoSeries, or array_like of bool, shape (T,), optional
+        Land in a sea, say: triangles with their centres in it, in which the range is a fifth, so
+        that places are correlated around the barrier and hardly through it. Variances rise near it,
+        less than at the border of a mesh. A wall must be as wide as two edges at least.
+    range_by, sd_by : array_like, shape (V,) or (V, p), optional
+        Columns of numbers x at the vertices of the mesh, by which the range or the standard
+        deviation changes: log range(s) = log range + b (x(s) - m), with the mean m of x over the
+        mesh. b is trained, with a prior N(0, 1) in units of 1 / the deviation of x over the mesh.
 
-        Examples
-        --------
-        >>> from graphrf.gp import Field, MetricGraph, TriangleMesh
-        >>> mesh = TriangleMesh.from_points([[0, 0], [9, 0], [9, 9], [0, 9]], max_edge=2.0)
-        >>> Field(mesh, at=("x", "y")).label
-        'x:y'
-        >>> streets = MetricGraph([0, 1], [1, 2], [120.0, 80.0])
-        >>> Field(streets, at=("street", "metres"), alpha=2).label
-        'street:metres'
+    Examples
+    --------
+    >>> from graphrf.gp import Field, MetricGraph, TriangleMesh
+    >>> mesh = TriangleMesh.from_points([[0, 0], [9, 0], [9, 9], [0, 9]], max_edge=2.0)
+    >>> Field(mesh, at=("x", "y")).label
+    'x:y'
+    >>> streets = MetricGraph([0, 1], [1, 2], [120.0, 80.0])
+    >>> Field(streets, at=("street", "metres"), alpha=2).label
+    'street:metres'
 
 
-        A longer range in the north, along a coast that runs east:
+    A longer range in the north, along a coast that runs east:
 
-        >>> field = Field(mesh, anisotropy=True, range_by=mesh.vertices[:, 1])
-        >>> field.range_by.shape == (mesh.n_vertices, 1)
-        True
+    >>> field = Field(mesh, anisotropy=True, range_by=mesh.vertices[:, 1])
+    >>> field.range_by.shape == (mesh.n_vertices, 1)
+    True
 
-        Notes
-        -----
-        sdmTMB multiplies the range by the eigenvalues of H, whose roots are the ratios of ranges; its
-        ranges along the axes are therefore farther apart than those here.
+    Notes
+    -----
+    sdmTMB multiplies the range by the eigenvalues of H, whose roots are the ratios of ranges; its
+    ranges along the axes are therefore farther apart than those here.
 
-        Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
-        Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
-        metric graphs"; Bakka, Vanhatalo, Illian, Simpson and Rue 2019, "Non-stationary Gaussian models
-        with physical barriers"; Llamazares-Elias, Latz and Lindgren 2024, "A parameterization of
-        anisotropic Gaussian fields with penalized complexity priors".
+    Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
+    Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
+    metric graphs"; Bakka, Vanhatalo, Illian, Simpson and Rue 2019, "Non-stationary Gaussian models
+    with physical barriers"; Llamazares-Elias, Latz and Lindgren 2024, "A parameterization of
+    anisotropic Gaussian fields with penalized complexity priors".
     """
 
     domain: Domain

@@ -49,7 +49,7 @@ class Field(Term):
         exponential covariance; 1 along edges, the exponential covariance on a line. Orders 1.5 and
         2.5 are for meshes, sums of two to four fields with sparse precisions: at the range that a
         search begins with, standard deviations are off by 3.5 % at most and those of the prior by
-        half a percent, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
+        1 %, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
         2 along edges has the Matern covariance of smoothness 3/2, whose derivatives are continuous
         along edges, and places that are rounded to 500ths of `MetricGraph.road_length`; 3 is for
         meshes.

@@ -18,8 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-# For alpha = 1 in the plane nu is 0 and no variance finite: range and sd are those of this
-# smoothness, as in R-INLA.
+# For alpha = 1 in the plane nu is 0 and no variance finite: the range is that of this smoothness,
+# as in R-INLA, and the standard deviation a nominal one.
 _LEAST_SMOOTHNESS = 0.5
 
 
@@ -43,6 +43,11 @@ class FieldKernel:
         return max(self.alpha - 0.5 * self.dimension, _LEAST_SMOOTHNESS)
 
     @property
+    def excess(self) -> float:
+        """alpha - d/2: tau^2 goes as kappa to the power of minus twice that, whatever the unit."""
+        return self.alpha - 0.5 * self.dimension
+
+    @property
     def kappa(self) -> float:
         """The inverse length of the equation."""
         return math.sqrt(8 * self.nu) / self.range
@@ -52,7 +57,7 @@ class FieldKernel:
         """log tau^2, by which the standard deviation is 1."""
         nu, d = self.nu, self.dimension
         gammas = math.lgamma(nu) - math.lgamma(nu + 0.5 * d)
-        return gammas - 0.5 * d * math.log(4 * math.pi) - 2 * nu * math.log(self.kappa)
+        return gammas - 0.5 * d * math.log(4 * math.pi) - 2 * self.excess * math.log(self.kappa)
 
     def replace(self, *, range: float) -> FieldKernel:
         """A copy with another range."""

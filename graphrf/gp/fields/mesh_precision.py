@@ -94,8 +94,8 @@ class MeshPrecision:
         """The derivative of Q in the range."""
         assert name == "range"
         alpha, powers = self._matrices.alpha, np.arange(self._matrices.alpha + 1)
-        # d log kappa = - d log range, and log tau^2 changes by -2 nu with log kappa
-        slopes = self._coefficients * (2 * (alpha - powers) - 2 * self.kernel.nu)
+        # d log kappa = - d log range, by which log tau^2 changes as -2 (alpha - d/2)
+        slopes = self._coefficients * (2 * (alpha - powers - self.kernel.excess))
         return self._sum(-slopes / self.kernel.range)
 
     def log_determinant(self) -> float:
@@ -110,7 +110,8 @@ class MeshPrecision:
         assert name == "range"
         kappa, mass = self.kernel.kappa, self._matrices.mass
         trace = float(self._factor_of_k.inverse_diagonal @ mass)
-        in_log_kappa = 2 * self.kernel.alpha * kappa**2 * trace - 2 * self.kernel.nu * self.n_nodes
+        in_log_kappa = 2 * self.kernel.alpha * kappa**2 * trace
+        in_log_kappa -= 2 * self.kernel.excess * self.n_nodes
         return -in_log_kappa / self.kernel.range
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:

@@ -109,11 +109,11 @@ class VaryingPrecision:
     ) -> None:
         # A kernel of range 1 has kappa and tau in units of powers of the range.
         kernel = FieldKernel(1.0, matrices.alpha, dimension)
-        length, self._nu = coefficients.log_range, kernel.nu
+        length, self._excess = coefficients.log_range, kernel.excess
         self._matrices = matrices
         self._reaction = kernel.kappa**2 * np.exp(-2 * length) * matrices.mass
         self._log_tau = (
-            0.5 * kernel.log_tau_squared + kernel.nu * length - coefficients.log_deviation
+            0.5 * kernel.log_tau_squared + kernel.excess * length - coefficients.log_deviation
         )
         self._k = matrices.k(coefficients.diffusion, self._reaction)
 
@@ -161,7 +161,7 @@ class VaryingPrecision:
 
     def _change_of_tau(self, change: Coefficients) -> np.ndarray:
         """The change of log tau."""
-        return self._nu * change.log_range - change.log_deviation
+        return self._excess * change.log_range - change.log_deviation
 
     def _product(self, factors: list[sp.csr_array]) -> sp.csr_array:
         """Symmetric matrices multiplied, with N^-1 between them."""

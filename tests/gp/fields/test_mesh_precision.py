@@ -129,3 +129,10 @@ def test_the_scale_of_the_kernel_is_the_integral_of_its_spectrum(alpha, dimensio
     )[0]
     found = integral / (2 * np.pi) ** dimension / math.exp(kernel.log_tau_squared)
     assert found == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_fields_do_not_depend_on_the_unit_of_coordinates(mesh, alpha):
+    scaled = TriangleMesh(1000.0 * mesh.vertices, mesh.triangles)
+    first, second = at(mesh, alpha), at(scaled, alpha, 1000.0 * RANGE)
+    np.testing.assert_allclose(first.matrix.data, second.matrix.data, rtol=1e-9)

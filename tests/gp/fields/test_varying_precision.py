@@ -75,7 +75,7 @@ def test_varying_precisions_are_those_of_dense_algebra(mesh, alpha):
     kernel = FieldKernel(1.0, alpha, 2)
     kappa = kernel.kappa / np.exp(coefficients.log_range)
     tau = np.exp(kernel.log_tau_squared / 2 - coefficients.log_deviation)
-    tau *= (kappa / kernel.kappa) ** -kernel.nu
+    tau *= (kappa / kernel.kappa) ** -kernel.excess
     noise = np.zeros(mesh.n_vertices)
     for triangle, area, square in zip(mesh.triangles, mesh.elements.areas, squares, strict=True):
         noise[triangle] += square * area / 3

@@ -365,7 +365,7 @@ def test_questions_that_would_be_ignored_are_refused(grid):
 DOMAINS = {
     "edges": (
         lambda: grf.gp.MetricGraph(range(8), range(1, 9), np.ones(8)),
-        np.column_stack([np.arange(48) % 8, np.linspace(0, 1, 48)]),
+        np.column_stack(np.divmod(np.linspace(0, 7.9, 48), 1)),
     ),
     "mesh": (
         lambda: grf.gp.TriangleMesh.sphere(2),

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from graphrf._base import checks
+from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.fields.domain import Domain, FieldNodes, require_domain
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.model.answers import Titles
@@ -286,18 +288,23 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         observations = Observations.of(where, seen.values, basis, seen.weights)
         kernel = self.domain.kernel(points[0][0].range, self._order)
         precision = nodes.precision(kernel)
-        parts = [
-            PrecisionPosterior(
+        readings = nodes.readings
+
+        def part(point: FieldHyperparameters) -> PrecisionPosterior:
+            return PrecisionPosterior(
                 precision.with_kernel(kernel.replace(range=point.range)),
                 point.output_scale,
                 observations,
                 noise=point.noise,
                 basis=basis,
                 offset=seen.offset,
-                readings=nodes.readings,
+                readings=readings,
             )
-            for point, _ in points
-        ]
+
+        with blas_threads(1):  # bits must not depend on the number of threads
+            (first, _), *others = points  # the first orders the variables for all
+            parts = [part(first)]
+            parts += ordered_map(part, [point for point, _ in others], thread_count(None))
         return (
             parts[0]
             if len(parts) == 1

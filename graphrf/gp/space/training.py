@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from graphrf._base.blas import blas_threads
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_mean_variance
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import NOISES, NORMAL, OUTPUT_SCALES, Space
@@ -78,7 +81,8 @@ def best(
     ]
 
     starts = [np.array(point) for point in itertools.product(*axes)]
-    starts.sort(key=lambda point: -search.log_posterior(point, gradient=False)[0])
+    heights = _log_posteriors(search, starts)
+    starts = [starts[place] for place in np.argsort(-np.array(heights), kind="stable")]
     # So many observations have one maximum that counts, and leave nothing that a change of the log
     # density by a hundredth could mean: the posterior is tempered to the information of far fewer.
     size = observations.means.size
@@ -155,8 +159,13 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)
 
     # A normal density falls by `out`^2 / 2 at `out` deviations: a half that falls by less is wider.
-    def fall(step: np.ndarray) -> float:
-        return max(temper * (highest - search.log_posterior(mode + step, gradient=False)[0]), 1e-3)
+    steps = [
+        side * out * deviation * vector
+        for deviation, vector in zip(deviations, vectors.T, strict=True)
+        for side in (1, -1)
+    ]
+    heights = _log_posteriors(search, [mode + step for step in steps])
+    falls = iter([max(temper * (highest - height), 1e-3) for height in heights])
 
     # The points at `out` deviations together weigh 1 / _OUT^2, so that the mean of the squared
     # distance is d, as for a normal distribution.
@@ -164,9 +173,7 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []
         for side in (1, -1):
-            stretch = float(
-                np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0)
-            )
+            stretch = float(np.clip(out / math.sqrt(2 * next(falls)), 0.5, 2.0))
             halves.append(min(deviation * stretch, _WIDEST))
             points.append(mode + side * out * halves[-1] * vector)
         weights += [half / sum(halves) / (d * _OUT**2) for half in halves]
@@ -174,6 +181,17 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
         (_hyperparameters(search, point), weight)
         for point, weight in zip(points, weights, strict=True)
     ]
+
+
+def _log_posteriors(search: PrecisionSearch, points: Sequence[np.ndarray]) -> list[float]:
+    """The log posterior density at points, on threads."""
+
+    def height(point: np.ndarray) -> float:
+        return float(search.log_posterior(point, gradient=False)[0])
+
+    with blas_threads(1):  # bits must not depend on the number of threads
+        first = height(points[0])  # which orders the variables for all others
+        return [first, *ordered_map(height, points[1:], thread_count(None))]
 
 
 def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:

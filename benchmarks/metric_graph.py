@@ -50,7 +50,7 @@ import numpy as np
 from _machine import header
 
 import graphrf as grf
-from graphrf.gp import GraphGPRegressor, MetricGraph, MetricGraphGPRegressor, metrics
+from graphrf.gp import FieldGPRegressor, GraphGPRegressor, MetricGraph, metrics
 
 SPLITS = 10
 
@@ -69,12 +69,13 @@ def san_jose() -> None:
     data = grf.datasets.load("san-jose")
     ends, lengths = data.extra["roads"], data.extra["lengths"]
     roads = MetricGraph(ends[:, 0], ends[:, 1], lengths)
+    free = MetricGraph(ends[:, 0], ends[:, 1], lengths, ends="free")
     speeds, sensors = data.targets, data.target_nodes
     models: dict[str, Any] = {
-        "along the edges": lambda seed: MetricGraphGPRegressor(roads),
-        "along the edges, free ends": lambda seed: MetricGraphGPRegressor(roads, ends="free"),
-        "along the edges, order 2": lambda seed: MetricGraphGPRegressor(roads, alpha=2),
-        "order 2, free ends": lambda seed: MetricGraphGPRegressor(roads, alpha=2, ends="free"),
+        "along the edges": lambda seed: FieldGPRegressor(roads),
+        "along the edges, free ends": lambda seed: FieldGPRegressor(free),
+        "along the edges, order 2": lambda seed: FieldGPRegressor(roads, alpha=2),
+        "order 2, free ends": lambda seed: FieldGPRegressor(free, alpha=2),
         "nodes, Matern nu=1, combinatorial": lambda seed: GraphGPRegressor(
             data.graph, kernel=grf.Matern(nu=1.0, laplacian="combinatorial"), seed=seed
         ),
@@ -115,7 +116,7 @@ def california(lengthscale: float) -> None:
         rng = np.random.default_rng(seed)
         edges = rng.choice(src.size, 6_000, p=length / length.sum())
         places = np.column_stack([edges, rng.random(6_000) * length[edges]])
-        f = roads.sample(places, lengthscale=lengthscale, seed=seed)[0]
+        f = roads.sample(places, range=2 * lengthscale, seed=seed)[0]
         y = f + 0.3 * rng.standard_normal(6_000)
         pieces = roads.subdivide(roads.places(places))
         cut = grf.from_edges(
@@ -123,7 +124,7 @@ def california(lengthscale: float) -> None:
         )
         nearest = np.where(places[:, 1] < 0.5 * length[edges], src[edges], dst[edges])
         for name, model, at in (
-            ("along the edges", MetricGraphGPRegressor(roads), places),
+            ("along the edges", FieldGPRegressor(roads), places),
             (
                 "nearest junctions, Matern nu=1",
                 GraphGPRegressor(graph, kernel=matern, seed=seed),

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from _machine import header
 
 import graphrf as grf
-from graphrf.gp import Along, Groups, LatentGaussianModel, MetricGraph, Nodes, Steps
+from graphrf.gp import Field, Groups, LatentGaussianModel, MetricGraph, Nodes, Steps
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
 from graphrf.gp.search.coordinates import Parameter
@@ -79,7 +79,7 @@ MODELS = {
         crossed(4),
         0,
     ),
-    "streets": (lambda: [Along(STREETS, alpha=2)], "poisson", along(150), 0),
+    "streets": (lambda: [Field(STREETS, alpha=2)], "poisson", along(150), 0),
     "fields-ar1": (
         lambda: [Nodes(GRAPH, grf.Matern(nu=2.0), by="area") * Steps("year", "ar1")],
         "poisson",

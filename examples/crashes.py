@@ -26,11 +26,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 
 import graphrf as grf
-from graphrf.gp import Along, LatentGaussianModel
+from graphrf.gp import Field, LatentGaussianModel
 
 SIDE, BLOCK, STRETCH = 8, 250.0, 80.0  # streets on a side; metres
 DAYS = 3652.5
-LENGTHSCALE, VARIANCE = 400.0, 0.36
+RANGE, DEVIATION = 800.0, 0.6
 # Of a stretch, at which the true field is evaluated.
 WITHIN = (0.1, 0.3, 0.5, 0.7, 0.9)
 LIMITS = (0.5, 5.0)
@@ -79,7 +79,7 @@ def simulated(seed: int) -> Town:
         for edge, (near, far) in zip(frame["edge"], frame["distance"], strict=True)
         for share in WITHIN
     ]
-    field = streets.sample(within, lengthscale=LENGTHSCALE, output_scale=VARIANCE, seed=seed)[0]
+    field = streets.sample(within, range=RANGE, sd=DEVIATION, seed=seed)[0]
     mean = np.exp(field).reshape(-1, len(WITHIN)).mean(axis=1)
     frame["rate"] = np.exp(0.5 - 0.5 * (frame["road"] == "main")) * mean
     frame["crashes"] = rng.poisson(frame["travel"] * frame["rate"])
@@ -88,7 +88,7 @@ def simulated(seed: int) -> Town:
 
 def fitted(town: Town) -> LatentGaussianModel:
     """A field along the streets, and the class of the road."""
-    field = Along(town.streets, alpha=1)
+    field = Field(town.streets)
     return LatentGaussianModel(
         "crashes ~ 1 + C(road)", field, "poisson", exposure="travel", seed=0
     ).fit(town.frame)

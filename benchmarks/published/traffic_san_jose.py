@@ -21,7 +21,7 @@ import numpy as np
 from _table import Shares, Spent, covered, crps, loaded, row, start
 
 import graphrf as grf
-from graphrf.gp import GraphGPRegressor, MetricGraph, MetricGraphGPRegressor, metrics
+from graphrf.gp import FieldGPRegressor, GraphGPRegressor, MetricGraph, metrics
 
 LIKELIEST: dict[str, Any] = {"prior": None, "hyperparameters": "mode"}
 PUBLISHED = {
@@ -34,10 +34,10 @@ PUBLISHED = {
 }
 
 
-def models(graph: grf.Graph, roads: MetricGraph) -> dict[str, Any]:
+def models(graph: grf.Graph, roads: dict[str, MetricGraph]) -> dict[str, Any]:
     """The vignette's models but the isotropic one, parameters by maximum likelihood."""
     return {
-        f"alpha = {alpha}{name}": MetricGraphGPRegressor(roads, alpha=alpha, ends=ends, **LIKELIEST)
+        f"alpha = {alpha}{name}": FieldGPRegressor(roads[ends], alpha=alpha, **LIKELIEST)
         for alpha in (1, 2)
         for name, ends in ((", free ends", "free"), ("", "stationary"))
     } | {
@@ -52,13 +52,13 @@ def models(graph: grf.Graph, roads: MetricGraph) -> dict[str, Any]:
     }
 
 
-def prior(model: Any, roads: MetricGraph, sensors: np.ndarray) -> np.ndarray:
+def prior(model: Any, sensors: np.ndarray) -> np.ndarray:
     """The covariance of observations at the fitted parameters."""
     if isinstance(model, GraphGPRegressor):
         field = model.prior_covariance(sensors)
     else:
-        known = {"lengthscale": model.lengthscale_, "output_scale": model.output_scale_}
-        field = roads.covariance(sensors, alpha=model.alpha, ends=model.ends, **known)
+        known = {"range": model.range_, "sd": model.sd_}
+        field = model.domain.covariance(sensors, alpha=model.alpha, **known)
     return field + model.noise_ * np.eye(sensors.size)
 
 
@@ -89,18 +89,21 @@ def splits(
 def main() -> None:
     warnings.simplefilter("ignore")  # of hyperparameters at the ends of their search
     data = loaded("san-jose")
-    roads = MetricGraph(*data.extra["roads"].T, 0.001 * data.extra["lengths"])
+    roads = {
+        ends: MetricGraph(*data.extra["roads"].T, 0.001 * data.extra["lengths"], ends=ends)
+        for ends in ("stationary", "free")
+    }
     sensors, y = data.target_nodes, data.extra["speeds"].mean(axis=0)
     start("MetricGraph, 325 sensors left out one by one: log likelihood; RMSE; log score; CRPS")
     for name, model in models(data.graph, roads).items():
         with Spent() as spent:
             model.fit(sensors, y)
-            mean, std = left_out(prior(model, roads, sensors), y, float(np.ravel(model.mean_)[0]))
+            mean, std = left_out(prior(model, sensors), y, float(np.ravel(model.mean_)[0]))
         scores = metrics.rmse(y, mean), metrics.nlpd(y, mean, std), crps(y, mean, std)
         here = "; ".join(f"{score:.3f}" for score in (model.log_marginal_likelihood_, *scores))
         row(name, PUBLISHED[name], here, covered(y, mean, std), spent)
     defaults = {
-        "along the roads, order 2": lambda: MetricGraphGPRegressor(roads, alpha=2),
+        "along the roads, order 2": lambda: FieldGPRegressor(roads["stationary"], alpha=2),
         "nodes": lambda: GraphGPRegressor(data.graph, seed=0),
     }
     folds = np.array_split(np.random.default_rng(0).permutation(y.size), 10)

@@ -26,6 +26,7 @@ EXTRAS = {
     "matplotlib": ("plot",),
     "plotly": ("interactive",),
     "trimesh": ("mesh",),
+    "shapely": ("mesh",),
     "pandas": ("pandas",),
     "formulaic": ("terms",),
     "narwhals": ("terms",),
@@ -33,7 +34,6 @@ EXTRAS = {
     "pytensor": ("pymc",),
     "jax": ("numpyro",),
     "numpyro": ("numpyro",),
-    "shapely": ("areal",),  # maps of geopandas, which brings it
 }
 
 

@@ -1,4 +1,4 @@
-"""Figures of signals and posteriors on maps, meshes and through time, and of calibration.
+"""Figures of signals, fields and posteriors on maps, meshes and through time, and of calibration.
 
 Every function draws into the matplotlib axes `ax`, or into those of a new figure if `ax` is None,
 and returns the axes: titles, labels and limits are changed there, and
@@ -9,6 +9,8 @@ with several axes. Where you have imported `matplotlib.pyplot`, new figures are 
 """
 
 from graphrf.plot._edges import plot_edges
+from graphrf.plot._field_panels import plot_fields
+from graphrf.plot._fields import plot_field, plot_triangulation
 from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._maps import plot_graph_signal
 from graphrf.plot._mesh_files import write_mesh
@@ -26,12 +28,15 @@ __all__ = [
     "interactive_map",
     "interactive_mesh",
     "plot_edges",
+    "plot_field",
+    "plot_fields",
     "plot_graph_signal",
     "plot_map_posterior",
     "plot_mesh",
     "plot_mesh_posterior",
     "plot_reliability",
     "plot_series",
+    "plot_triangulation",
     "require_matplotlib",
     "style",
     "write_mesh",

@@ -13,6 +13,7 @@ from graphrf.plot._style import UNOBSERVED, VALUES, colour_bar, extended_ends, n
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
 
 # Of more faces svg and pdf files hold a bitmap: each face would be a shape of its own.
 _MOST_SHAPES = 5_000
@@ -97,18 +98,31 @@ def plot_mesh(
             "ax", f"must be plain axes, got those of the projection {ax.name!r}"
         )
     ax = new_axes(ax, (5.2, 4.4))
+    ends = limits if limits is not None else finite_range(shown)
+    scale = draw_surface(ax, (points @ turn(up).T)[triangles], triangles, shown, cmap, ends, view)
+    colour_bar(scale, ax, label, extended_ends(shown, *ends))
+    return ax
 
+
+def draw_surface(
+    ax: Axes,
+    corners: np.ndarray,
+    triangles: np.ndarray,
+    values: np.ndarray,
+    cmap: str,
+    limits: tuple[float, float],
+    view: tuple[float, float],
+) -> ScalarMappable:
+    """Paint triangles with corners of shape (F, 3, 3) by their values; a colour bar's scale."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Normalize
 
-    ends = limits if limits is not None else finite_range(shown)
-    scale = ScalarMappable(Normalize(*ends), colormaps[cmap])
-    colours = scale.to_rgba(shown)
-    colours[~np.isfinite(shown)] = UNOBSERVED
+    scale = ScalarMappable(Normalize(*limits), colormaps[cmap])
+    colours = scale.to_rgba(values)
+    colours[~np.isfinite(values)] = UNOBSERVED
 
-    corners = (points @ turn(up).T)[triangles]
     normals = _normals(corners)
     towards = direction(*view)
     colours[:, :3] *= _lightness(normals, view)[:, None]
@@ -132,8 +146,7 @@ def plot_mesh(
     # Axes that shrink to the mesh would mislead the layout, which then cuts titles off.
     ax.set_aspect("equal", adjustable="datalim")
     ax.set_axis_off()
-    colour_bar(scale, ax, label, extended_ends(shown, *ends))
-    return ax
+    return scale
 
 
 def direction(elevation: float, azimuth: float) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import textwrap
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ GRID = "#ececec"
 PALE = "#b5b5b5"
 # Inches: narrower axes have fewer ticks.
 _SMALL = 2.4
+# Inches: the length of a colour bar of several axes.
+_BAR = 2.6
 
 
 def require_matplotlib() -> None:
@@ -196,20 +199,24 @@ def extended_ends(values: np.ndarray, low: float, high: float) -> str:
     }[below, above]
 
 
-def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
-    """A thin bar below the axes."""
+def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str) -> None:
+    """A thin bar below the axes, or below all of several."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties
     from matplotlib.ticker import MaxNLocator
 
+    axes: list[Any] = [ax] if hasattr(ax, "figure") else list(ax)
+    boxes = [one.get_window_extent() for one in axes]
+    width = max(box.x1 for box in boxes) - min(box.x0 for box in boxes)
+    width /= axes[0].figure.dpi
     # A letter is about half as wide as it is high.
     points = FontProperties(size=rcParams["axes.labelsize"]).get_size_in_points()
-    letters = max(12, int(1.05 * 72 * inches(ax) / (0.52 * points)))
-    bar = ax.figure.colorbar(
+    letters = max(12, int(1.05 * 72 * width / (0.52 * points)))
+    bar = axes[0].figure.colorbar(
         mappable,
-        ax=ax,
+        ax=axes,
         orientation="horizontal",
-        shrink=0.8,
+        shrink=0.8 if len(axes) == 1 else min(0.8, _BAR / width),
         pad=0.04,
         aspect=32,
         label=textwrap.fill(label, letters),
@@ -217,7 +224,7 @@ def colour_bar(mappable: Any, ax: Axes, label: str, extend: str) -> None:
         extendfrac=0.03,
     )
     bar.outline.set_visible(False)
-    bar.locator = MaxNLocator(4 if inches(ax) > 2 else 3)
+    bar.locator = MaxNLocator(4 if width > 2 else 3)
 
 
 def open_frame(ax: Axes) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp import Along, Groups, LatentGaussianModel, Nodes, Steps
+from graphrf.gp import Field, Groups, LatentGaussianModel, Nodes, Steps, TriangleMesh
+from graphrf.gp.terms import PenalisedRange
 from tests.fuzz.damage import archive_of, record_and_arrays
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mutated_json
@@ -45,6 +46,8 @@ def data() -> pandas.DataFrame:
             + pandas.to_timedelta(np.arange(n) % 7, "D"),
             "edge": [0, 1] * (n // 2),
             "metres": rng.uniform(0, 1, n),
+            "east": rng.uniform(0, 1, n),
+            "north": rng.uniform(0, 1, n),
         },
         index=[f"row {k}" for k in range(n)],
     )
@@ -54,6 +57,7 @@ def models() -> list[LatentGaussianModel]:
     """Fitted models of every kind of term, factor, transform and likelihood."""
     graph = grf.from_edges(range(4), range(1, 5))
     streets = grf.gp.MetricGraph([0, 1], [1, 2], [1.0, 1.0])
+    square = TriangleMesh([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
     car = grf.CAR(0.5)
     prior = {
         "sd": grf.gp.terms.PenalisedDeviation(1.0, 0.1),
@@ -70,10 +74,11 @@ def models() -> list[LatentGaussianModel]:
             [Groups("group"), Steps("day", "ar1")],
             "poisson",
         ),
+        ("log(people) ~ scale(x) + I(x > 1)", [Field(streets, at=("edge", "metres"))], "student_t"),
         (
-            "log(people) ~ scale(x) + I(x > 1)",
-            [Along(streets, edge="edge", distance="metres")],
-            "student_t",
+            "y ~ 1",
+            [Field(square, at=("east", "north"), prior={"range": PenalisedRange(0.5)})],
+            "gaussian",
         ),
     ]
     settings = {"seed": 1, "hyperparameters": "mode"}

@@ -360,3 +360,44 @@ def test_questions_that_would_be_ignored_are_refused(grid):
         gp.log_density([0], [1.0], exposure=2.0)
     with pytest.raises(TypeError, match="`latent`"):
         gp.predict(latent="yes")
+
+
+DOMAINS = {
+    "edges": (
+        lambda: grf.gp.MetricGraph(range(8), range(1, 9), np.ones(8)),
+        np.column_stack(np.divmod(np.linspace(0, 7.9, 48), 1)),
+    ),
+    "mesh": (
+        lambda: grf.gp.TriangleMesh.sphere(2),
+        np.column_stack([np.linspace(-170, 170, 48), np.full(48, 10.0)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_units_of_y_over_space_change_only_the_units(kind, unit):
+    make, places = DOMAINS[kind]
+    domain = make()
+    one, other = (grf.gp.FieldGPRegressor(domain).fit(places, scale * Y) for scale in (1.0, unit))
+    for ours, theirs in zip(
+        one.predict(return_std=True), other.predict(return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(theirs / unit, ours, atol=1e-4)
+    assert other.range_ == pytest.approx(one.range_, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", DOMAINS)
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (np.where(np.arange(48) == 3, np.nan, Y), ValueError, "`y` .*NaN|finite"),
+        (Y[:-1], ValueError, "`y` must"),
+        (Y.astype(str), TypeError, "`y` must be real numbers"),
+        (1e200 * Y, ValueError, "whose squares leave float64"),
+    ],
+)
+def test_bad_y_over_space_is_refused(kind, y, error, message):
+    make, places = DOMAINS[kind]
+    with pytest.raises(error, match=message):
+        grf.gp.FieldGPRegressor(make()).fit(places, y)

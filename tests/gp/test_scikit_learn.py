@@ -326,3 +326,35 @@ def test_grid_search_over_methods_noise_and_solvers(grid, signal):
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_["noise"] != 100.0
     assert search.best_estimator_.graph is grid
+
+
+# -- over space ----------------------------------------------------------------------------------
+
+
+def _over_space(kind):
+    """A domain and forty places of it."""
+    rng = np.random.default_rng(0)
+    if kind == "edges":
+        return grf.gp.MetricGraph(range(8), range(1, 9), np.ones(8)), np.column_stack(
+            [rng.integers(8, size=40), rng.random(40)]
+        )
+    return grf.gp.TriangleMesh.sphere(2), np.column_stack(
+        [rng.uniform(-180, 180, 40), rng.uniform(-80, 80, 40)]
+    )
+
+
+@pytest.mark.parametrize("kind", ["edges", "mesh"])
+def test_fields_over_space_are_searched_and_validated(kind):
+    domain, places = _over_space(kind)
+    y = domain.sample(places, range=1.5, seed=0)[0]
+    known = {"range": 1.5, "sd": 1.0, "noise": 0.01}
+    gp = grf.gp.FieldGPRegressor(domain, **known)
+    scores = cross_val_score(gp, places, y, cv=KFold(4))
+    assert scores.shape == (4,)
+    assert np.isfinite(scores).all()
+    search = GridSearchCV(gp, {"range": [0.01, 1.5]}, cv=KFold(4)).fit(places, y)
+    assert search.best_params_ == {"range": 1.5}
+    check_is_fitted(search.best_estimator_)
+    ours, theirs = (own.get_params() for own in (gp, clone(gp)))
+    assert repr(ours.pop("domain")) == repr(theirs.pop("domain"))
+    assert ours == theirs

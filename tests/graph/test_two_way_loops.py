@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp import MetricGraph, MetricGraphGPRegressor
+from graphrf.gp import FieldGPRegressor, MetricGraph
 
 # A street in both directions, and a cul-de-sac at its end.
 SRC, DST, LENGTH = [0, 1, 1, 1], [1, 0, 1, 1], [300.0, 300.0, 500.0, 500.0]
@@ -96,10 +96,10 @@ def test_the_second_name_of_a_loop_leads_backwards(tmp_path):
     roads = MetricGraph.from_networkx(_roads({"length": 500.0}, {"length": 500.0}))
     there, back = roads.places([(1, 1, 0, 100.0)]), roads.places([(1, 1, 1, 400.0)])
     assert (there.edge, there.distance) == (back.edge, back.distance)
-    fitted = MetricGraphGPRegressor(roads).fit([0, 1, (1, 1, 1, 100.0)], [1.0, 2.0, 4.0])
+    fitted = FieldGPRegressor(roads).fit([0, 1, (1, 1, 1, 100.0)], [1.0, 2.0, 4.0])
     fitted.save(tmp_path / "fit.npz")
-    loaded = MetricGraphGPRegressor.load(tmp_path / "fit.npz")
-    assert loaded.graph.edge_names == roads.edge_names
+    loaded = FieldGPRegressor.load(tmp_path / "fit.npz")
+    assert loaded.domain.edge_names == roads.edge_names
     np.testing.assert_array_equal(
         loaded.predict([(1, 1, 1, 120.0)]), fitted.predict([(1, 1, 0, 380.0)])
     )

@@ -24,10 +24,10 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp import (
+    FieldGPRegressor,
     GraphTimeGPRegressor,
     LatentGaussianModel,
     MetricGraph,
-    MetricGraphGPRegressor,
     Nodes,
 )
 
@@ -188,12 +188,12 @@ CASES |= {
 
 def _metric_fit(side: int, n: int) -> Call:
     streets, edges, distances, values = _along(side, n)
-    return lambda: MetricGraphGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
+    return lambda: FieldGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
 
 
 def _metric_draws(side: int, n: int) -> Call:
     streets, edges, distances, values = _along(side, n)
-    gp = MetricGraphGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
+    gp = FieldGPRegressor(streets).fit(np.column_stack([edges, distances]), values)
     return lambda: gp.sample(np.column_stack([edges, distances]), n_samples=40 * side)
 
 

@@ -80,7 +80,7 @@ SLOW = {
     "tests/sampling/walks/test_torch_walks.py::test_blocks_cut": "features on another device",
     "tests/gp/hyperparameters/test_explore_latent.py::test_points_have": "test_explore.py",
     "tests/gp/hyperparameters/test_sampled_rows.py::test_rows_do_not": "ends of lengthscales there",
-    "tests/gp/metric/test_metric_regression.py::test_default": "draws have the law of predictions",
+    "tests/gp/space/test_regression_along_edges.py::test_default": "draws have their law",
 }
 
 # The beginning of a function's id -> how many of its

@@ -20,6 +20,7 @@ from graphrf.gp.model.prior import (
     HyperparameterPrior,
     PenalisedDeviation,
     PenalisedMixing,
+    PenalisedRange,
 )
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.explicit import LearnedModulation, PowerSeries
@@ -61,7 +62,7 @@ _CLASSES: dict[str, type[Any]] = {
         *(IID, Antithetic, SigmaCoupled, Stratified, Truncated, Survival, AutoLengths, Coupling),
         *(RandomWalks, CompressedPowers, CutPowers, ExactPowers),
         *(Decimal, Fraction, HyperparameterPrior, Numerics),
-        *(BetaPrior, PenalisedDeviation, PenalisedMixing, NormalNoise),
+        *(BetaPrior, PenalisedDeviation, PenalisedMixing, PenalisedRange, NormalNoise),
         *LIKELIHOODS.values(),
         Ordinal,
     )

@@ -19,7 +19,7 @@ from graphrf.gp.hyperparameters.space import Model, Space
 from graphrf.gp.methods.gram import Gram
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.progress import Step
-from graphrf.gp.search.maximum import Maximum, maximised
+from graphrf.gp.search.maximum import Maximum, Tolerances, maximised
 from graphrf.kernels.derivatives import spectral_derivatives
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import KernelPrecision
@@ -61,7 +61,9 @@ class LikelihoodSearch:
     mean_variance: MeanVariance
     step: Step | None = None  # called for each evaluation
 
-    def run(self, starts: Sequence[np.ndarray]) -> LikelihoodResult:
+    def run(
+        self, starts: Sequence[np.ndarray], tolerances: Tolerances | None = None
+    ) -> LikelihoodResult:
         """The highest end of searches from some points; those less than 1 from the end of another
         are left out.
         """
@@ -70,7 +72,13 @@ class LikelihoodSearch:
             if all(np.abs(start - end.vector).max(initial=0.0) >= 1.0 for end in ends):
                 # By the number of observations, so that a first step stays near the start.
                 ends.append(
-                    maximised(self.log_posterior, start, space.box, scale=float(self._size))
+                    maximised(
+                        self.log_posterior,
+                        start,
+                        space.box,
+                        scale=float(self._size),
+                        tolerances=tolerances,
+                    )
                 )
 
         best = max(ends, key=lambda end: end.value)

@@ -14,6 +14,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import least_squares_mean
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import Precision
+from graphrf.operators.precision.readings import VARIABLES, Readings
 
 
 def precision_likelihood(
@@ -23,6 +24,7 @@ def precision_likelihood(
     amplitude: float,
     noise: float,
     names: Sequence[str] | None = None,
+    readings: Readings = VARIABLES,
 ) -> MarginalLikelihood:
     r"""log p(y) for y = H b + f + noise with f ~ N(0, a Q^-1), summed over outputs, and its
     gradient.
@@ -44,16 +46,11 @@ def precision_likelihood(
     """
     nodes, p = observations.nodes, observations.n_outputs
     d = observations.counts / noise
-    weights = np.zeros(precision.n_nodes)
-    weights[nodes] = amplitude * d
-    factor = precision.factor(weights)
-
+    factor = readings.factor(precision, nodes, amplitude * d)
     values = np.column_stack([observations.means, observations.basis])
-    extended = np.zeros((weights.size, values.shape[1]))
-    extended[nodes] = (amplitude * d)[:, None] * values
+    extended = readings.spread((amplitude * d)[:, None] * values, nodes, precision.n_nodes)
     smoothed = factor.solve(extended)
-    away = values - smoothed[nodes]
-
+    away = values - readings.read(smoothed, nodes)
     inner = smoothed.T @ (precision.matrix @ smoothed) / amplitude + away.T @ (d[:, None] * away)
     mean = least_squares_mean(inner[p:, p:], inner[p:, :p])
     f, residual = smoothed[:, :p] - smoothed[:, p:] @ mean, away[:, :p] - away[:, p:] @ mean
@@ -72,8 +69,7 @@ def precision_likelihood(
 
     if names is None:
         return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
-
-    explained = amplitude * float(factor.inverse_diagonal[nodes] @ d)  # trace(A^-1 a K_uu)
+    explained = amplitude * readings.weighted_variance(factor, nodes, d)  # trace(A^-1 a K_uu)
     log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - explained))
     slopes = []
     for name in names:
@@ -92,10 +88,15 @@ class PrecisionSearch(LikelihoodSearch):
     """
 
     def __init__(
-        self, precision: Precision, observations: Observations, search: LikelihoodSearch
+        self,
+        precision: Precision,
+        observations: Observations,
+        search: LikelihoodSearch,
+        readings: Readings = VARIABLES,
     ) -> None:
         super().__init__(**vars(search))
         self._precision, self._observations = precision, observations
+        self._readings = readings
 
     @property
     def _size(self) -> int:
@@ -114,5 +115,10 @@ class PrecisionSearch(LikelihoodSearch):
         except ValueError as error:  # numerically singular
             raise np.linalg.LinAlgError from error
         return precision_likelihood(
-            precision, self._observations, amplitude=amplitude, noise=noise, names=names
+            precision,
+            self._observations,
+            amplitude=amplitude,
+            noise=noise,
+            names=names,
+            readings=self._readings,
         )

@@ -74,7 +74,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     formula : str
         Response and fixed effects, "cases ~ 1 + share", in formulaic's form of R's formulas.
     terms : Term, or sequence of Term
-        `Nodes`, `Steps`, `Groups`, `Along`, their products `a * b` and sums `a + b`.
+        `Nodes`, `Steps`, `Groups`, `Field`, their products `a * b` and sums `a + b`.
+        `Covariate(by) * a` is a coefficient of a column that varies as `a` does.
     likelihood : str or Likelihood
         "gaussian", one of the names of `GraphGPRegressor`, or an object, as `Ordinal(4)`.
     exposure, trials : str or array_like, optional
@@ -346,6 +347,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             table[name] = _weighted_row(
                 np.array([parameter.value(x) for x in vectors[:, k]]), weights
             )
+        for name, values in self._derived(vectors):
+            table[name] = _weighted_row(values, weights)
 
         return pandas.DataFrame.from_dict(table, orient="index", columns=list(TABLE))
 
@@ -360,6 +363,18 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
                 (f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each)
             )
         return result
+
+    def _derived(self, vectors: np.ndarray) -> list[tuple[str, np.ndarray]]:
+        """What terms derive from their hyperparameters, at vectors of these, by unique names."""
+        result: dict[str, tuple[tuple[Parameter, ...], np.ndarray]] = {}
+        for number, term in enumerate(self._bound):
+            points = [self._joint.values(vector, term) for vector in vectors]
+            values = {name: np.array([point[name] for point in points]) for name in points[0]}
+            for name, numbers in term.structure.derived(values).items():
+                if name in result and result[name][0] != term.structure.parameters:
+                    name = f"{name}, term {number}"
+                result.setdefault(name, (term.structure.parameters, numbers))
+        return [(name, numbers) for name, (_, numbers) in result.items()]
 
     @needs_memory(LESS_MEMORY)
     def effects(self, term: int) -> Any:
@@ -397,7 +412,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",
-                    "must hold Nodes, Steps, Groups, Along or products of these, got "
+                    "must hold Nodes, Steps, Groups, Field or products of these, got "
                     f"{checks.describe(term)}",
                 )
 
@@ -428,7 +443,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         intrinsic = [
             each.label
             for each in bound
-            if len(each.axes) == 1 and each.structure.constraints.shape[0]
+            if len(each.axes) == 1
+            and each.structure.constraints.shape[0]
+            and each.covariate is None
         ]
         if not intrinsic or design.constant is not None:
             return

@@ -13,9 +13,9 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.posterior.approximation.expectation_propagation import Normal, Sites
 from graphrf.gp.terms.joint import Joint, JointFactor
-from graphrf.gp.terms.layout import PatternRows, VariableLayout
 from graphrf.gp.terms.levels import Extension
 from graphrf.gp.terms.term import BoundTerm
+from graphrf.operators.sparse.layout import PatternRows, VariableLayout
 
 
 class Gaussian(NamedTuple):

@@ -241,8 +241,7 @@ class LatentPredictor(WithCriteria):
             return lambda _: PredictedRows(self._joint.a, [])
         frame = as_pandas_frame(frame)
         for term in self._bound:
-            for axis in term.axes:
-                require_columns(frame, axis.columns, f"the term of {term.label!r}")
+            require_columns(frame, term.columns, f"the term of {term.label!r}")
 
         fixed = self._design.rows(frame) @ self._effects.transform
         same: list[PredictedRows] = []  # where no level is new, the rows are those of all points

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from functools import reduce
+from operator import mul
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.fields.mesh_file import MeshFile
 from graphrf.gp.files.graphs import GraphFile
 from graphrf.gp.files.labels import decoded_labels, encoded_labels
 from graphrf.gp.files.objects import attributes, check_probabilities, decoded, encoded, real
@@ -19,18 +22,21 @@ from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample
 from graphrf.gp.latent.expressions import decoded_expression
 from graphrf.gp.latent.posterior import Gaussian, posterior_at
-from graphrf.gp.metric.saved import StreetFile
+from graphrf.gp.metric.street_file import StreetFile
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.posterior.approximation.expectation_propagation import Sites
-from graphrf.gp.terms.along import Along
+from graphrf.gp.terms.covariate import Covariate
+from graphrf.gp.terms.field import Field
 from graphrf.gp.terms.groups import Groups
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.nodes import Nodes
 from graphrf.gp.terms.steps import Steps
-from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term
+from graphrf.gp.terms.term import BoundTerm, ProductTerm, Term, VaryingCoefficient
 from graphrf.graph.disk.folder import decoded_name
 
-_TERMS: dict[str, type[Term]] = {term.__name__: term for term in (Nodes, Steps, Groups, Along)}
+_TERMS: dict[str, type[Term | Covariate]] = {
+    term.__name__: term for term in (Nodes, Steps, Groups, Field, Covariate)
+}
 _PLAIN = (
     "formula",
     "likelihood",
@@ -48,7 +54,7 @@ class SavedModel(Saved):
     """The contents of a file; the formula in it is text, and nothing of it is evaluated."""
 
     _format = "graphrf latent Gaussian model 3"
-    _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile, StreetFile)
+    _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile, StreetFile, MeshFile)
 
     def _graphs(self: Any) -> list[Any]:
         return _Shared.of(self._given_terms()).graphs
@@ -215,9 +221,9 @@ def _point(
 
 
 class _Shared(NamedTuple):
-    """Terms that are no products, graphs and kernels, each once, so that terms still share them."""
+    """Factors of terms, graphs and kernels, each once, so that terms still share them."""
 
-    terms: list[Term]
+    terms: list[Term | Covariate]
     graphs: list[Any]
     kernels: list[Any]
 
@@ -226,7 +232,7 @@ class _Shared(NamedTuple):
         """Those of some terms."""
         made = cls([], [], [])
         for term in terms:
-            for leaf in (term.first, term.second) if isinstance(term, ProductTerm) else (term,):
+            for leaf in _factors(term):
                 _place(leaf, made.terms)
                 for field, known in made.fields.items():
                     if hasattr(leaf, field):
@@ -236,19 +242,26 @@ class _Shared(NamedTuple):
     @property
     def fields(self) -> dict[str, list[Any]]:
         """The fields of terms that hold graphs and kernels, and these."""
-        return {"graph": self.graphs, "streets": self.graphs, "kernel": self.kernels}
+        return {"graph": self.graphs, "domain": self.graphs, "kernel": self.kernels}
 
     def places(self, term: Term) -> list[int]:
         """The places of a term's factors."""
-        leaves = (term.first, term.second) if isinstance(term, ProductTerm) else (term,)
-        return [_place(leaf, self.terms) for leaf in leaves]
+        return [_place(leaf, self.terms) for leaf in _factors(term)]
 
     def sum_of(self, places: Any) -> Term:
         """The term of these factors."""
-        leaves = [self.terms[checks.integer("term", place, low=0)] for place in places]
-        if len(leaves) not in (1, 2):
-            raise ValueError("its terms have other numbers of factors than are written")
-        return leaves[0] if len(leaves) == 1 else leaves[0] * leaves[1]
+        leaves: list[Any] = [self.terms[checks.integer("term", place, low=0)] for place in places]
+        if len(leaves) not in (1, 2, 3) or not isinstance(leaves[-1], Term):
+            raise ValueError("its terms have other factors than are written")
+        term: Term = reduce(mul, leaves)
+        return term
+
+
+def _factors(term: Term) -> list[Term | Covariate]:
+    """What a term is the product of."""
+    if isinstance(term, VaryingCoefficient):
+        return [term.column, *_factors(term.term)]
+    return [term.first, term.second] if isinstance(term, ProductTerm) else [term]
 
 
 def _place(value: Any, known: list[Any]) -> int:
@@ -260,7 +273,7 @@ def _place(value: Any, known: list[Any]) -> int:
     return len(known) - 1
 
 
-def _described(term: Term, shared: _Shared) -> dict[str, Any]:
+def _described(term: Term | Covariate, shared: _Shared) -> dict[str, Any]:
     """A term as JSON knows it; graphs and kernels by their numbers."""
     if _TERMS.get(type(term).__name__) is not type(term):
         raise checks.type_error("terms", f"must be terms of graphrf to be saved, got {term!r}")
@@ -277,7 +290,7 @@ def _described(term: Term, shared: _Shared) -> dict[str, Any]:
     return {"class": type(term).__name__, "arguments": arguments}
 
 
-def _made(described: Mapping[str, Any], shared: _Shared) -> Term:
+def _made(described: Mapping[str, Any], shared: _Shared) -> Term | Covariate:
     """The term that `_described` was given."""
     made = _TERMS[described["class"]]
     arguments = dict(described["arguments"])

@@ -178,6 +178,21 @@ class Likelihood:
             "out",
         )
 
+    def log_exposure(self, y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
+        """The logarithm of each observation's exposure, which is added to its f."""
+        if not self.log_link:
+            raise checks.value_error(
+                "exposure",
+                "is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not "
+                f"{self!r}",
+            )
+        if (exposure <= 0).any():
+            raise checks.value_error(
+                "exposure",
+                f"must be greater than 0, got {exposure.min():g}; leave out what was not exposed",
+            )
+        return np.log(exposure)
+
     def latent_like(self, f: np.ndarray, other: Self) -> np.ndarray:
         """The latent values at which this likelihood expects what `other` expects at f.
 

@@ -1,1 +1,1 @@
-"""Gaussian processes along the edges of a metric graph: roads, rivers, cables."""
+"""Metric graphs, whose edges are lines: roads, rivers, cables."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.metric.piece_precision import piece_precisions
 from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.operators.sparse.cholesky import SparseCholesky
@@ -23,29 +22,6 @@ ENDS = ("stationary", "free")
 # How much larger than a field's energy Q may be: variances are then off by some thousandths, or
 # some hundredths where thousands of places are so near to others.
 _LOST = 2e13
-
-
-@dataclass(frozen=True)
-class EdgeKernel:
-    """The covariance along an endless edge: Matern, of smoothness 1/2 for order 1 and 3/2 for 2."""
-
-    lengthscale: float
-    alpha: int = 1
-    proportions: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def hyperparameters(self) -> dict[str, float]:
-        """The lengthscale, by name."""
-        return {"lengthscale": self.lengthscale}
-
-    @property
-    def kappa(self) -> float:
-        """The root of 2 alpha - 1 over the lengthscale."""
-        return math.sqrt(2 * self.alpha - 1) / self.lengthscale
-
-    def replace(self, *, lengthscale: float) -> EdgeKernel:
-        """A copy with another lengthscale."""
-        return dataclasses.replace(self, lengthscale=lengthscale)
 
 
 @dataclass(frozen=True)
@@ -108,17 +84,6 @@ class EdgeStates:
         return sp.csr_array((self.sums @ blocks.ravel(), self.indices, self.indptr), shape=(n, n))
 
 
-def checked_order(alpha: Any) -> int:
-    """alpha, once it is an order of a field."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | np.integer) or alpha not in (1, 2):
-        raise checks.value_error(
-            "alpha",
-            "must be 1 or 2, the order of the field (not scikit-learn's noise variance), got "
-            f"{checks.describe(alpha)}",
-        )
-    return int(alpha)
-
-
 class EdgePrecision:
     """Q of the values (and for order 2 derivatives) at the vertices of subdivided edges, for sigma
     = 1.
@@ -128,10 +93,10 @@ class EdgePrecision:
     `graphrf.gp.metric.piece_precision` has the equations.
     """
 
-    def __init__(self, pieces: Subdivision, kernel: EdgeKernel, ends: str) -> None:
+    def __init__(self, pieces: Subdivision, kernel: FieldKernel, ends: str) -> None:
         self.pieces = pieces
         self.kernel = kernel
-        self.states = EdgeStates.of(pieces, kernel.alpha, ends)
+        self.states = EdgeStates.of(pieces, int(kernel.alpha), ends)
         self._elimination: list[Elimination] = []
         self._check_condition()
 
@@ -139,8 +104,8 @@ class EdgePrecision:
         """x: there are no constraints."""
         return x
 
-    def with_kernel(self, kernel: EdgeKernel) -> EdgePrecision:
-        """A copy with another lengthscale."""
+    def with_kernel(self, kernel: FieldKernel) -> EdgePrecision:
+        """A copy with another range."""
         other = object.__new__(EdgePrecision)
         for name in ("pieces", "states", "_elimination"):
             setattr(other, name, getattr(self, name))
@@ -161,12 +126,10 @@ class EdgePrecision:
         return whole
 
     def derivative(self, name: str) -> sp.csr_array:
-        """The derivative of Q in the lengthscale."""
-        assert name == "lengthscale"
+        """The derivative of Q in the range."""
+        assert name == "range"
         x = self.kernel.kappa * self.pieces.length
-        return self.states.assembled(
-            (-x / self.kernel.lengthscale)[:, None, None] * self._blocks[1]
-        )
+        return self.states.assembled((-x / self.kernel.range)[:, None, None] * self._blocks[1])
 
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
@@ -209,7 +172,7 @@ class EdgePrecision:
     @cached_property
     def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
         """The precisions of the pieces, and their derivatives."""
-        return piece_precisions(self.kernel.kappa * self.pieces.length, self.kernel.alpha)
+        return piece_precisions(self.kernel.kappa * self.pieces.length, int(self.kernel.alpha))
 
     def _check_condition(self) -> None:
         """Refuse a Q of which rounding, its diagonal times one ulp with random signs, is no longer
@@ -227,11 +190,10 @@ class EdgePrecision:
         size = np.sqrt(np.bincount(component, weights=self.matrix.diagonal()[:n] ** 2))
         if not float((size / np.minimum(1.0, energy + 0.5 * stationary)).max()) < _LOST:
             raise checks.value_error(
-                "lengthscale",
-                f"{self.kernel.lengthscale:.3g} makes a precision that is numerically singular: "
-                f"pieces of edges are {self.pieces.length.min():.3g} to "
-                f"{self.pieces.length.max():.3g} long; shorten the lengthscale, or join places and "
-                "nodes that are so near",
+                "range",
+                f"{self.kernel.range:.3g} makes a precision that is numerically singular: pieces "
+                f"of edges are {self.pieces.length.min():.3g} to {self.pieces.length.max():.3g} "
+                "long; shorten the range, or join places and nodes that are so near",
             )
 
 

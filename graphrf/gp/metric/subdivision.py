@@ -17,6 +17,16 @@ class Places(NamedTuple):
     edge: np.ndarray  # the edge, or -1 at a vertex
     distance: np.ndarray  # from the first end of the edge
 
+    @property
+    def size(self) -> int:
+        """n."""
+        return int(self.node.size)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The three arrays."""
+        return self._asdict()
+
     def at(self, chosen: np.ndarray) -> Places:
         """Some of them."""
         return Places(self.node[chosen], self.edge[chosen], self.distance[chosen])

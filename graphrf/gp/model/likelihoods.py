@@ -12,9 +12,11 @@ from graphrf.gp.likelihoods.counts import (
     ZeroInflatedPoisson,
 )
 from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.point_process import PointProcess
 from graphrf.gp.likelihoods.positive import Gamma, LogNormal, Weibull
 from graphrf.gp.likelihoods.proportions import Bernoulli, Beta, Binomial
 from graphrf.gp.likelihoods.real import StudentT
+from graphrf.gp.likelihoods.tweedie import Tweedie
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     "poisson": Poisson,
@@ -26,6 +28,8 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
     "log_normal": LogNormal,
     "weibull": Weibull,
     "beta": Beta,
+    "tweedie": Tweedie,
+    "point_process": PointProcess,
     "zero_inflated_poisson": ZeroInflatedPoisson,
     "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
 }

@@ -171,17 +171,7 @@ class HyperparameterPrior:
             pair = getattr(self, name)
             if pair is None or (name == "mixing" and isinstance(pair, PenalisedMixing)):
                 continue
-            if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise checks.type_error(
-                    name, f"must be (median, factor) or None, got {checks.describe(pair)}"
-                )
-            median = checks.number(
-                f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False
-            )
-            factor = checks.number(
-                f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False
-            )
-            object.__setattr__(self, name, (median, factor))
+            object.__setattr__(self, name, checked_pair(name, pair))
 
         alone = checks.number("noise_alone", self.noise_alone, low=0, high=1, include_high=False)
         object.__setattr__(self, "noise_alone", alone)
@@ -196,6 +186,23 @@ class HyperparameterPrior:
         """The prior of a hyperparameter with this unit, as `log_prior_density` takes it."""
         pair = getattr(self, name, None)
         return (pair[0] * unit, pair[1]) if isinstance(pair, tuple) else pair
+
+
+def checked_pair(name: str, pair: Any, others: str = "") -> tuple[float, float] | None:
+    """(median, factor), or None for no prior; `others` are what else is allowed, for messages."""
+    if pair is None:
+        return None
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise checks.type_error(
+            name, f"must be (median, factor){others} or None, got {checks.describe(pair)}"
+        )
+    median = checks.number(
+        f"the median of {name}", pair[0], low=0, high=_LARGEST, include_low=False
+    )
+    factor = checks.number(
+        f"the factor of {name}", pair[1], low=1, high=_LARGEST, include_low=False
+    )
+    return median, factor
 
 
 def log_prior_density(prior: Any, coordinate: Any) -> tuple[Any, Any]:
@@ -256,6 +263,59 @@ class PenalisedDeviation:
         rate = -math.log(self.probability) / self.upper
         value = math.exp(log_value)
         return math.log(rate) - rate * value + log_value, 1.0 - rate * value
+
+
+@dataclass(frozen=True)
+class PenalisedRange:
+    r"""The penalised-complexity prior of the range of a field in d dimensions, towards a field that
+    is constant.
+
+    .. math:: p(r) = \tfrac{d}{2} \lambda r^{-d/2 - 1} e^{-\lambda r^{-d/2}}, \quad
+              \lambda = -\log(\mathrm{probability})\, \mathrm{below}^{d/2}.
+
+    Parameters
+    ----------
+    below : float
+        In units of the coordinates.
+    probability : float in (0, 1)
+        Of a range below that: 1/2 makes `below` the median.
+
+    Examples
+    --------
+    >>> import graphrf as grf
+    >>> prior = grf.gp.terms.PenalisedRange(10.0, 0.5)
+
+    Source: Fuglstad, Simpson, Lindgren and Rue 2019, "Constructing Priors that Penalize the
+    Complexity of Gaussian Random Fields", Theorem 2.6.
+    """
+
+    below: float
+    probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        checks.number("below", self.below, low=0, include_low=False)
+        checks.number(
+            "probability", self.probability, low=0, high=1, include_low=False, include_high=False
+        )
+
+    def log_density(self, log_value: float, dimension: int) -> tuple[float, float]:
+        """Log density of the range's logarithm in d dimensions, and its derivative."""
+        half = 0.5 * dimension
+        rate = -math.log(self.probability)
+        power = rate * math.exp(half * (math.log(self.below) - log_value))
+        return math.log(half * power) - power, half * (power - 1.0)
+
+
+@dataclass(frozen=True)
+class RangePrior:
+    """A `PenalisedRange` in d dimensions."""
+
+    prior: PenalisedRange
+    dimension: int
+
+    def log_density(self, log_value: float) -> tuple[float, float]:
+        """Log density of the range's logarithm, and its derivative."""
+        return self.prior.log_density(log_value, self.dimension)
 
 
 @dataclass(frozen=True)

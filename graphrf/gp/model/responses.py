@@ -80,22 +80,8 @@ def checked_responses(
     else:
         y = likelihood.with_events(values[:, 0], events)
 
-    offset = np.zeros(n)
-    if exposure is not None:
-        if not likelihood.log_link:
-            raise checks.value_error(
-                "exposure",
-                "is for likelihoods of rates, such as 'poisson', whose mean it multiplies, not "
-                f"{likelihood!r}",
-            )
-        factors = for_each("exposure", exposure, n)
-        assert factors is not None
-        if (factors <= 0).any():
-            raise checks.value_error(
-                "exposure",
-                f"must be greater than 0, got {factors.min():g}; leave out what was not exposed",
-            )
-        offset = np.log(factors)
+    factors = for_each("exposure", exposure, n)
+    offset = np.zeros(n) if factors is None else likelihood.log_exposure(y, factors)
     return y, offset
 
 

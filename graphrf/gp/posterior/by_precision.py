@@ -17,6 +17,7 @@ from graphrf.gp.posterior.generalised_mean import ALONE, GeneralisedMean
 from graphrf.gp.posterior.single import SinglePosterior
 from graphrf.operators.pathwise import draws_bytes
 from graphrf.operators.precision.protocol import Precision
+from graphrf.operators.precision.readings import VARIABLES, Readings
 from graphrf.operators.solvers import Solution
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
@@ -26,7 +27,7 @@ class PrecisionPosterior(SinglePosterior):
     sparse Q.
 
     The noise is D = diag(noise / counts), and S^T extends values at observed nodes by zeros to all
-    N. One sparse Cholesky factor of P gives everything:
+    N, or S has other sparse rows (`readings`). One sparse Cholesky factor of P gives everything:
 
     .. math:: P = Q + a S^\top D^{-1} S, \quad A^{-1} r = D^{-1} (r - S \hat f), \quad
               \hat f = a P^{-1} S^\top D^{-1} r,
@@ -52,8 +53,10 @@ class PrecisionPosterior(SinglePosterior):
         basis: np.ndarray,
         offset: np.ndarray,
         mean_precision: float = 0.0,
+        readings: Readings = VARIABLES,
     ) -> None:
         self._precision = precision
+        self._readings = self._observed_readings = readings
         self._amplitude = amplitude
         self.noise = noise
         self._observations = observations
@@ -62,10 +65,9 @@ class PrecisionPosterior(SinglePosterior):
         self._noise_precisions = observations.counts / noise
         self._basis = basis
         self._offset = offset
-
-        weights = np.zeros(precision.n_nodes)
-        weights[self._nodes] = amplitude * self._noise_precisions
-        self._factor: SparseCholesky = precision.factor(weights)
+        self._factor: SparseCholesky = readings.factor(
+            precision, self._nodes, amplitude * self._noise_precisions
+        )
         predicted = self._prediction(np.column_stack([observations.means, observations.basis]))
         p = self.n_outputs
 
@@ -82,8 +84,14 @@ class PrecisionPosterior(SinglePosterior):
 
     def with_basis(self, basis: np.ndarray) -> Self:
         """A copy with another basis of the mean at queried nodes."""
+        return self.with_readings(self._readings, basis)
+
+    def with_readings(self, readings: Readings, basis: np.ndarray) -> Self:
+        """A copy with other nodes to query, whose values come from the same variables, and the
+        basis of the mean there.
+        """
         other = copy.copy(self)
-        other._basis = basis
+        other._readings, other._basis = readings, basis
         return other
 
     @property
@@ -92,7 +100,9 @@ class PrecisionPosterior(SinglePosterior):
         observations = self._observations
         residual = observations.means - observations.basis @ self.coefficients
         quadratic = float(
-            np.vdot(residual, self._noise_precisions[:, None] * (residual - self._f[self._nodes]))
+            np.vdot(
+                residual, self._noise_precisions[:, None] * (residual - self._observed(self._f))
+            )
         )
         log_determinant = self._factor.log_determinant - self._precision.log_determinant()
         log_determinant -= float(np.log(self._noise_precisions).sum())
@@ -102,19 +112,21 @@ class PrecisionPosterior(SinglePosterior):
         """Posterior means, shape (q, p)."""
         if bar is not None:
             bar.update(nodes.size)
-        return np.asarray(self._f[nodes] + self._basis[nodes] @ self.coefficients + self._offset)
+        f = self._readings.read(self._f, nodes)
+        return np.asarray(f + self._basis[nodes] @ self.coefficients + self._offset)
 
     def variances(self, nodes: np.ndarray, bar: Any = None) -> np.ndarray:
         """Variances of f + H beta, exact, shape (q,)."""
-        if nodes.size**2 <= self._precision.n_nodes:  # for so few, faster than selected inversion
-            variances = np.diagonal(self._factor.inverse_between(nodes))
-        else:
-            variances = self._factor.inverse_diagonal[nodes]
+        return self._variances(self._readings, nodes, self._unexplained(nodes), bar)
+
+    def _variances(
+        self, readings: Readings, nodes: np.ndarray, unexplained: np.ndarray, bar: Any = None
+    ) -> np.ndarray:
+        variances = readings.variances(self._factor, nodes)
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(
-            self._amplitude * variances
-            + np.square(self._mean.half(self._unexplained(nodes))).sum(axis=1)
+            self._amplitude * variances + np.square(self._mean.half(unexplained)).sum(axis=1)
         )
 
     @classmethod
@@ -152,19 +164,21 @@ class PrecisionPosterior(SinglePosterior):
         With the variance v and the noise d of a node they are y - r / (1 - v / d), for the residual
         r of the posterior mean, and v / (1 - v / d); infinite where nothing else is known.
         """
-        variance = self.variances(self._nodes)
+        unexplained = self._observations.basis - self._observed(self._by_mean)
+        variance = self._variances(self._observed_readings, self._nodes, unexplained)
         left = 1 - variance * self._noise_precisions
         alone = left <= ALONE
         left = np.where(alone, 1.0, left)
         values = self._observations.means
-        predicted = self._f[self._nodes] + self._observations.basis @ self.coefficients
+        predicted = self._observed(self._f) + self._observations.basis @ self.coefficients
         mean = values - (values - predicted) / left[:, None]
         return [(mean, np.where(alone, np.inf, variance / left))]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
         half = self._mean.half(self._unexplained(nodes))
-        return np.asarray(self._amplitude * self._factor.inverse_between(nodes) + half @ half.T)
+        between = self._readings.covariances(self._factor, nodes)
+        return np.asarray(self._amplitude * between + half @ half.T)
 
     def draw_bytes(self, n_samples: int) -> float:
         """Memory beside the draws while they are made one after the other, in bytes."""
@@ -176,15 +190,14 @@ class PrecisionPosterior(SinglePosterior):
         """Joint draws of f + H beta, (1, q, p) each, by one solve; `rng` advances alike for all
         nodes.
         """
-        n, b, p = self._precision.n_nodes, self._mean.rank, self.n_outputs
+        b, p = self._mean.rank, self.n_outputs
         for number in range(n_samples):
             of_prior = rng.standard_normal((self._precision.root_size, p))
             of_noise = rng.standard_normal((self._nodes.size, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
 
             # P^-1 times a vector of covariance P has the covariance P^-1
-            extended = np.zeros((n, p))
-            extended[self._nodes] = (
+            extended = self._spread(
                 np.sqrt(self._amplitude * self._noise_precisions)[:, None] * of_noise
             )
             f = np.sqrt(self._amplitude) * self._factor.solve(
@@ -192,33 +205,39 @@ class PrecisionPosterior(SinglePosterior):
             )
 
             f += self._f - self._by_mean @ trend
-            draw = f[nodes] + self._basis[nodes] @ (self.coefficients + trend) + self._offset
+            mean = self._basis[nodes] @ (self.coefficients + trend)
+            draw = self._readings.read(f, nodes) + mean + self._offset
             yield slice(number, number + 1), draw[None]
 
     def _prediction(self, values: np.ndarray) -> np.ndarray:
         """f_hat of values at the observed nodes."""
-        extended = np.zeros((self._precision.n_nodes, values.shape[1]))
-        extended[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * values
-        return self._factor.solve(extended)
+        weighted = (self._amplitude * self._noise_precisions)[:, None] * values
+        return self._factor.solve(self._spread(weighted))
+
+    def _observed(self, x: np.ndarray) -> np.ndarray:
+        """Values at the observed nodes, from variables."""
+        return self._observed_readings.read(x, self._nodes)
+
+    def _spread(self, values: np.ndarray) -> np.ndarray:
+        """S^T values at the observed nodes."""
+        return self._observed_readings.spread(values, self._nodes, self._precision.n_nodes)
 
     def _solved(self, values: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """A^-1 values."""
-        return np.asarray(self._noise_precisions[:, None] * (values - predicted[self._nodes]))
+        return np.asarray(self._noise_precisions[:, None] * (values - self._observed(predicted)))
 
     def _unexplained(self, nodes: np.ndarray) -> np.ndarray:
         """Residual at nodes of the mean's basis, less its prediction from the observed nodes, shape
         (q, b).
         """
-        return np.asarray(self._basis[nodes] - self._by_mean[nodes])
+        return np.asarray(self._basis[nodes] - self._readings.read(self._by_mean, nodes))
 
     def _checked(self, residual: np.ndarray) -> Solution:
         """The relative residual of P f_hat = a S^T D^-1 r."""
-        wanted = np.zeros_like(self._f)
-        wanted[self._nodes] = (self._amplitude * self._noise_precisions)[:, None] * residual
+        weights = (self._amplitude * self._noise_precisions)[:, None]
+        wanted = self._spread(weights * residual)
         left = wanted - self._precision.matrix @ self._f
-        left[self._nodes] -= (self._amplitude * self._noise_precisions)[:, None] * self._f[
-            self._nodes
-        ]
+        left -= self._spread(weights * self._observed(self._f))
         left = self._precision.unconstrained(left)
         size = float(
             np.linalg.norm(left) / max(float(np.linalg.norm(wanted)), np.finfo(np.float64).tiny)

@@ -12,6 +12,7 @@ from graphrf._base.memory import require_memory
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.posterior.protocol import Law, Posterior
 from graphrf.gp.posterior.single import N_DRAWS, SinglePosterior
+from graphrf.operators.precision.readings import Readings
 from graphrf.operators.solvers import Solution
 
 # Draws of each part, at least, for variances by draws.
@@ -51,6 +52,13 @@ class MixturePosterior(Posterior):
         """A copy with another basis of the mean at queried nodes."""
         return MixturePosterior(
             [part.with_basis(basis) for part in self._parts], self._p, self._n_threads
+        )
+
+    def with_readings(self, readings: Readings, basis: np.ndarray) -> MixturePosterior:
+        """A copy with other nodes of the same variables, for parts that have sparse precisions."""
+        parts: Sequence[Any] = self._parts
+        return MixturePosterior(
+            [part.with_readings(readings, basis) for part in parts], self._p, self._n_threads
         )
 
     @property

@@ -17,6 +17,9 @@ _REASONS = {
     "largest lengthscale": "the data do not determine it, because y is smoother than the kernel, "
     "or has a trend. Predictions may still be good, but the lengthscale is meaningless: fix it, "
     "state a prior, or compare a smoother kernel on held-out values",
+    "largest range": "the data do not determine it, because y is smoother than the field, or has a "
+    "trend. Predictions may still be good, but the range is meaningless: fix it, or state a prior",
+    "smallest range": f"y carries no information on y at places nearby: {_ORDER}",
     "smallest lengthscale": f"y carries no information on y at neighbours: {_ORDER}",
     "smallest output_scale": f"only a mean and noise were found: {_ORDER}",
     "largest noise": f"only noise was found: {_ORDER}",

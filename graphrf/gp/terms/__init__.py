@@ -9,7 +9,8 @@ from graphrf._base import lazy
 if TYPE_CHECKING:
     from graphrf.gp.model.prior import BetaPrior as BetaPrior
     from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
+    from graphrf.gp.model.prior import PenalisedRange as PenalisedRange
 
 __getattr__, __dir__, __all__ = lazy.attach(
-    __name__, {"parameters": "BetaPrior PenalisedDeviation"}
+    __name__, {"parameters": "BetaPrior PenalisedDeviation PenalisedRange"}
 )

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf.gp.search.coordinates import Parameter
-from graphrf.gp.terms.layout import PatternRows, VariableLayout
 from graphrf.gp.terms.term import BoundTerm
+from graphrf.operators.sparse.layout import PatternRows, VariableLayout
 
 
 class JointPrecision(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from scipy.special import betainc, betaln, expit
@@ -11,6 +12,8 @@ from graphrf._base import checks
 from graphrf.gp.model.prior import BetaPrior as BetaPrior
 from graphrf.gp.model.prior import PenalisedDeviation as PenalisedDeviation
 from graphrf.gp.model.prior import PenalisedMixing
+from graphrf.gp.model.prior import PenalisedRange as PenalisedRange
+from graphrf.gp.model.prior import RangePrior as RangePrior
 
 # The largest median, in the hyperparameter's unit, and the largest factor: the prior is then as
 # good as flat.
@@ -31,7 +34,22 @@ class PositiveCorrelation(BetaPrior):
         return value, (self.a - 1) * slope / (1 + r) - (self.b - 1) * r + 1 - 2 * r
 
 
-ParameterPrior = tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | None
+@dataclass(frozen=True)
+class NormalPrior:
+    """A normal distribution with mean 0 of a coefficient."""
+
+    deviation: float
+
+    def log_density(self, value: Any) -> tuple[Any, Any]:
+        """Log density of the coefficient, and its derivative, elementwise."""
+        z = value / self.deviation
+        constant = math.log(self.deviation * math.sqrt(2 * math.pi))
+        return -0.5 * z * z - constant, -z / self.deviation
+
+
+ParameterPrior = (
+    tuple[float, float] | PenalisedDeviation | BetaPrior | PenalisedMixing | PenalisedRange | None
+)
 
 
 def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
@@ -39,6 +57,7 @@ def checked_prior(name: str, kind: str, prior: Any) -> ParameterPrior:
     named: dict[str, tuple[type[Any], ...]] = {
         "sd": (PenalisedDeviation,),
         "mixing": (BetaPrior, PenalisedMixing),
+        "range": (PenalisedRange,),
     }
     allowed = named.get(name, () if kind == "positive" else (BetaPrior,))
 

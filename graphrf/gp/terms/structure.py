@@ -61,6 +61,12 @@ class Structure:
 
         return sp.csr_array(matrix), change
 
+    def derived(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Quantities besides the hyperparameters that a summary has, for values of these of shape
+        (n,).
+        """
+        return {}
+
     @property
     def starts(self) -> dict[str, float]:
         """Hyperparameters that a search begins with."""
@@ -172,6 +178,9 @@ class Product(Structure):
         return second.free * first.log_determinant(values) + first.free * second.log_determinant(
             values
         )
+
+    def derived(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {**self.first.derived(values), **self.second.derived(values)}
 
     def rows(self, first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
         """Rows of the product from those of its factors: row by row their Kronecker product."""

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.terms.covariate import Covariate
 from graphrf.gp.terms.levels import Extension, LevelAxis, nothing_new
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.structure import Product, Structure, Values
@@ -55,7 +56,16 @@ class Term:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # terms are not changed, and scikit-learn's `clone` must keep what they share
 
-    def __mul__(self, other: Any) -> ProductTerm:
+    @property
+    def covariate(self) -> Covariate | None:
+        """The column that its rows are multiplied by."""
+        return None
+
+    def __mul__(self, other: Any) -> Term:
+        if isinstance(other, Covariate):
+            return VaryingCoefficient(other, self)
+        if isinstance(other, VaryingCoefficient):
+            return VaryingCoefficient(other.column, self * other.term)
         if (
             not isinstance(other, Term)
             or isinstance(self, ProductTerm)
@@ -65,6 +75,9 @@ class Term:
                 "terms", f"are multiplied in pairs, got {self!r} * {checks.describe(other)}"
             )
         return ProductTerm(self, other)
+
+    def __rmul__(self, other: Any) -> Term:
+        return self * other
 
     def __add__(self, other: Any) -> list[Term]:
         return [self, *([other] if isinstance(other, Term) else list(other))]
@@ -92,13 +105,45 @@ class ProductTerm(Term):
         return (*self.first.axes(frame), *self.second.axes(frame))
 
 
+@dataclass(frozen=True)
+class VaryingCoefficient(Term):
+    """The coefficient of a covariate, which is a term."""
+
+    column: Covariate
+    term: Term
+
+    @property
+    def covariate(self) -> Covariate:
+        return self.column
+
+    @property
+    def prior(self) -> Mapping[str, Any] | None:  # type: ignore[override]
+        return self.term.prior
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column.by, *self.term.columns)
+
+    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
+        return self.term.axes(frame)
+
+    def __mul__(self, other: Any) -> Term:
+        if isinstance(other, Covariate | VaryingCoefficient):
+            raise checks.type_error(
+                "terms", f"have one covariate each, got {self!r} * {other!r}: multiply the columns"
+            )
+        return VaryingCoefficient(self.column, self.term * other)
+
+
 class BoundTerm(NamedTuple):
     """A term for the levels of the data of a fit."""
 
     label: str
+    columns: tuple[str, ...]
     axes: tuple[LevelAxis, ...]  # one, or the two of a product
     structure: Structure
     deviation: Parameter  # its standard deviation
+    covariate: Covariate | None
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -122,23 +167,13 @@ class BoundTerm(NamedTuple):
             )
             structure = Product(*factors)
 
-        prior = term.deviation_prior
-        if isinstance(prior, PenalisedDeviation):
-            prior = PenalisedDeviation(prior.upper * unit, prior.probability)
-        elif isinstance(prior, tuple):
-            prior = (prior[0] * unit, prior[1])
-
-        # A search begins near the median of the default prior, 0.46 units.
-        low, high = (end * unit for end in _DEVIATIONS)
-        deviation = Parameter(
-            f"sd({term.label})", "positive", 0.5 * unit, low, high, prior, ("sd", number)
-        )
-        return cls(term.label, axes, structure, deviation)
+        deviation = _deviation(term, frame, number, unit)
+        return cls(term.label, term.columns, axes, structure, deviation, term.covariate)
 
     def rows(self, frame: Any) -> sp.csr_array:
         """A row of the design for each row of a data frame, shape (m, n)."""
         parts = [axis.rows(axis.cells(frame)) for axis in self.axes]
-        return self._combined(*parts)
+        return self._times_covariate(frame, self._combined(*parts))
 
     def level_rows(self) -> sp.csr_array:
         """A row for each level, or pair of levels."""
@@ -159,6 +194,12 @@ class BoundTerm(NamedTuple):
 
     def extension(self, frame: Any, values: Values) -> Extension:
         """Rows of a data frame that may have new levels."""
+        extension = self._extension(frame, values)
+        old, new = (self._times_covariate(frame, rows) for rows in (extension.old, extension.new))
+        return extension._replace(old=old, new=new)
+
+    def _extension(self, frame: Any, values: Values) -> Extension:
+        """Those of the term without its covariate."""
         extensions = [axis.extension(axis.cells(frame), values) for axis in self.axes]
         new = [extension.new.shape[1] > 0 for extension in extensions]
 
@@ -199,3 +240,25 @@ class BoundTerm(NamedTuple):
             return rows[0]
         assert isinstance(self.structure, Product)
         return self.structure.rows(*rows)
+
+    def _times_covariate(self, frame: Any, rows: sp.csr_array) -> sp.csr_array:
+        if self.covariate is None:
+            return rows
+        result = sp.csr_array(sp.diags_array(self.covariate.values(frame)) @ rows)
+        result.eliminate_zeros()  # the pattern of all variables has none
+        return result
+
+
+def _deviation(term: Term, frame: Any, number: int, unit: float) -> Parameter:
+    """A term's standard deviation, where `unit` is that of the linear predictor."""
+    prior, usual = term.deviation_prior, unit
+    if term.covariate is not None:
+        # A coefficient has the unit of eta per unit of the column; a default must not depend on it.
+        usual = unit / term.covariate.scale(frame)
+    by = unit if "sd" in (term.prior or {}) else usual
+    if isinstance(prior, PenalisedDeviation):
+        prior = PenalisedDeviation(prior.upper * by, prior.probability)
+    elif isinstance(prior, tuple):
+        prior = (prior[0] * by, prior[1])
+    low, high = (end * usual for end in _DEVIATIONS)
+    return Parameter(f"sd({term.label})", "positive", 0.5 * usual, low, high, prior, ("sd", number))

@@ -82,10 +82,10 @@ INVERSE = RootChain(np.zeros(1), np.ones(1), np.zeros((1, 0)), 1.0, 0.0)
 """The chain of 1 / x itself, of one layer without hidden ones."""
 
 
-def layers_needed(ratio: float) -> int:
+def layers_needed(ratio: float, largest_error: float = LARGEST_ERROR) -> int:
     """The fewest layers with right standard deviations on an interval with this ratio."""
     size = 1
-    while _best_resolvents(ratio, size)[2] > 2 * LARGEST_ERROR:
+    while _best_resolvents(ratio, size)[2] > 2 * largest_error:
         size += 1
     return size
 

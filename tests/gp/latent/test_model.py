@@ -232,7 +232,7 @@ def test_files_keep_predictions_and_what_terms_share(hyperparameters, tmp_path):
 
 
 def test_files_keep_fields_along_streets(tmp_path):
-    from graphrf.gp import Along
+    from graphrf.gp import Field
 
     # Two streets from b to c, of which one also leads back: by key 0 from there.
     roads = nx.MultiDiGraph()
@@ -244,9 +244,7 @@ def test_files_keep_fields_along_streets(tmp_path):
         {"edge": [("b", "c", 0), ("c", "b", 0)] * 30, "distance": rng.uniform(0, 1, 60)}
     )
     data["y"] = np.tile([1.0, -1.0], 30) + 0.1 * rng.standard_normal(60)
-    model = LatentGaussianModel("y ~ 1", Along(streets, 1), seed=0, hyperparameters="mode").fit(
-        data
-    )
+    model = LatentGaussianModel("y ~ 1", Field(streets), seed=0, hyperparameters="mode").fit(data)
     model.save(tmp_path / "model.npz")
     loaded = LatentGaussianModel.load(tmp_path / "model.npz")
     np.testing.assert_allclose(loaded.predict(data), model.predict(data), rtol=1e-9)

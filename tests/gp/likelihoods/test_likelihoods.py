@@ -22,8 +22,10 @@ from graphrf.gp import (
     LogNormal,
     NegativeBinomial,
     Ordinal,
+    PointProcess,
     Poisson,
     StudentT,
+    Tweedie,
     Weibull,
     ZeroInflatedNegativeBinomial,
     ZeroInflatedPoisson,
@@ -246,7 +248,128 @@ def test_gaps_of_ordinal_levels_are_parameters():
         made.gap_4  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("dispersion", "power", "f"),
+    [(2.0, 1.5, 0.0), (14.83, 1.565, 3.0), (0.1, 1.1, 1.0), (1.0, 1.9, -1.0), (0.01, 1.2, 2.0)],
+)
+def test_tweedie_is_a_mass_at_0_and_a_density(dispersion, power, f):
+    """The total, mean, variance and distribution by quadrature, the mass at 0 by its formula."""
+    likelihood = Tweedie(dispersion, power)
+    mean, variance = np.exp(f), dispersion * np.exp(power * f)
+    at_0 = density(likelihood, 0.0, f)
+    rate = mean ** (2 - power) / (dispersion * (2 - power))
+    assert at_0 == pytest.approx(np.exp(-rate), rel=1e-12)
+    assert likelihood.mean(np.array(f)) == pytest.approx(mean, rel=1e-14)
+    assert likelihood.variance(np.array(f)) == pytest.approx(variance, rel=1e-14)
+
+    # in the logarithm of y: for powers near 2 the density is not bounded at 0
+    x = np.linspace(-60, np.log(mean + 60 * variance**0.5), 60_001)
+    y = np.exp(x)
+    p = np.exp(likelihood.log_density(y, np.full(y.size, f)) + x)
+
+    def integral(values, upto=np.inf):
+        inside = y <= upto
+        return np.trapezoid((p * values)[inside], x[inside])
+
+    found = [at_0 + integral(1.0), integral(y), at_0 * mean**2 + integral((y - mean) ** 2)]
+    np.testing.assert_allclose(found, [1.0, mean, variance], rtol=1e-5)
+    for value in y[np.searchsorted(y, [0.1 * mean, mean, 2 * mean])]:
+        stated = likelihood.distribution(np.array([value]), np.array([f]))[0]
+        assert stated == pytest.approx(at_0 + integral(1.0, value), abs=1e-4)
+    assert likelihood.distribution(np.zeros(1), np.array([f]))[0] == pytest.approx(0.5 * at_0)
+
+
+def test_tweedie_of_power_one_and_a_half_is_a_bessel_function():
+    """Its series is that of I_1: p(y) = exp(-a) sqrt(c / y) I_1(2 sqrt(c y)), in closed form."""
+    from scipy.special import ive
+
+    dispersion, f = 1.7, 0.4
+    rate, scale = 2 * np.exp(0.5 * f) / dispersion, 0.5 * dispersion * np.exp(0.5 * f)
+    y = np.array([1e-8, 1e-3, 0.3, 2.0, 40.0, 1e4])
+    z = 2 * np.sqrt(rate * y / scale)
+    wanted = -rate - y / scale + 0.5 * np.log(rate / (scale * y)) + np.log(ive(1, z)) + z
+    found = Tweedie(dispersion, 1.5).log_density(y, np.full(y.size, f))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_draws_of_tweedie_have_its_moments_and_distribution():
+    """Within five standard errors, of which one part is exactly 0."""
+    likelihood, f = Tweedie(1.5, 1.6), 0.4
+    draws = likelihood.sample(np.full(DRAWS, f), np.random.default_rng(7))
+    mean, variance = likelihood.mean(np.array(f)), likelihood.variance(np.array(f))
+    assert abs(draws.mean() - mean) < 5 * np.sqrt(variance / DRAWS)
+    squares = np.square(draws - mean)
+    assert abs(squares.mean() - variance) < 5 * squares.std() / DRAWS**0.5
+    at_0 = density(likelihood, 0.0, f)
+    assert abs(np.mean(draws == 0) - at_0) < 2.5 / DRAWS**0.5
+    for value in (0.1, 1.0, 4.0):
+        stated = likelihood.distribution(np.array([value]), np.array([f]))[0]
+        assert abs(np.mean(draws < value) - stated) < 2.5 / DRAWS**0.5
+
+
+@pytest.mark.parametrize("power", [1.01, 1.1, 1.5, 1.9, 1.99])
+@pytest.mark.parametrize("dispersion", [1e-3, 0.1, 30.0, 1e4])
+def test_tweedie_at_extremes(dispersion, power):
+    """No NaN, increasing distributions, and slopes in f of (y - m) / (dispersion m^(p - 1))."""
+    likelihood = Tweedie(dispersion, power)
+    y = np.array([0.0, 1e-8, 1e-3, 1.0, 1e3, 1e8])[:, None]
+    f = np.array([-300.0, -20.0, -1.0, 0.0, 3.0, 20.0, 300.0])
+    assert not np.isnan(likelihood.log_density(y, f)).any()
+    own = likelihood.log_density(y, f[1:-1])
+    assert np.isfinite(own).all()
+    below = likelihood.distribution(y, f[1:-1])
+    assert ((below >= 0) & (below <= 1)).all()
+    assert (np.diff(below, axis=0) > -1e-9).all()
+    h, at = 1e-5, f[2:5]
+    slope = (likelihood.log_density(y, at + h) - likelihood.log_density(y, at - h)) / (2 * h)
+    wanted = (y - np.exp(at)) * np.exp((1 - power) * at) / dispersion
+    np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-4 * max(1, 1e-3 / dispersion))
+
+
+@pytest.mark.parametrize("power", [1.2, 1.5, 1.8])
+def test_tweedie_by_its_series_and_by_saddlepoints_agree(power, monkeypatch):
+    """Where a sum has many terms; their error falls with the number, which is larger in use."""
+    likelihood, f = Tweedie(1e-4, power), np.zeros(9)
+    y = 1 + 1e-2 * np.linspace(-4, 4, 9)
+    series = likelihood.log_density(y, f), likelihood.distribution(y, f)
+    monkeypatch.setattr("graphrf.gp.likelihoods.tweedie._MANY", 10.0)
+    saddle = likelihood.log_density(y, f), likelihood.distribution(y, f)
+    np.testing.assert_allclose(saddle[0], series[0], atol=1e-4)
+    np.testing.assert_allclose(saddle[1], series[1], atol=1e-6)
+    assert (saddle[0] != series[0]).all()
+
+
+def test_a_pattern_is_the_likelihood_of_a_poisson_process():
+    """With constant intensity c in an area: n log c - c area, largest at n / area."""
+    y = np.array([1.0, 1.0, 1.0, 0.0, 0.0])
+    likelihood = PointProcess()
+    exposure = np.array([5.0, 0.0, 9.0, 0.5, 1.5])  # of events it is not used
+    offset = likelihood.log_exposure(y, exposure)
+    np.testing.assert_array_equal(offset, [0, 0, 0, np.log(0.5), np.log(1.5)])
+    c = np.linspace(0.2, 4.0, 39)
+    found = likelihood.log_density(y[:, None], np.log(c) + offset[:, None]).sum(axis=0)
+    np.testing.assert_allclose(found, 3 * np.log(c) - 2 * c, rtol=1e-13, atol=1e-13)
+    assert likelihood.start(y, offset) == pytest.approx(np.log(1.5))
+    draws = likelihood.sample(np.full(DRAWS, 0.4), np.random.default_rng(7))
+    assert abs(draws.mean() - np.exp(0.4)) < 5 * np.exp(0.2) / DRAWS**0.5
+    found = derivatives(likelihood, y, np.full(5, 0.3), 1.0)
+    np.testing.assert_allclose(found.first, np.where(y == 1, 1.0, -np.exp(0.3)), rtol=1e-6)
+    np.testing.assert_allclose(
+        found.second, np.where(y == 1, 0.0, -np.exp(0.3)), rtol=1e-4, atol=1e-5
+    )
+
+
 REFUSED = {
+    "a negative catch": (Tweedie(), [-1.0, 1.0], {}, "0 or more for .*'tweedie', got -1 at 0"),
+    "a pattern of counts": (PointProcess(), [2.0, 0.0], {}, r"1 for events and 0.*quadrature"),
+    "a pattern without events": (PointProcess(), [0.0, 0.0], {}, "some of each"),
+    "a pattern without a quadrature": (PointProcess(), [1.0, 1.0], {}, r"mesh\.quadrature"),
+    "a quadrature without weights": (
+        PointProcess(),
+        [1.0, 0.0],
+        {"exposure": [1.0, 0.0]},
+        "`exposure` must be greater than 0",
+    ),
     "half a count": (ZeroInflatedPoisson(), [0.5, 1.0], {}, "counts"),
     "a negative count": (ZeroInflatedNegativeBinomial(), [-1.0, 1.0], {}, "counts, 0 or more"),
     "a share of 0": (Beta(), [0.0, 0.5], {}, "neither of them.*got 0 at 0.*binomial.*inwards"),
@@ -293,6 +416,9 @@ def test_observations_that_cannot_be_are_refused(case):
         (lambda: ZeroInflatedPoisson(1.0), "`zero_probability` must be less than 1, got 1"),
         (lambda: ZeroInflatedNegativeBinomial(0.5, -1.0), "`dispersion`"),
         (lambda: Beta(0.0), "`precision`"),
+        (lambda: Tweedie(power=2.0), "`power` must be between 1 and 2.*Gamma"),
+        (lambda: Tweedie(power=1.0), "`power` must be between 1 and 2.*Poisson"),
+        (lambda: Tweedie(dispersion=0.0), "`dispersion`"),
         (lambda: LogNormal(-1.0), "`scale`"),
         (lambda: Weibull(0.0), "`shape`"),
         (lambda: Ordinal(2), "`n_levels`"),

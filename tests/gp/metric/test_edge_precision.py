@@ -1,16 +1,22 @@
 """The field along edges: closed forms on paths, circles and stars, cuts, and its precision."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from graphrf.gp import MetricGraph
-from graphrf.gp.metric.edge_precision import EdgeKernel, EdgePrecision
+from graphrf.gp.fields.kernel import FieldKernel
+from graphrf.gp.metric.edge_precision import EdgePrecision
 
 LENGTH = 0.8
+KNOWN = {"range": 2 * LENGTH, "sd": 2**0.5}
 
 
-def _field(graph, places, **settings):
-    return graph.covariance(places, lengthscale=LENGTH, output_scale=2.0, **settings)
+def _field(graph, places, ends="stationary", **settings):
+    graph = copy.copy(graph)
+    graph.ends = ends
+    return graph.covariance(places, **KNOWN, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +91,7 @@ def test_cutting_edges_changes_nothing_elsewhere(town, ends):
 
 def test_draws_have_this_covariance(town):
     places = [(0, 0.5), (1, 1.0), (4, 2.0), (4, 2.9), (7, 0.5), (8, 0.3)]
-    draws = town.sample(places, lengthscale=LENGTH, output_scale=2.0, n_samples=20_000, seed=1)
+    draws = town.sample(places, **KNOWN, n_samples=20_000, seed=1)
     expected = _field(town, places)
     found = draws.T @ draws / 20_000
     deviation = np.sqrt(
@@ -94,7 +100,7 @@ def test_draws_have_this_covariance(town):
     assert np.abs((found - expected) / deviation).max() < 6  # false alarms: 21 x 2e-9
     wrong = _field(town, places, ends="free")
     assert np.abs((found - wrong) / deviation).max() > 6
-    first = town.sample(places, lengthscale=LENGTH, output_scale=2.0, n_samples=2, seed=1)
+    first = town.sample(places, **KNOWN, n_samples=2, seed=1)
     np.testing.assert_allclose(first, draws[:2], rtol=1e-12)
 
 
@@ -102,23 +108,25 @@ def test_draws_have_this_covariance(town):
 @pytest.mark.parametrize("ends", ["stationary", "free"])
 def test_precision_root_derivative_and_determinant(town, ends, alpha):
     pieces = town.subdivide(town.places([(0, 0.25), (4, 1.0), (7, 0.2)]), alpha)
-    precision = EdgePrecision(pieces, EdgeKernel(LENGTH, alpha), ends)
+    precision = EdgePrecision(pieces, FieldKernel(2 * LENGTH, alpha, 1), ends)
     dense = precision.matrix.toarray()
     root = precision.root(np.eye(precision.root_size))
     np.testing.assert_allclose(root @ root.T, dense, atol=1e-12 * abs(dense).max())
     step = 1e-5
-    near = [precision.with_kernel(EdgeKernel(LENGTH + side * step, alpha)) for side in (1, -1)]
+    near = [
+        precision.with_kernel(FieldKernel(2 * LENGTH + side * step, alpha, 1)) for side in (1, -1)
+    ]
     ahead, behind = (own.matrix.toarray() for own in near)
-    change = precision.derivative("lengthscale").toarray()
+    change = precision.derivative("range").toarray()
     np.testing.assert_allclose(change, (ahead - behind) / (2 * step), atol=1e-7 * abs(change).max())
     assert precision.log_determinant() == pytest.approx(np.linalg.slogdet(dense)[1], rel=1e-12)
     expected = np.trace(np.linalg.solve(dense, change))
-    assert precision.trace_of_derivative("lengthscale") == pytest.approx(expected, rel=1e-10)
+    assert precision.trace_of_derivative("range") == pytest.approx(expected, rel=1e-10)
 
 
 def test_edges_far_longer_than_the_lengthscale_are_independent_ends():
     graph = MetricGraph([0, 1], [1, 2], [1e4, 1.0])
-    covariance = graph.covariance(lengthscale=1.0)
+    covariance = graph.covariance(range=2.0)
     assert covariance[0, 1] == 0.0
     assert covariance[0, 0] == pytest.approx(1.0)
 
@@ -128,4 +136,4 @@ def test_a_precision_that_is_singular_to_rounding_is_refused():
     with pytest.raises(
         ValueError, match="numerically singular: pieces of edges are 1e-09 to 1 long"
     ):
-        graph.covariance(lengthscale=1e6, ends="free")
+        graph.covariance(range=2e6)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp import MetricGraph, MetricGraphGPRegressor
+from graphrf.gp import FieldGPRegressor, MetricGraph
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def roads():
 
 
 def _covariance(graph, places):
-    return graph.covariance(places, lengthscale=2.0)
+    return graph.covariance(places, range=4.0)
 
 
 @pytest.mark.parametrize(
@@ -274,19 +274,19 @@ def test_what_is_no_metric_graph_is_refused(arguments, said):
 
 
 def test_a_graph_of_weights_is_no_metric_graph():
-    gp = grf.gp.MetricGraphGPRegressor(grf.from_edges([0], [1]))
-    with pytest.raises(TypeError, match="`graph` must be a MetricGraph"):
+    gp = grf.gp.FieldGPRegressor(grf.from_edges([0], [1]))
+    with pytest.raises(TypeError, match="`domain` must be a TriangleMesh or a MetricGraph"):
         gp.fit([0], [1.0])
 
 
 def test_files_keep_the_keys_of_streets(tmp_path):
     """Key 0 from 31 is another street than key 0 to 31, and is not found by counting."""
     town = MetricGraph.from_networkx(osm_town())
-    gp = MetricGraphGPRegressor(town, lengthscale=100.0, output_scale=1.0, noise=0.01)
+    gp = FieldGPRegressor(town, range=200.0, sd=1.0, noise=0.01)
     gp.fit([(656001894, 31, 0, 50.0), (31, 656001894, 0, 50.0)], [1.0, -1.0]).save(
         tmp_path / "gp.npz"
     )
-    loaded = MetricGraphGPRegressor.load(tmp_path / "gp.npz")
+    loaded = FieldGPRegressor.load(tmp_path / "gp.npz")
     there = [(31, 656001894, 0, 50.0), (656001894, 31, 1, 100.0), (656001894, 31, 0, 50.0)]
     np.testing.assert_array_equal(loaded.predict(there), gp.predict(there))
     assert loaded.predict(there)[0] < 0 < loaded.predict(there)[2]

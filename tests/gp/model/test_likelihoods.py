@@ -23,6 +23,7 @@ TRUE = {
     "log_normal": {"scale": 0.4},
     "weibull": {"shape": 2.0},
     "beta": {"precision": 6.0},
+    "tweedie": {"dispersion": 1.0, "power": 1.5},
     "zero_inflated_poisson": {"zero_probability": 0.2},
     "zero_inflated_negative_binomial": {"zero_probability": 0.2, "dispersion": 0.3},
 }
@@ -49,6 +50,11 @@ def observed(name, signal, n=120, seed=0):
         trials = rng.integers(1, 8, n)
         return nodes, rng.binomial(trials, 1 / (1 + np.exp(-signal[nodes]))), {"trials": trials}
     likelihood = LIKELIHOODS[name](**TRUE.get(name, {}))
+    if name == "point_process":  # events at some nodes, and a quadrature of all
+        events = rng.integers(0, signal.size, n // 3)
+        y = np.repeat([1.0, 0.0], [n // 3, n - n // 3])
+        nodes = np.append(events, np.arange(n - n // 3) % signal.size)
+        return nodes, y, {"exposure": np.full(n, 0.3)}
     if not likelihood.log_link:
         return nodes, likelihood.sample(signal[nodes], rng), {}
     exposure = rng.uniform(0.5, 4.0, n)
@@ -390,7 +396,9 @@ def test_long_markov_chains_agree(grid, signal, name):
         np.asarray(y, float),
         np.asarray(beside.get("trials"), float) if "trials" in beside else None,
     )
-    offset = np.log(beside.get("exposure", np.ones(300))) + gp._fitted.offset[0]
+    exposure = np.asarray(beside.get("exposure", np.ones(300)))
+    offset = likelihood.log_exposure(checked, exposure) if likelihood.log_link else np.zeros(300)
+    offset = offset + gp._fitted.offset[0]
     whole = SMOOTH.dense(grid)
     prior = np.linalg.inv(whole / np.trace(whole) * 196 + 1 / gp._fitted.mean_precision)
     # chains in the coordinates of a somewhat wider approximation, which mix at once

@@ -30,7 +30,7 @@ def regressor(method="series", **settings):
 
 
 def along():
-    return grf.gp.MetricGraphGPRegressor(ROADS, lengthscale=3.0, output_scale=1.0, noise=NOISE)
+    return grf.gp.FieldGPRegressor(ROADS, range=6.0, sd=1.0, noise=NOISE)
 
 
 MAKERS = {

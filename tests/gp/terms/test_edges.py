@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp import Along, LatentGaussianModel
+from graphrf.gp import Field, LatentGaussianModel
 from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.gp.search.coordinates import Parameter
-from graphrf.gp.terms.along import EdgeStructure
+from graphrf.gp.terms.edge_axis import EdgeStructure
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.gp.time import MaternTime
 
 pandas = pytest.importorskip("pandas")
 
-LENGTH = Parameter("lengthscale", "positive", 1.0, 0.01, 100.0, None, "lengthscale")
+LENGTH = Parameter("range", "positive", 2.0, 0.02, 200.0, None, "range")
 STREETS = grf.gp.MetricGraph([0, 0, 0, 1], [1, 2, 3, 2], [1.0, 2.0, 0.7, 1.5])
 
 
@@ -26,9 +26,9 @@ def covariance(src, dst, length, alpha, stationary=True):
         n, np.array(src), np.array(dst), np.array(length, dtype=float), np.arange(n)
     )
     structure = EdgeStructure(
-        pieces, alpha, ends="stationary" if stationary else "free", lengthscale=LENGTH
+        pieces, alpha, ends="stationary" if stationary else "free", parameter=LENGTH
     )
-    return np.linalg.inv(structure.precision({"lengthscale": 1.3}).toarray())[:n, :n]
+    return np.linalg.inv(structure.precision({"range": 2.6}).toarray())[:n, :n]
 
 
 @pytest.mark.parametrize(("alpha", "nu"), [(1, 0.5), (2, 1.5)])
@@ -52,7 +52,7 @@ def test_a_vertex_of_degree_two_changes_nothing(alpha, stationary):
 
 def test_order_one_is_the_field_of_metric_graphs():
     found = covariance([0, 0, 0, 1], [1, 2, 3, 2], [1.0, 2.0, 0.7, 1.5], 1)
-    np.testing.assert_allclose(found, STREETS.covariance([0, 1, 2, 3], lengthscale=1.3), atol=1e-12)
+    np.testing.assert_allclose(found, STREETS.covariance([0, 1, 2, 3], range=2.6), atol=1e-12)
 
 
 def test_order_two_is_the_limit_of_differences():
@@ -85,38 +85,38 @@ def test_new_places_have_the_covariance_of_all_places(alpha):
     later = pandas.DataFrame(
         {"edge": [(0, 2), (0, 2), (0, 3), (0, 2)], "distance": [0.8, 1.9, 0.2, 1.2]}
     )
-    bound = BoundTerm.of(Along(STREETS, alpha), frame, 0, 1.0)
+    bound = BoundTerm.of(Field(STREETS, alpha=alpha), frame, 0, 1.0)
     values = {own.name: own.start for own in bound.structure.parameters}
     extension = bound.extension(later, values)
     known = np.linalg.inv(bound.structure.precision(values).toarray())
     own = np.linalg.inv(extension.precision.toarray())
     found = extension.old @ known @ extension.old.T + extension.new @ own @ extension.new.T
-    every = BoundTerm.of(Along(STREETS, alpha), later, 0, 1.0)
+    every = BoundTerm.of(Field(STREETS, alpha=alpha), later, 0, 1.0)
     rows = every.rows(later).toarray()
     expected = rows @ np.linalg.inv(every.structure.precision(values).toarray()) @ rows.T
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def test_places_at_equal_distances_keep_one_pattern():
-    """Entries of derivatives cancel between equal pieces, at all lengthscales or at some."""
+    """Entries of derivatives cancel between equal pieces, at all ranges or at some."""
     frame = pandas.DataFrame(
         {"edge": [(0, 1), (0, 2), (0, 3)] * 4, "distance": np.linspace(0.05, 0.65, 12)}
     )
     frame["cases"] = np.random.default_rng(0).poisson(3.0, 12)
     model = LatentGaussianModel(
-        "cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0
+        "cases ~ 1", Field(STREETS, alpha=2), "poisson", hyperparameters="mode", seed=0
     )
     assert np.isfinite(model.fit(frame).predict(frame)).all()
 
 
 def test_means_over_a_stretch_are_those_of_many_places():
     stretch = pandas.DataFrame({"edge": [(0, 2), (0, 2)], "distance": [(0.2, 1.8), 1.0]})
-    bound = BoundTerm.of(Along(STREETS, 2), stretch, 0, 1.0)
+    bound = BoundTerm.of(Field(STREETS, alpha=2), stretch, 0, 1.0)
     values = {own.name: own.start for own in bound.structure.parameters}
     rows = bound.rows(stretch).toarray()
     found = rows @ np.linalg.inv(bound.structure.precision(values).toarray()) @ rows.T
     many = pandas.DataFrame({"edge": [(0, 2)] * 401, "distance": np.linspace(0.2, 1.8, 401)})
-    fine = BoundTerm.of(Along(STREETS, 2), many, 0, 1.0)
+    fine = BoundTerm.of(Field(STREETS, alpha=2), many, 0, 1.0)
     dense = np.linalg.inv(fine.structure.precision(values).toarray())
     weights = np.full(401, 1.0)
     weights[[0, -1]] = 0.5
@@ -136,7 +136,7 @@ def test_counts_along_streets_are_fitted_and_predicted():
     rate = np.exp(1.0 + np.sin(3 * frame["distance"] / frame["edge"].map(lengths)))
     frame["cases"] = rng.poisson(rate)
     model = LatentGaussianModel(
-        "cases ~ 1", Along(STREETS, 2), "poisson", hyperparameters="mode", seed=0
+        "cases ~ 1", Field(STREETS, alpha=2), "poisson", hyperparameters="mode", seed=0
     )
     model.fit(frame[:120])
     mean, std = model.predict(frame[120:], return_std=True)
@@ -149,18 +149,18 @@ def test_counts_along_streets_are_fitted_and_predicted():
     ("settings", "match"),
     [
         ({"alpha": 3}, "`alpha` must be 1 or 2"),
-        ({"ends": "loose"}, "`ends` must be one of"),
-        ({"prior": {"mixing": None}}, "`prior` must be of sd and lengthscale"),
+        ({"at": "street"}, "`at` must be the columns with edges and distances"),
+        ({"prior": {"mixing": None}}, "`prior` must be of sd and range"),
     ],
 )
 def test_fields_along_edges_that_cannot_be_are_refused(settings, match):
     with pytest.raises(ValueError, match=match):
-        Along(STREETS, **settings)
+        Field(STREETS, **settings)
 
 
 def test_places_beside_the_streets_are_refused():
     frame = pandas.DataFrame({"edge": [(0, 1), (3, 1)], "distance": [0.5, 0.5]})
     with pytest.raises(ValueError, match="no edge joins"):
-        BoundTerm.of(Along(STREETS), frame, 0, 1.0)
+        BoundTerm.of(Field(STREETS), frame, 0, 1.0)
     with pytest.raises(ValueError, match="`distance` must be a number or an increasing pair"):
-        BoundTerm.of(Along(STREETS), frame.assign(distance=[(0.5, 0.2), 0.1]), 0, 1.0)
+        BoundTerm.of(Field(STREETS), frame.assign(distance=[(0.5, 0.2), 0.1]), 0, 1.0)

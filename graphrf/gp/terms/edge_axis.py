@@ -1,9 +1,8 @@
-"""Along: a field along the edges of a metric graph as a term."""
+"""Places along the edges of a metric graph as the axis of a field."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,90 +11,29 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.rows import within
-from graphrf.gp.metric.edge_precision import ENDS, EdgeKernel, EdgePrecision, checked_order
-from graphrf.gp.metric.graph import MetricGraph, require_metric_graph
+from graphrf.gp.fields.kernel import FieldKernel
+from graphrf.gp.metric.edge_precision import EdgePrecision
+from graphrf.gp.metric.graph import MetricGraph
 from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
-from graphrf.gp.terms.parameters import checked_prior
+from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
-from graphrf.gp.terms.term import Term
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
 # Points of Simpson's rule along a stretch.
 _POINTS = 9
-# The range of lengthscales, in lengths of roads: more than three deviations of the default prior,
-# of median 1 and factor 4, on both sides.
-_RANGE = (1e-2, 1e3)
-
-
-@dataclass(frozen=True)
-class Along(Term):
-    r"""A Whittle-Matern field of order 1 or 2 along the edges of a metric graph, with variance
-    \sigma^2 on lines.
-
-    Parameters
-    ----------
-    streets : MetricGraph
-    alpha : {1, 2}
-        The order: 1 has the exponential covariance along a line, 2 the Matern covariance of
-        smoothness 3/2, whose derivatives are continuous along edges. Places of order 2 are rounded
-        to 500ths of `streets.road_length`.
-    edge, distance : str
-        The columns with the edges, (u, v), (u, v, key) or numbers, and the distances from u along
-        them. A distance may be a pair of distances: the mean over that stretch, by Simpson's rule
-        on nine points.
-    ends : {"stationary", "free"}
-        Ends of degree 1: as if an endless edge went on, or with the derivative 0.
-    prior : mapping, optional
-        Priors by name: `sd` and `lengthscale`, in units of the distances. Default:
-        `PenalisedDeviation()`, and a log-normal with median `streets.road_length` and factor 4.
-
-    Examples
-    --------
-    >>> import graphrf as grf
-    >>> from graphrf.gp import Along
-    >>> streets = grf.gp.MetricGraph([0, 1], [1, 2], [120.0, 80.0])
-    >>> Along(streets, alpha=2, edge="street", distance="metres").label
-    'street:metres'
-
-    Source: Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on metric graphs".
-    """
-
-    streets: MetricGraph
-    alpha: int = 1
-    edge: str = "edge"
-    distance: str = "distance"
-    ends: str = "stationary"
-    prior: Mapping[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        require_metric_graph(self.streets)
-        checked_order(self.alpha)
-        checks.choice("ends", self.ends, ENDS)
-        for name in self.prior or ():
-            if name not in ("sd", "lengthscale"):
-                raise checks.value_error(
-                    "prior", f"must be of sd and lengthscale, got one of {name!r}"
-                )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.edge, self.distance)
-
-    def axes(self, frame: Any) -> tuple[LevelAxis, ...]:
-        return (EdgeAxis(self, frame),)
+# The ranges that are searched, in units of lengths.
+_RANGES = (1e-2, 1e3)
 
 
 class EdgeStructure(Structure):
     """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
 
-    def __init__(
-        self, pieces: Subdivision, alpha: int, *, ends: str, lengthscale: Parameter
-    ) -> None:
+    def __init__(self, pieces: Subdivision, alpha: int, *, ends: str, parameter: Parameter) -> None:
         self.pieces = pieces
-        self.parameters = (lengthscale,)
-        self._precision = EdgePrecision(pieces, EdgeKernel(lengthscale.start, alpha), ends)
+        self.parameters = (parameter,)
+        self._precision = EdgePrecision(pieces, FieldKernel(parameter.start, alpha, 1), ends)
         self.derivatives: np.ndarray = self._precision.states.derivatives
         self.size = self._precision.n_nodes
         self.constraints = no_constraints(self.size)
@@ -104,15 +42,15 @@ class EdgeStructure(Structure):
         return self._at(values).matrix
 
     def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
-        own, length = self._at(values), values[parameter.name]
-        change = sp.csr_array(length * own.derivative("lengthscale"))
-        return change, length * own.trace_of_derivative("lengthscale")
+        length, precision = values[parameter.name], self._at(values)
+        change = sp.csr_array(length * precision.derivative("range"))
+        return change, length * precision.trace_of_derivative("range")
 
     def log_determinant(self, values: Values) -> float:
         return self._at(values).log_determinant()
 
     def _at(self, values: Values) -> EdgePrecision:
-        kernel = self._precision.kernel.replace(lengthscale=values[self.parameters[0].name])
+        kernel = self._precision.kernel.replace(range=values[self.parameters[0].name])
         if kernel != self._precision.kernel:
             try:
                 self._precision = self._precision.with_kernel(kernel)
@@ -124,26 +62,26 @@ class EdgeStructure(Structure):
 class EdgeAxis(LevelAxis):
     """Places along edges: those of the data."""
 
-    def __init__(self, term: Along, frame: Any) -> None:
-        self.column, self._term = term.edge, term
+    def __init__(self, term: Any, streets: MetricGraph, frame: Any) -> None:
+        self._term, self._streets, self._alpha = term, streets, int(term.order)
+        self.column = self.columns[0]
         self.levels = labels_in(self.column, self.cells(frame))
-        unit = term.streets.road_length
-        prior = checked_prior(
-            "lengthscale", "positive", (term.prior or {}).get("lengthscale", (unit, 4.0))
+        unit = streets.length_unit
+        prior: Any = checked_prior(
+            "range", "positive", (term.prior or {}).get("range", (unit, 4.0))
         )
-
-        low, high = (end * unit for end in _RANGE)
-        name = f"lengthscale({term.label})"
-        self._lengthscale = Parameter(
-            name, "positive", unit, low, high, prior, ("lengthscale", id(term))
-        )
-
+        if isinstance(prior, PenalisedRange):
+            prior = RangePrior(prior, 1)
+        low, high = (end * unit for end in _RANGES)
+        key = ("range", id(term))
+        self._parameter = Parameter(f"range({term.label})", "positive", unit, low, high, prior, key)
         self._pieces = self._subdivided(self.levels)
         self.structure = self._structure(self._pieces)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return self._term.columns
+        columns: tuple[str, ...] = self._term.columns
+        return columns
 
     def cells(self, frame: Any) -> list[Any]:
         """Places (u, v, key, distance); for stretches dictionaries of places and weights."""
@@ -167,8 +105,7 @@ class EdgeAxis(LevelAxis):
 
         pieces = self._subdivided([*self.levels, *labels])
         structure = self._structure(pieces)
-
-        nodes = self._term.streets.n_nodes
+        nodes = self._streets.n_nodes
         # the vertices of the fit among those of all places
         kept = np.concatenate(
             [np.arange(nodes), np.zeros(self._pieces.n_nodes - nodes, dtype=np.int64)]
@@ -200,7 +137,7 @@ class EdgeAxis(LevelAxis):
 
     def _variables(self, structure: EdgeStructure, vertices: np.ndarray) -> np.ndarray:
         """The variables at some vertices, in the order of the fit: values, and then derivatives."""
-        if self._term.alpha == 1:
+        if self._alpha == 1:
             return vertices
         n = structure.pieces.n_nodes
         own = [
@@ -216,12 +153,11 @@ class EdgeAxis(LevelAxis):
 
     def _subdivided(self, places: Sequence[Hashable]) -> Subdivision:
         """The edges subdivided at places."""
-        streets = self._term.streets
-        return streets.subdivide(streets.places(list(places)), self._term.alpha)
+        return self._streets.subdivide(self._streets.places(list(places)), self._alpha)
 
     def _structure(self, pieces: Subdivision) -> EdgeStructure:
         return EdgeStructure(
-            pieces, self._term.alpha, ends=self._term.ends, lengthscale=self._lengthscale
+            pieces, self._alpha, ends=self._streets.ends, parameter=self._parameter
         )
 
 

@@ -1,5 +1,6 @@
-"""MetricGraphGPRegressor: against dense algebra, likelihood, intervals, and bad input."""
+"""FieldGPRegressor along edges: against dense algebra, likelihood, intervals, and bad input."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -8,13 +9,14 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from graphrf.gp import MetricGraph, MetricGraphGPRegressor
-from graphrf.gp.metric.edge_precision import EdgeKernel, EdgePrecision
-from graphrf.gp.metric.training import FieldHyperparameters, averaged, best
+from graphrf.gp import FieldGPRegressor, MetricGraph
+from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.model.prior import FLAT, HyperparameterPrior
+from graphrf.gp.space.priors import FieldPriors
+from graphrf.gp.space.training import FieldHyperparameters, averaged, best
+from graphrf.gp.terms import PenalisedDeviation
 
-FIXED = {"lengthscale": 1.5, "output_scale": 3.0, "noise": 0.2}
+FIXED = {"range": 3.0, "sd": 3.0**0.5, "noise": 0.2}
 
 
 def _network(side, seed):
@@ -51,19 +53,22 @@ def observed():
     ]
     y = (
         4.0
-        + graph.sample(places, lengthscale=1.5, output_scale=3.0, seed=1)[0]
+        + graph.sample(places, range=3.0, sd=3.0**0.5, seed=1)[0]
         + 0.4 * rng.standard_normal(40)
     )
     return graph, places, y, [(0, 0.1), 2, (3, 0.7), places[5], (4, 1.0), 0, (0, 0.1)]
 
 
-def _dense(graph, places, asked, y, ends="stationary", alpha=1, mean="constant", **given):
+def _with_ends(graph, ends):
+    """A copy whose dead ends are of this kind."""
+    other = copy.copy(graph)
+    other.ends = ends
+    return other
+
+
+def _dense(graph, places, asked, y, alpha=1, mean="constant", **given):
     """Posterior mean and covariance by the textbook."""
-    length = given["lengthscale"]
-    whole = graph.covariance(
-        [*places, *asked], lengthscale=length, output_scale=1.0, alpha=alpha, ends=ends
-    )
-    whole *= given["output_scale"]
+    whole = graph.covariance([*places, *asked], range=given["range"], sd=given["sd"], alpha=alpha)
     n = len(places)
     a, cross, own = whole[:n, :n] + given["noise"] * np.eye(n), whole[n:, :n], whole[n:, n:]
     basis = np.ones((n, 1 if mean == "constant" else 0))
@@ -75,12 +80,12 @@ def _dense(graph, places, asked, y, ends="stationary", alpha=1, mean="constant",
     return cross @ by_y + left @ beta, own - cross @ by_cross + left @ m @ left.T
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"ends": "free"}, {"mean": "zero"}, {"alpha": 2}, {"alpha": 2, "ends": "free"}]
-)
-def test_the_posterior_is_that_of_dense_algebra(observed, settings):
+@pytest.mark.parametrize("ends", ["stationary", "free"])
+@pytest.mark.parametrize("settings", [{}, {"mean": "zero"}, {"alpha": 2}])
+def test_the_posterior_is_that_of_dense_algebra(observed, settings, ends):
     graph, places, y, asked = observed
-    gp = MetricGraphGPRegressor(graph, **FIXED, **settings).fit(places, y)
+    graph = _with_ends(graph, ends)
+    gp = FieldGPRegressor(graph, **FIXED, **settings).fit(places, y)
     mean, covariance = gp.predict(asked, return_cov=True)
     expected, spread = _dense(graph, places, asked, y, **FIXED, **settings)
     np.testing.assert_allclose(mean, expected, rtol=1e-8)
@@ -96,28 +101,30 @@ def test_the_posterior_is_that_of_dense_algebra(observed, settings):
 
 def test_the_likelihood_is_that_of_the_observations(observed):
     graph, places, y, _ = observed
-    gp = MetricGraphGPRegressor(graph, **FIXED, mean="zero").fit(places, y)
-    a = 3.0 * graph.covariance(places, lengthscale=1.5) + 0.2 * np.eye(40)
+    gp = FieldGPRegressor(graph, **FIXED, mean="zero").fit(places, y)
+    a = 3.0 * graph.covariance(places, range=3.0) + 0.2 * np.eye(40)
     expected = multivariate_normal(np.zeros(40), a).logpdf(y)
     assert gp.log_marginal_likelihood_ == pytest.approx(expected, rel=1e-10)
-    gp = MetricGraphGPRegressor(graph, **FIXED).fit(places, y)
+    gp = FieldGPRegressor(graph, **FIXED).fit(places, y)
     assert gp.log_marginal_likelihood_ == pytest.approx(
         multivariate_normal(np.full(40, gp.mean_), a).logpdf(y), rel=1e-10
     )
 
 
 @pytest.mark.parametrize(
-    ("prior", "alpha"), [(FLAT, 1), (HyperparameterPrior(), 1), (HyperparameterPrior(), 2)]
+    ("prior", "alpha"), [(None, 1), ("weak", 1), ("weak", 2), ({"sd": PenalisedDeviation()}, 1)]
 )
 def test_the_search_climbs_with_the_right_gradient(observed, prior, alpha):
     graph, places, y, _ = observed
-    pieces = graph.subdivide(graph.places(places), alpha)
-    observations = Observations.of(pieces.where, y[:, None], np.ones((pieces.n_nodes, 1)))
-    precision = EdgePrecision(pieces, EdgeKernel(1.0, alpha), "stationary")
-    found = best(
-        precision, observations, FieldHyperparameters(None, None, None), prior, graph.road_length
+    nodes = graph.field_nodes(graph.places(places), alpha)
+    observations = Observations.of(nodes.where, y[:, None], np.ones((nodes.n_nodes, 1)))
+    precision, unknown = (
+        nodes.precision(graph.kernel(2.0, alpha)),
+        FieldHyperparameters(*3 * [None]),
     )
-    point = np.log([0.7, 2.0, 0.3])
+    priors = FieldPriors.of(prior, graph)
+    found = best(precision, nodes.readings, observations, unknown, priors, graph.length_unit)
+    point = np.log([1.4, 2.0, 0.3])
     _, slope = found.search.log_posterior(point)
     for axis in range(3):
         step = 3e-4 * np.eye(3)[axis]
@@ -141,7 +148,7 @@ def test_points_of_a_normal_posterior_have_its_moments():
             return -0.5 * (point - mode) @ inner @ (point - mode), -inner @ (point - mode)
 
         def model(self, point):
-            return EdgeKernel(point[0]), point[1], None, point[2]
+            return FieldKernel(point[0], 1, 1), point[1], None, point[2]
 
     class Found:
         point, search = mode, Normal()
@@ -158,7 +165,7 @@ def test_points_of_a_normal_posterior_have_its_moments():
 def test_several_outputs_share_hyperparameters(observed):
     graph, places, y, asked = observed
     both = np.column_stack([y, -2 * y + 1])
-    gp = MetricGraphGPRegressor(graph, **FIXED).fit(places, both)
+    gp = FieldGPRegressor(graph, **FIXED).fit(places, both)
     mean, std = gp.predict(asked, return_std=True)
     expected, _ = _dense(graph, places, asked, y, **FIXED)
     np.testing.assert_allclose(mean, np.column_stack([expected, -2 * expected + 1]), rtol=1e-9)
@@ -172,7 +179,7 @@ def test_several_outputs_share_hyperparameters(observed):
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     graph, places, y, asked = observed
-    gp = MetricGraphGPRegressor(graph, hyperparameters=hyperparameters).fit(places, y)
+    gp = FieldGPRegressor(graph, hyperparameters=hyperparameters).fit(places, y)
     assert gp.n_points_ == (7 if hyperparameters == "average" else 1)
     mean, covariance = gp.predict(asked[:5], return_cov=True)
     draws = gp.sample(asked[:5], 4_000, seed=3)
@@ -186,16 +193,16 @@ def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
 
 @pytest.mark.parametrize("alpha", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_default_intervals_hold_on_draws(alpha):
-    truth = {"lengthscale": 2.0, "output_scale": 4.0, "noise": 0.25}
+    truth = {"range": 4.0, "sd": 2.0, "noise": 0.25}
     scores: dict[str, list[np.ndarray]] = {"default": [], "truth": []}
     for seed in range(8):
         graph = _network(6, seed)
         rng = np.random.default_rng(100 + seed)
         places = _anywhere(graph, 220, rng)
-        f = 5.0 + graph.sample(places, lengthscale=2.0, output_scale=4.0, alpha=alpha, seed=seed)[0]
+        f = 5.0 + graph.sample(places, range=4.0, sd=2.0, alpha=alpha, seed=seed)[0]
         y = f[:120] + 0.5 * rng.standard_normal(120)
         for name, known in (("default", {}), ("truth", truth)):
-            gp = MetricGraphGPRegressor(graph, alpha=alpha, **known).fit(places[:120], y)
+            gp = FieldGPRegressor(graph, alpha=alpha, **known).fit(places[:120], y)
             mean, std = gp.predict(places[120:], return_std=True)
             scores[name].append((f[120:] - mean) / std)
     inside = {name: np.mean(np.abs(z) < 1.96) for name, z in scores.items()}
@@ -209,17 +216,17 @@ def test_default_intervals_hold_on_draws(alpha):
 def test_values_that_do_not_vary_say_nothing():
     graph = _network(3, 0)
     with pytest.warns(UserWarning, match="`y` does not vary about its mean"):
-        gp = MetricGraphGPRegressor(graph).fit([0, 1, (0, 0.1)], [2.0, 2.0, 2.0])
+        gp = FieldGPRegressor(graph).fit([0, 1, (0, 0.1)], [2.0, 2.0, 2.0])
     mean, std = gp.predict(return_std=True)
     np.testing.assert_allclose(mean, 2.0)
     assert (std > 0).all()
-    one = MetricGraphGPRegressor(graph, **FIXED).fit([(0, 0.1)], [1.0])
+    one = FieldGPRegressor(graph, **FIXED).fit([(0, 0.1)], [1.0])
     assert one.predict([0]) == pytest.approx(1.0)
 
 
 def test_it_is_an_estimator(observed):
     graph, places, y, asked = observed
-    gp = MetricGraphGPRegressor(graph, noise=0.1, prior={"lengthscale": (1.0, 2.0)})
+    gp = FieldGPRegressor(graph, noise=0.1, prior={"range": (2.0, 2.0)})
     with pytest.raises(NotFittedError, match="call fit"):
         gp.predict()
     gp.fit(places, y)
@@ -238,20 +245,27 @@ def test_it_is_an_estimator(observed):
     [
         ({"alpha": 3}, "`alpha` must be 1 or 2"),
         ({"alpha": 1.0}, "not scikit-learn's noise variance"),
-        ({"ends": "open"}, "`ends` must be one of 'stationary', 'free'"),
         ({"mean": "linear"}, "`mean` must be one of"),
-        ({"lengthscale": -1.0}, "`lengthscale` must be"),
+        ({"range": -1.0}, "`range` must be"),
         ({"noise": 0.0}, "`noise` must be"),
-        ({"output_scale": "big"}, "`output_scale` must be a number"),
+        ({"sd": "big"}, "`sd` must be a number"),
         ({"hyperparameters": "best"}, "`hyperparameters` must be one of"),
         ({"prior": "strong"}, "`prior` must be"),
-        ({"lengthscale": 1e15}, "numerically singular"),
+        ({"prior": 3.0}, "`prior` must be 'weak', None or a mapping"),
+        ({"prior": {"lengthscale": None}}, "`the name of a prior` must be one of 'range', 'sd'"),
+        ({"prior": {"sd": 2.0}}, "`sd` must be .median, factor., a PenalisedDeviation or None"),
+        ({"range": 1e15}, "numerically singular"),
     ],
 )
 def test_settings_out_of_range_are_refused(observed, settings, said):
     graph, places, y, _ = observed
     with pytest.raises((ValueError, TypeError), match=said):
-        MetricGraphGPRegressor(graph, **settings).fit(places, y)
+        FieldGPRegressor(graph, **settings).fit(places, y)
+
+
+def test_other_ends_are_refused():
+    with pytest.raises(ValueError, match="`ends` must be one of 'stationary', 'free'"):
+        MetricGraph([0], [1], [1.0], ends="open")
 
 
 @pytest.mark.parametrize(
@@ -264,6 +278,6 @@ def test_settings_out_of_range_are_refused(observed, settings, said):
 )
 def test_predictions_that_cannot_be_are_refused(observed, asked, said):
     graph, places, y, _ = observed
-    gp = MetricGraphGPRegressor(graph, **FIXED).fit(places, y)
+    gp = FieldGPRegressor(graph, **FIXED).fit(places, y)
     with pytest.raises(ValueError, match=said):
         gp.predict(**asked)

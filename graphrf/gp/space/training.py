@@ -1,37 +1,46 @@
-"""Hyperparameters of a field along edges: their posterior mode, and points of the posterior."""
+"""Hyperparameters of a field over space: their posterior mode, and points that represent their
+posterior.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from graphrf._base.blas import blas_threads
+from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_mean_variance
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
-from graphrf.gp.hyperparameters.space import Space, Units
-from graphrf.gp.metric.edge_precision import EdgePrecision
+from graphrf.gp.hyperparameters.space import NOISES, NORMAL, OUTPUT_SCALES, Space
 from graphrf.gp.model.notices import schwarz_factor, warn_of_nothing
 from graphrf.gp.model.observations import Observations
-from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.progress import Step
 from graphrf.gp.search.bounds import warn_of_bounds
+from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.search.maximum import Tolerances
 from graphrf.gp.search.sample import curvature
+from graphrf.gp.space.priors import FieldPriors
+from graphrf.operators.precision.protocol import Precision
+from graphrf.operators.precision.readings import Readings
 
 # How far the posterior's points lie out: this times the root of the number of hyperparameters, in
 # standard deviations (Rue, Martino and Chopin 2009, Sec. 6.5).
 _OUT = 1.1
-# The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature,
-# which is 0 where the observations and the prior say nothing.
+# More observations than these are trained by one search that ends earlier.
+_MANY = 20_000
+# The largest standard deviation of a hyperparameter's logarithm that is taken from the curvature.
 _WIDEST = 2.0
 
 
 class FieldHyperparameters(NamedTuple):
     """Hyperparameters of the field and its observations; None where one is trained."""
 
-    lengthscale: Any
-    output_scale: Any
+    range: Any
+    output_scale: Any  # the square of the standard deviation
     noise: Any
 
 
@@ -46,10 +55,11 @@ class Best(NamedTuple):
 
 
 def best(
-    precision: EdgePrecision,
+    precision: Precision,
+    readings: Readings,
     observations: Observations,
     fixed: FieldHyperparameters,
-    prior: HyperparameterPrior,
+    priors: FieldPriors,
     length_unit: float,
     step: Step | None = None,
 ) -> Best:
@@ -57,24 +67,12 @@ def best(
     each time.
     """
     unit = observations.variance() or 1.0
-    # The weak prior of lengthscales has a probability of 7e-4 outside of these.
-    lengths = 0.01 * length_unit, 100.0 * length_unit
-    ranges = {"lengthscale": lengths} if fixed.lengthscale is None else {}
-    space = Space.of(
-        cast(Any, precision.kernel),
-        ranges,
-        prior,
-        Units(unit, length_unit),
-        output_scale=fixed.output_scale,
-        noise=fixed.noise,
-    )
-
+    space = _space(precision, fixed, priors, unit, length_unit)
     search = PrecisionSearch(
-        precision, observations, LikelihoodSearch((), space, unit_mean_variance(), step)
+        precision, observations, LikelihoodSearch((), space, unit_mean_variance(), step), readings
     )
 
-    # Where searches may begin: lengthscales in their unit, output scales and noises in variances of
-    # y.
+    # Where searches may begin: ranges in their unit, output scales and noises in variances of y.
     choices = ((length_unit, (0.1, 0.5, 2.0, 8.0, 32.0)), (unit, (1.0,)), (unit, (0.02, 0.3)))
     axes = [
         [math.log(factor * unit_of_axis) for factor in factors]
@@ -83,19 +81,44 @@ def best(
     ]
 
     starts = [np.array(point) for point in itertools.product(*axes)]
-    starts.sort(key=lambda point: -search.log_posterior(point, gradient=False)[0])
-
-    result = search.run(starts[:2])
+    heights = _log_posteriors(search, starts)
+    starts = [starts[place] for place in np.argsort(-np.array(heights), kind="stable")]
+    # So many observations have one maximum that counts, and leave nothing that a change of the log
+    # density by a hundredth could mean: the posterior is tempered to the information of far fewer.
+    size = observations.means.size
+    tolerances = Tolerances(change=0.01 / size) if size > _MANY else None
+    result = search.run(starts[: 1 if size > _MANY else 2], tolerances)
     warn_of_bounds(space, result.vector)
 
     kernel: Any = result.model.kernel
     return Best(
-        FieldHyperparameters(kernel.lengthscale, result.amplitude, result.model.noise),
+        FieldHyperparameters(kernel.range, result.amplitude, result.model.noise),
         result.value,
         result.converged,
         search,
         result.vector,
     )
+
+
+def _space(
+    precision: Any,
+    fixed: FieldHyperparameters,
+    priors: FieldPriors,
+    unit: float,
+    length_unit: float,
+) -> Space:
+    """The hyperparameters that are not fixed, with their bounds."""
+    parameters = []
+    bounds = ((0.01, 100.0), OUTPUT_SCALES, NOISES)
+    units, by_variance = (length_unit, unit, unit), priors.scaled(unit)
+    for name, value, scale, (low, high), prior in zip(
+        FieldHyperparameters._fields, fixed, units, bounds, by_variance, strict=True
+    ):
+        if value is None:
+            parameters.append(Parameter(name, "positive", scale, low * scale, high * scale, prior))
+    names = ("range",) if fixed.range is None else ()
+    kernel = precision.kernel
+    return Space(tuple(parameters), kernel, names, fixed.output_scale, NORMAL, fixed.noise)
 
 
 def warn_of_no_information(
@@ -112,8 +135,7 @@ def warn_of_no_information(
             - 0.5 * (residuals - observations.within) / noise
         )
         alone -= 0.5 * observations.n_outputs * observations.nodes.size * math.log(noise)
-
-        n_parameters = 1 + (fixed.lengthscale is None)
+        n_parameters = 1 + (fixed.range is None)
         factor = schwarz_factor(result.value, alone, n_parameters, observations.n_total)
         warn_of_nothing(factor, observations.n_total)
 
@@ -137,8 +159,13 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     highest, out = search.log_posterior(mode, gradient=False)[0], _OUT * math.sqrt(d)
 
     # A normal density falls by `out`^2 / 2 at `out` deviations: a half that falls by less is wider.
-    def fall(step: np.ndarray) -> float:
-        return max(temper * (highest - search.log_posterior(mode + step, gradient=False)[0]), 1e-3)
+    steps = [
+        side * out * deviation * vector
+        for deviation, vector in zip(deviations, vectors.T, strict=True)
+        for side in (1, -1)
+    ]
+    heights = _log_posteriors(search, [mode + step for step in steps])
+    falls = iter([max(temper * (highest - height), 1e-3) for height in heights])
 
     # The points at `out` deviations together weigh 1 / _OUT^2, so that the mean of the squared
     # distance is d, as for a normal distribution.
@@ -146,9 +173,7 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     for deviation, vector in zip(deviations, vectors.T, strict=True):
         halves = []
         for side in (1, -1):
-            stretch = float(
-                np.clip(out / math.sqrt(2 * fall(side * out * deviation * vector)), 0.5, 2.0)
-            )
+            stretch = float(np.clip(out / math.sqrt(2 * next(falls)), 0.5, 2.0))
             halves.append(min(deviation * stretch, _WIDEST))
             points.append(mode + side * out * halves[-1] * vector)
         weights += [half / sum(halves) / (d * _OUT**2) for half in halves]
@@ -158,6 +183,17 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
     ]
 
 
+def _log_posteriors(search: PrecisionSearch, points: Sequence[np.ndarray]) -> list[float]:
+    """The log posterior density at points, on threads."""
+
+    def height(point: np.ndarray) -> float:
+        return float(search.log_posterior(point, gradient=False)[0])
+
+    with blas_threads(1):  # bits must not depend on the number of threads
+        first = height(points[0])  # which orders the variables for all others
+        return [first, *ordered_map(height, points[1:], thread_count(None))]
+
+
 def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:
     kernel, output_scale, _, noise = search.space.model(point)
-    return FieldHyperparameters(cast(Any, kernel).lengthscale, output_scale, noise)
+    return FieldHyperparameters(cast(Any, kernel).range, output_scale, noise)

@@ -1,4 +1,4 @@
-"""Predictions of a regressor fitted along the edges of a metric graph."""
+"""Predictions of a regressor fitted over space."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory
-from graphrf._base.types import NodesLike
+from graphrf.gp.fields.domain import Domain, FieldNodes, check_few
 from graphrf.gp.hyperparameters.explore import INFORMATION
-from graphrf.gp.metric.graph import MetricGraph, check_few
-from graphrf.gp.metric.saved import SavedMetric, Seen
-from graphrf.gp.metric.subdivision import Subdivision
-from graphrf.gp.metric.training import FieldHyperparameters
 from graphrf.gp.model.answers import Question, Titles, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import checked_weights
 from graphrf.gp.model.observations import Observations, SeparateObservations
@@ -26,26 +22,28 @@ from graphrf.gp.posterior.criteria import Evaluation, NormalRows, WithCriteria
 from graphrf.gp.posterior.marginals import marginals_of
 from graphrf.gp.posterior.mixture import joint_draws
 from graphrf.gp.posterior.protocol import Posterior
+from graphrf.gp.space.saved import SavedField, Seen
+from graphrf.gp.space.training import FieldHyperparameters
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
 
 LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
 
 
-class MetricPredictor(WithCriteria, SavedMetric):
+class FieldPredictor(WithCriteria, SavedField):
     """Predictions at places from the posterior that `fit` computed."""
 
-    graph: MetricGraph
-    alpha: int
+    domain: Domain
+    _order: int
     _seen: Seen
     _points: list[tuple[FieldHyperparameters, float]]
-    _pieces: Subdivision
+    _nodes: FieldNodes
     _posterior: Posterior
     _titles: Titles
 
     def _conditioned(
         self,
         seen: Seen,
-        pieces: Subdivision,
+        nodes: FieldNodes,
         points: list[tuple[FieldHyperparameters, float]],
         basis: np.ndarray,
     ) -> Posterior:
@@ -54,7 +52,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
     @needs_memory(LESS_MEMORY)
     def predict(
         self,
-        places: NodesLike | None = None,
+        places: Any = None,
         return_std: bool | str = False,
         return_cov: bool = False,
         *,
@@ -66,7 +64,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
 
         Parameters
         ----------
-        places : places, as in `fit`; default all nodes
+        places : places, as in `fit`; default all nodes or vertices
         return_std, return_cov, x, quantiles
             As in `GraphGPRegressor.predict`, for c + x b + u; covariances of at most 5,000 distinct
             places.
@@ -105,7 +103,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
     @needs_memory(LESS_MEMORY)
     def probability(
         self,
-        places: NodesLike | None = None,
+        places: Any = None,
         *,
         above: float | None = None,
         below: float | None = None,
@@ -130,7 +128,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
     @needs_memory(LESS_MEMORY)
     def sample(
         self,
-        places: NodesLike | None = None,
+        places: Any = None,
         n_samples: int = 1,
         seed: int | None = None,
         *,
@@ -156,7 +154,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
 
     @needs_memory(LESS_MEMORY)
     def log_density(
-        self, places: NodesLike, y: ArrayLike | None = None, *, x: ArrayLike | None = None
+        self, places: Any, y: ArrayLike | None = None, *, x: ArrayLike | None = None
     ) -> np.ndarray:
         """Log predictive densities of single observations, shape (n,) or (n, p); arguments as in
         `fit`.
@@ -173,7 +171,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
 
     def score(
         self,
-        places: NodesLike,
+        places: Any,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -198,8 +196,8 @@ class MetricPredictor(WithCriteria, SavedMetric):
     def _evaluated(self) -> Evaluation:
         """The observations under the posterior at each point, for criteria."""
         seen = self._seen
-        n = seen.places.node.size
-        where = self._pieces.where[:n]
+        n = seen.places.size
+        where = self._nodes.where[:n]
         observations = Observations.of(where, seen.values, seen.mean.basis, seen.weights)
 
         weights = np.ones(n) if seen.weights is None else seen.weights
@@ -219,43 +217,49 @@ class MetricPredictor(WithCriteria, SavedMetric):
         return Evaluation(rows, probabilities, seen.labels, temper)
 
     def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
-        """The posterior where places are vertices, these once, and which of them each place is."""
+        """The posterior where places are nodes, their distinct nodes, and which of these each place
+        is.
+        """
         self._check_fitted()
-        asked = self.graph.places(places)
-        pieces = self.graph.subdivide(self._seen.places.followed_by(asked), self.alpha)
-        n_seen = self._seen.places.node.size
-        seen, requested = pieces.where[:n_seen], pieces.where[n_seen:]
-
+        asked = self.domain.places(places)
+        nodes = self.domain.field_nodes(self._seen.places.followed_by(asked), self._order)
+        n_seen = self._seen.places.size
+        seen, own = nodes.where[:n_seen], nodes.where[n_seen:]
         mean, posterior = self._seen.mean, self._posterior
-        if pieces.n_nodes != self._pieces.n_nodes or mean.width.size:
-            basis = np.zeros((pieces.n_nodes, mean.basis.shape[1]))
+        if nodes.n_nodes != self._nodes.n_nodes or mean.width.size:
+            basis = np.zeros((nodes.n_nodes, mean.basis.shape[1]))
             basis[:, :1] = 1.0
-            basis[seen] = mean.basis[self._pieces.where[:n_seen]]
+            basis[seen] = mean.basis[self._nodes.where[:n_seen]]
             if x is not None:
-                rows = place_rows(
-                    self.graph.graph.nodes if places is None else places, asked.node.size
-                )
-                basis = mean._replace(basis=basis).with_rows(requested, x, rows)
-            elif mean.width.size and not np.isin(requested, seen).all():
+                rows = place_rows(self.domain.labels if places is None else places, asked.size)
+                basis = mean._replace(basis=basis).with_rows(own, x, rows)
+            elif mean.width.size and not np.isin(own, seen).all():
                 raise checks.value_error(
                     "x",
                     "must be given: `fit` was given no covariates of "
-                    f"{int((~np.isin(requested, seen)).sum())} of these places; pass a row for "
+                    f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for "
                     "each place, or ask for observed places only",
                 )
-            posterior = self._conditioned(self._seen, pieces, self._points, basis)
+            posterior = self._extended(nodes, basis)
         elif x is not None:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
+        distinct, inverse = np.unique(own, return_inverse=True)
+        return posterior, distinct, inverse
 
-        vertices, inverse = np.unique(requested, return_inverse=True)
-        return posterior, vertices, inverse
+    def _extended(self, nodes: FieldNodes, basis: np.ndarray) -> Posterior:
+        """The posterior at further nodes; anew where these bring variables of their own."""
+        readings = nodes.readings_by(self._nodes)
+        if readings is None:
+            return self._conditioned(self._seen, nodes, self._points, basis)
+        posterior: Any = self._posterior
+        result: Posterior = posterior.with_readings(readings, basis)
+        return result
 
     def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:
         """A data frame with a row for each of the places."""
         labels, _ = labels_of(places)
         if labels is None:
-            labels = self.graph.graph.nodes if places is None else places
-
+            labels = self.domain.labels if places is None else places
         listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
         names = [tuple(each) if isinstance(each, list) else each for each in listed]
         return self._titles.frame(names, columns, places)
@@ -263,7 +267,7 @@ class MetricPredictor(WithCriteria, SavedMetric):
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):
             raise NotFittedError(
-                "this MetricGraphGPRegressor is not fitted yet: call fit(places, y) first"
+                "this FieldGPRegressor is not fitted yet: call fit(places, y) first"
             )
 
     def _shaped(self, array: np.ndarray, axis: int = 1) -> np.ndarray:

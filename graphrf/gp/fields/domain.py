@@ -1,0 +1,199 @@
+"""Domains: what carries a field, such as triangle meshes and metric graphs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from graphrf._base import checks
+from graphrf._base.memory import needs_memory, require_memory
+from graphrf._base.rows import slices
+from graphrf.gp.fields.kernel import FieldKernel
+from graphrf.gp.posterior.by_rows import LARGEST_JOINT
+from graphrf.operators.pathwise import draws_at_once, draws_bytes
+from graphrf.operators.precision.protocol import Precision
+from graphrf.operators.precision.readings import Readings
+
+_LESS_MEMORY = "ask for fewer places or draws at a time"
+
+
+class DomainPlaces(Protocol):
+    """Some places of a domain, once they are known to lie in it."""
+
+    @property
+    def size(self) -> int:
+        """Their number."""
+        ...
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of which a file consists."""
+        ...
+
+    def at(self, chosen: np.ndarray) -> Self:
+        """Some of them."""
+        ...
+
+    def followed_by(self, others: Self) -> Self:
+        """These and then the others."""
+        ...
+
+
+class FieldNodes(Protocol):
+    """Nodes, among which some places are, and the variables of a field that its values there are
+    read off.
+    """
+
+    where: np.ndarray  # the node of each place
+
+    @property
+    def n_nodes(self) -> int:
+        """N."""
+        ...
+
+    @property
+    def readings(self) -> Readings:
+        """How values at nodes come from the variables."""
+        ...
+
+    def precision(self, kernel: FieldKernel) -> Precision:
+        """The precision of the variables, for standard deviation 1."""
+        ...
+
+    def readings_by(self, other: Self) -> Readings | None:
+        """How values at these nodes come from the variables of other nodes; None if these have
+        variables of their own.
+        """
+        ...
+
+
+class Domain(ABC):
+    """What carries a Whittle-Matern field; a base class.
+
+    A field is determined by finitely many variables with a sparse precision: along edges by its
+    values at all vertices and places, on a mesh by the values at the vertices of triangles. A
+    subclass says which, and has the units in which ranges are searched.
+    """
+
+    field_dimension: ClassVar[int]  # of the space in which the field lives: 1 or 2
+    orders: ClassVar[tuple[int, ...]]  # values of alpha
+    default_order: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def length_unit(self) -> float:
+        """The unit of the weak priors of ranges."""
+
+    @property
+    @abstractmethod
+    def labels(self) -> Sequence[Hashable]:
+        """The labels of all vertices."""
+
+    @abstractmethod
+    def places(self, places: Any = None) -> Any:
+        """Places, checked; all vertices by default."""
+
+    @abstractmethod
+    def places_of(self, arrays: dict[str, np.ndarray]) -> Any:
+        """The places with these arrays of a file, checked."""
+
+    @abstractmethod
+    def field_nodes(self, places: Any, alpha: int) -> Any:
+        """The nodes and variables of a field of order alpha at checked places."""
+
+    def kernel(self, range: float, alpha: float) -> FieldKernel:
+        """The covariance of a field of this range and order."""
+        return FieldKernel(range, alpha, self.field_dimension)
+
+    def checked_order(self, alpha: Any) -> int:
+        """alpha, once it is an order of a field here; the default for None."""
+        if alpha is None:
+            return self.default_order
+        whole = isinstance(alpha, int | np.integer) and not isinstance(alpha, bool)
+        if not whole or alpha not in self.orders:
+            *most, last = map(str, self.orders)
+            raise checks.value_error(
+                "alpha",
+                f"must be {', '.join(most)} or {last}, the order of the field (not scikit-learn's "
+                f"noise variance), got {checks.describe(alpha)}",
+            )
+        return int(alpha)
+
+    # -- the prior -------------------------------------------------------------------------------
+
+    @needs_memory(_LESS_MEMORY)
+    def covariance(
+        self, places: Any = None, *, range: float, sd: float = 1.0, alpha: int | None = None
+    ) -> np.ndarray:
+        """The exact covariance of the field of `FieldGPRegressor` at up to 5,000 places, shape
+        (n, n).
+        """
+        nodes, precision, sd = self._prior(places, range, sd, alpha)
+        distinct, inverse = np.unique(nodes.where, return_inverse=True)
+        check_few(distinct.size)
+        require_memory(
+            16.0 * precision.n_nodes * distinct.size,
+            f"the covariance of {distinct.size} places",
+            "ask for fewer",
+        )
+        between = nodes.readings.covariances(precision.factor(), distinct)
+        return np.asarray(sd * sd * between[np.ix_(inverse, inverse)])
+
+    @needs_memory(_LESS_MEMORY)
+    def sample(
+        self,
+        places: Any = None,
+        *,
+        range: float,
+        sd: float = 1.0,
+        alpha: int | None = None,
+        n_samples: int = 1,
+        seed: int | None = None,
+    ) -> np.ndarray:
+        """Exact joint draws of that field, shape (n_samples, n), by half a solve each."""
+        nodes, precision, sd = self._prior(places, range, sd, alpha)
+        n_samples = checks.integer("n_samples", n_samples, low=1)
+        rng = np.random.default_rng(checks.seed(seed))
+        require_memory(
+            8.0 * n_samples * nodes.where.size + draws_bytes(precision.n_nodes, n_samples),
+            f"`n_samples` = {n_samples}",
+            "ask for fewer at a time, with another `seed` each",
+        )
+        factor, draws = precision.factor(), np.empty((n_samples, nodes.where.size))
+        for part in slices(n_samples, draws_at_once(precision.n_nodes)):
+            z = rng.standard_normal((part.stop - part.start, precision.n_nodes)).T
+            draws[part] = sd * nodes.readings.read(factor.root(z), nodes.where).T
+        return draws
+
+    def _prior(
+        self, places: Any, range: float, sd: float, alpha: Any
+    ) -> tuple[FieldNodes, Precision, float]:
+        """The nodes of places, the precision of their variables, and the standard deviation."""
+        range = checks.number("range", range, low=0, include_low=False)
+        sd = checks.number("sd", sd, low=0, include_low=False)
+        alpha = self.checked_order(alpha)
+        nodes: FieldNodes = self.field_nodes(self.places(places), alpha)
+        return nodes, nodes.precision(self.kernel(range, alpha)), sd
+
+
+def require_domain(domain: Any) -> Domain:
+    """`domain`, once it is known to be one."""
+    if not isinstance(domain, Domain):
+        raise checks.type_error(
+            "domain",
+            f"must be a TriangleMesh or a MetricGraph, got {checks.describe(domain)}; "
+            "MetricGraph(src, dst, length) makes one of edges (the weights of a Graph are not "
+            "lengths)",
+        )
+    return domain
+
+
+def check_few(n: int) -> None:
+    """Raise if a joint covariance were of too many places."""
+    if n > LARGEST_JOINT:
+        raise checks.value_error(
+            "places", f"must be at most {LARGEST_JOINT} for a joint covariance, got {n}"
+        )

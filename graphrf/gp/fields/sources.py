@@ -1,0 +1,252 @@
+"""Vertices and triangles from points and polygons, from other libraries, and of the sphere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from graphrf._base import checks, lazy
+from graphrf._base.memory import available_memory, require_memory
+
+# Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
+# inside, and the growth of edges with the distance from the region.
+_EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
+# The spacing of lattices, in longest edges, and the width of a band of the margin in its edges.
+_SPACING, _BAND = 0.9, 3.0
+# A point outside by less than this share of the diameter is rounding.
+_ROUNDING = 1e-9
+# Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
+_VERTEX_BYTES = 4_000.0
+
+
+def coordinates(places: Any, name: str) -> np.ndarray:
+    """Points as an array of shape (n, 2) or (n, 3), from arrays, data frames and geometries."""
+    series = getattr(places, "geometry", places)
+    if hasattr(series, "geom_type"):
+        check_reference(series, name)
+        kinds = sorted(set(series.geom_type) - {"Point"})
+        if kinds:
+            raise checks.value_error(name, f"must be points, got geometries of type {kinds[0]}")
+        array = np.column_stack([series.x, series.y])
+    else:
+        array = checks.array(name, places)
+    if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
+        raise checks.value_error(
+            name, f"must have the shape (n, 2) or (n, 3), got {checks.describe(places)}"
+        )
+    return checks.finite(name, array.astype(np.float64))
+
+
+def polygon_of(region: Any, name: str) -> Any:
+    """A shapely polygon or multipolygon from one, or from the union of a frame of them."""
+    shapely = lazy.need("shapely", "polygons")
+    series = getattr(region, "geometry", region)
+    if hasattr(series, "union_all"):
+        check_reference(series, name)
+        region = series.union_all()
+    if not isinstance(region, shapely.Polygon | shapely.MultiPolygon) or region.is_empty:
+        raise checks.type_error(
+            name, f"must be a polygon of shapely or geopandas, got {checks.describe(region)}"
+        )
+    if not region.is_valid:
+        raise checks.value_error(
+            name,
+            f"must not cross itself, got {shapely.is_valid_reason(region)}: pass "
+            "shapely.make_valid(...), once you have looked at it",
+        )
+    return region
+
+
+def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, Any]:
+    """The coordinates of points, if any, and the polygon of a boundary or of their hull."""
+    shapely = lazy.need("shapely", "TriangleMesh.from_points")
+    _check_one_reference(points, boundary)
+    places = None if points is None else coordinates(points, "points")
+    if places is not None and places.shape[1] != 2:
+        raise checks.value_error(
+            "points", "must have two coordinates for a planar mesh, got three: leave out the height"
+        )
+    if boundary is not None:
+        region = polygon_of(boundary, "boundary")
+    elif places is None:
+        raise checks.value_error("points", "or `boundary` must be given")
+    elif not isinstance(region := shapely.MultiPoint(places).convex_hull, shapely.Polygon):
+        raise checks.value_error(
+            "points", f"must not all lie on a line, got {len(places)} points: pass a `boundary`"
+        )
+    return places, region
+
+
+def around(
+    points: Any, max_edge: float | None, boundary: Any, margin: float | None, margin_edge: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """A planar mesh of `TriangleMesh.from_points`."""
+    shapely = lazy.need("shapely", "TriangleMesh.from_points")
+    from graphrf.gp.fields import mesher
+
+    places, region = _places_and_region(points, boundary)
+    low_x, low_y, high_x, high_y = region.bounds
+    diameter = float(np.hypot(high_x - low_x, high_y - low_y))
+    edge = _positive("max_edge", max_edge, _EDGE * diameter)
+    width = _MARGIN * diameter if margin is None else checks.number("margin", margin, low=0)
+    outer = max(edge, _positive("margin_edge", margin_edge, _MARGIN_EDGE * edge))
+    if boundary is None:
+        region = region.buffer(edge)
+    region = mesher.simplified(region, edge)
+    filled = shapely.union_all(
+        [shapely.Polygon(each.exterior) for each in shapely.get_parts(region)]
+    )
+
+    def size(x: np.ndarray) -> np.ndarray:
+        """The longest edge at points."""
+        away = shapely.distance(region, shapely.points(x))
+        return np.asarray(np.minimum(outer, edge + _GROWTH * away))
+
+    bands = [(region, _SPACING * edge)]
+    reached, inside = 0.0, filled
+    while reached < width:
+        longest = min(outer, edge + _GROWTH * reached)
+        reached = reached + _BAND * longest
+        if width - reached < 2 * longest:
+            reached = width
+        outside = filled.buffer(reached)
+        bands.append((outside.difference(inside), _SPACING * longest))
+        inside = outside
+    _require_room(bands, edge)
+    shapely.prepare(region)
+    outlines, domain = [region], region
+    if width > 0:
+        outline = mesher.evenly(inside, _SPACING * min(outer, edge + _GROWTH * width))
+        outlines, domain = [region, outline], shapely.union(outline.difference(filled), region)
+    _check_inside(places, domain, diameter)
+    return mesher.triangulated(domain, outlines, size, edge, bands)
+
+
+def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """An icosahedron whose triangles are divided into four, so many times."""
+    ratio = (1 + np.sqrt(5)) / 2
+    corners = [(0.0, y, z * ratio) for y in (-1, 1) for z in (-1, 1)]
+    vertices = np.array([np.roll(corner, turn) for turn in range(3) for corner in corners])
+    apart = np.linalg.norm(vertices[:, None] - vertices, axis=2)
+    near = np.isclose(apart, 2.0)
+    triangles = np.array(
+        [
+            (i, j, k)
+            for i in range(12)
+            for j in range(i + 1, 12)
+            for k in range(j + 1, 12)
+            if near[i, j] and near[j, k] and near[i, k]
+        ]
+    )
+    vertices /= np.linalg.norm(vertices[0])
+    for _ in range(subdivisions):
+        pairs = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+        edges, number = np.unique(pairs, axis=0, return_inverse=True)
+        middle = vertices[edges].sum(axis=1)
+        ab, bc, ca = (len(vertices) + number.reshape(-1, 3)).T
+        a, b, c = triangles.T
+        vertices = np.vstack([vertices, middle / np.linalg.norm(middle, axis=1, keepdims=True)])
+        parts = [(a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca)]
+        triangles = np.vstack([np.column_stack(part) for part in parts])
+    return radius * vertices, triangles
+
+
+def directions(degrees: np.ndarray) -> np.ndarray:
+    """Unit vectors of longitudes and latitudes in degrees, shape (n, 3)."""
+    longitude, latitude = degrees.T
+    if (np.abs(latitude) > 90).any() or (np.abs(longitude) > 360).any():
+        raise checks.value_error(
+            "places",
+            "of two columns are longitude and latitude in degrees on a sphere, got values out of "
+            f"range, such as {degrees[np.argmax(np.abs(latitude))].tolist()}",
+        )
+    east, north = np.radians(longitude), np.radians(latitude)
+    return np.column_stack(
+        [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)]
+    )
+
+
+def arrays_of(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices and triangles of another library's mesh, without a constant third coordinate."""
+    if isinstance(mesh, Mapping) and {"loc", "tv"} <= set(mesh):  # fmesher, from 0
+        vertices, triangles = mesh["loc"], mesh["tv"]
+    elif hasattr(mesh, "cells_dict"):  # meshio
+        if "triangle" not in mesh.cells_dict:
+            raise checks.value_error(
+                "mesh", f"must have triangles, got cells {sorted(mesh.cells_dict)}"
+            )
+        vertices, triangles = mesh.points, mesh.cells_dict["triangle"]
+    elif hasattr(mesh, "regular_faces"):  # pyvista
+        vertices, triangles = mesh.points, mesh.regular_faces
+    elif hasattr(mesh, "vertices") and hasattr(mesh, "faces"):  # trimesh
+        vertices, triangles = mesh.vertices, mesh.faces
+    elif hasattr(mesh, "p") and hasattr(mesh, "t"):  # scikit-fem
+        vertices, triangles = np.asarray(mesh.p).T, np.asarray(mesh.t).T
+    else:
+        raise checks.type_error(
+            "mesh",
+            "must be a mesh of trimesh, meshio, scikit-fem or pyvista, or a mapping of fmesher's "
+            f"`loc` and `tv`, got {checks.describe(mesh)}: pass TriangleMesh(vertices, triangles)",
+        )
+    vertices = np.asarray(vertices, dtype=np.float64)
+    if vertices.ndim == 2 and vertices.shape[1] == 3 and np.ptp(vertices[:, 2]) == 0:
+        vertices = np.ascontiguousarray(vertices[:, :2])
+    return vertices, np.asarray(triangles)
+
+
+def _positive(name: str, value: Any, default: float) -> float:
+    return default if value is None else checks.number(name, value, low=0, include_low=False)
+
+
+def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
+    """NoRoomError for a mesh of more vertices than fit, with the edge of a mesh that does."""
+    n = sum(band.area / (np.sqrt(0.75) * spacing**2) for band, spacing in bands)
+    room = available_memory()
+    # Numbers of vertices fall with the square of the edge.
+    fits = edge if room is None else edge * np.sqrt(1.1 * _VERTEX_BYTES * n / max(room, 1))
+    require_memory(
+        _VERTEX_BYTES * n,
+        f"a mesh of about {n:,.0f} vertices, with the factor of its field,",
+        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer",
+    )
+
+
+def _check_inside(places: np.ndarray | None, domain: Any, diameter: float) -> None:
+    """Refuse points that would be outside the mesh: beyond the margin, or in a hole."""
+    if places is None:
+        return
+    import shapely
+
+    away = shapely.distance(domain, shapely.points(places))
+    outside = np.flatnonzero(away > _ROUNDING * diameter)
+    if outside.size:
+        raise checks.value_error(
+            "points",
+            f"must lie in the `boundary`, but {outside.size} of {len(places)} do not, such as row "
+            f"{outside[0]}, and the margin does not hold them: they are up to {away.max():.3g} "
+            "outside; pass a wider boundary or `margin`, or leave these points out",
+        )
+
+
+def check_reference(series: Any, name: str) -> None:
+    """Refuse geometries in degrees."""
+    reference = getattr(series, "crs", None)
+    if reference is not None and reference.is_geographic:
+        raise checks.value_error(
+            name,
+            f"must be in metres or kilometres, got coordinates in degrees ({reference.name}): pass "
+            "frame.to_crs(frame.estimate_utm_crs())",
+        )
+
+
+def _check_one_reference(points: Any, boundary: Any) -> None:
+    """Refuse points and a boundary in different coordinate reference systems."""
+    first, second = (getattr(each, "crs", None) for each in (points, boundary))
+    if first is not None and second is not None and first != second:
+        raise checks.value_error(
+            "boundary",
+            f"must be in the coordinate reference system of the points, {first.name}, got "
+            f"{second.name}: pass boundary.to_crs(points.crs)",
+        )

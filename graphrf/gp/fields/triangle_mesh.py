@@ -1,0 +1,403 @@
+"""Triangle meshes: domains of fields in the plane, on surfaces and on the sphere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
+
+from graphrf._base import checks
+from graphrf._base.cached import cached_property
+from graphrf.gp.fields import averages, sources, validity
+from graphrf.gp.fields.domain import Domain
+from graphrf.gp.fields.elements import Elements, smallest_angles
+from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
+from graphrf.gp.fields.mesh_nodes import MeshNodes, MeshPlaces
+from graphrf.gp.fields.mesh_precision import MeshMatrices
+
+# A place outside a planar mesh by less than this share of its extent is rounding, and a place off a
+# surface by more is no place of it.
+_ROUNDING, _OFF_SURFACE = 1e-9, 0.1
+_MOST_ROWS = 3
+
+
+class TriangleMesh(Domain):
+    """Triangles in the plane or in space, between whose vertices a field is linear.
+
+    Parameters
+    ----------
+    vertices : array_like, shape (V, 2) or (V, 3)
+        Coordinates, all in one unit: metres or kilometres, not degrees.
+    triangles : array_like of int, shape (T, 3)
+        Positions of vertices, from 0.
+
+    Attributes
+    ----------
+    vertices : ndarray of float64, shape (V, 2) or (V, 3)
+    triangles : ndarray of int64, shape (T, 3)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphrf.gp import TriangleMesh
+    >>> square = TriangleMesh([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
+    >>> square
+    TriangleMesh(4 vertices, 2 triangles, edges 1 to 1.41, smallest angle 45.0°, area 1)
+    >>> square.weights([[0.5, 0.25]]).toarray()
+    array([[0.5 , 0.25, 0.25, 0.  ]])
+
+    Raises
+    ------
+    ValueError, TypeError
+        For coordinates that are not finite, triangles of unknown or repeated vertices or without
+        area, vertices of no triangle, edges of three triangles, and planar triangles that overlap.
+
+    Warns
+    -----
+    UserWarning
+        For angles below 5 degrees, which make fields inaccurate there, and planar coordinates that
+        look like degrees.
+    """
+
+    field_dimension = 2
+    orders = (1, 2, 3)
+    default_order = 2
+
+    def __init__(self, vertices: ArrayLike, triangles: ArrayLike) -> None:
+        self.vertices = validity.checked_vertices(vertices)
+        self.triangles = validity.checked_triangles(self.vertices, triangles)
+        self.is_sphere = False
+        self._matrices: dict[int, MeshMatrices] = {}
+
+    # -- other sources ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_points(
+        cls,
+        points: Any,
+        max_edge: float | None = None,
+        *,
+        boundary: Any = None,
+        margin: float | None = None,
+        margin_edge: float | None = None,
+    ) -> TriangleMesh:
+        """A planar mesh around points, or of a region, with a margin of longer edges.
+
+        Near the border of a mesh a field has a larger variance, up to twice. The margin, one
+        typical range wide, keeps that away from the data.
+
+        Parameters
+        ----------
+        points : array_like or data frame of two columns, shape (n, 2), or GeoSeries of points
+            The places of data. None if `boundary` is given.
+        max_edge : float, optional
+            The longest edge where the data are. Default: a thirtieth of the region's diameter. A
+            third of the field's range, or less, is fine enough.
+        boundary : Polygon, MultiPolygon, GeoSeries or GeoDataFrame, optional
+            The region, whose holes have no triangles. Details far below `max_edge` are left out.
+            Default: the convex hull of the points, `max_edge` wider.
+        margin : float, optional
+            Width of the margin. Default: a fifth of the region's diameter. 0 leaves it out.
+        margin_edge : float, optional
+            The longest edge in the margin. Default: four times `max_edge`.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> mesh = TriangleMesh.from_points(rng.random((100, 2)), max_edge=0.1)
+        >>> bool(mesh.edge_lengths.max() <= 0.4 and mesh.smallest_angle > 20)
+        True
+
+        Raises
+        ------
+        ImportError
+            Without shapely, which the extra `mesh` has.
+        ValueError, TypeError
+            For points without extent, a boundary that crosses itself or leaves points outside,
+            geographic coordinates, and meshes of more vertices than fit into memory.
+        """
+        return cls(*sources.around(points, max_edge, boundary, margin, margin_edge))
+
+    @classmethod
+    def from_mesh(cls, mesh: Any) -> TriangleMesh:
+        """The mesh of another library: trimesh, meshio, scikit-fem, pyvista, or fmesher's `loc` and
+        `tv` in a mapping.
+        """
+        return cls(*sources.arrays_of(mesh))
+
+    @classmethod
+    def sphere(cls, subdivisions: int = 4, radius: float = 1.0) -> TriangleMesh:
+        """A sphere: an icosahedron whose 20 triangles are divided into 4, so many times.
+
+        Places may be pairs of longitude and latitude in degrees. With `radius=6371` ranges are in
+        kilometres.
+
+        Examples
+        --------
+        >>> earth = TriangleMesh.sphere(3, radius=6371)
+        >>> earth.n_vertices
+        642
+        """
+        subdivisions = checks.integer("subdivisions", subdivisions, low=0, high=9)
+        radius = checks.number("radius", radius, low=0, include_low=False)
+        mesh = cls(*sources.sphere(subdivisions, radius))
+        mesh.is_sphere = True
+        return mesh
+
+    # -- sizes -----------------------------------------------------------------------------------
+
+    @property
+    def n_vertices(self) -> int:
+        """V."""
+        return len(self.vertices)
+
+    @property
+    def n_triangles(self) -> int:
+        """T."""
+        return len(self.triangles)
+
+    @property
+    def dimension(self) -> int:
+        """2 for planar coordinates, 3 for surfaces in space."""
+        return int(self.vertices.shape[1])
+
+    @cached_property
+    def elements(self) -> Elements:
+        """The finite elements."""
+        return Elements.of(self.vertices, self.triangles)
+
+    @property
+    def area(self) -> float:
+        """The area of all triangles."""
+        return float(self.elements.areas.sum())
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """Pairs of vertices, each once, shape (E, 2)."""
+        pairs = np.sort(self.triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+        return np.unique(pairs, axis=0)
+
+    @property
+    def edge_lengths(self) -> np.ndarray:
+        """The length of each edge, shape (E,)."""
+        ends = self.vertices[self.edges]
+        return np.asarray(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))
+
+    @property
+    def smallest_angle(self) -> float:
+        """In degrees."""
+        return float(smallest_angles(self.vertices[self.triangles]).min())
+
+    @property
+    def diameter(self) -> float:
+        """The diagonal of the smallest box around all vertices."""
+        return float(np.linalg.norm(np.ptp(self.vertices, axis=0)))
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """The connected part of each vertex, numbered from 0, shape (V,)."""
+        first, last = self.edges.T
+        joined = sp.csr_array((np.ones(first.size), (first, last)), shape=2 * (self.n_vertices,))
+        return np.asarray(connected_components(joined, directed=False)[1])
+
+    def __repr__(self) -> str:
+        lengths = self.edge_lengths
+        return (
+            f"TriangleMesh({self.n_vertices} vertices, {self.n_triangles} triangles, edges "
+            f"{lengths.min():.3g} to {lengths.max():.3g}, smallest angle "
+            f"{self.smallest_angle:.1f}°, area {self.area:.6g})"
+        )
+
+    # -- the field -------------------------------------------------------------------------------
+
+    @property
+    def length_unit(self) -> float:
+        """A fifth of the root of the area: the median of the weak prior of the range."""
+        return 0.2 * float(np.sqrt(self.area))
+
+    @property
+    def labels(self) -> range:
+        """The positions of all vertices."""
+        return range(self.n_vertices)
+
+    def matrices(self, alpha: int) -> MeshMatrices:
+        """The matrices of which precisions of this order are sums, kept for further ones."""
+        if alpha not in self._matrices:
+            self._matrices[alpha] = MeshMatrices(self.elements, alpha)
+        return self._matrices[alpha]
+
+    def places(self, places: Any = None) -> MeshPlaces:
+        """Places as `weights` reads them; all vertices by default."""
+        if isinstance(places, MeshPlaces):
+            return places
+        if places is None:
+            return MeshPlaces(sp.csr_array(sp.eye_array(self.n_vertices, format="csr")))
+        return MeshPlaces(self.weights(places))
+
+    def places_of(self, arrays: dict[str, np.ndarray]) -> MeshPlaces:
+        """The places with these arrays of a file, checked."""
+        return MeshPlaces.of(arrays, self.n_vertices)
+
+    def field_nodes(self, places: MeshPlaces, alpha: int) -> MeshNodes:
+        """The distinct places, and the values at all vertices as variables."""
+        return MeshNodes(self, places, alpha)
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def weights(self, places: Any) -> sp.csr_array:
+        """The weights of all vertices at places, shape (n, V): barycentric coordinates in
+        triangles.
+
+        A field's value at a place is its row times the values at the vertices. On a surface, the
+        place is the nearest point of the mesh; on a sphere, pairs are longitudes and latitudes.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For places outside the mesh, or farther from a surface than a tenth of its extent, which
+            the message counts.
+        """
+        series = getattr(places, "geometry", places)
+        if hasattr(series, "geom_type") and (series.geom_type != "Point").any():
+            return self._averages(series)
+        located = self.located(self.points(places))
+        self._check_distances(located)
+        rows = np.arange(len(located.triangle))
+        return self._rows(rows, located.triangle, located.weights, len(rows))
+
+    def _averages(self, series: Any) -> sp.csr_array:
+        """Rows of a GeoSeries with polygons or lines, whose averages they are, and points."""
+        self._require_plane("places", "points")
+        sources.check_reference(series, "places")
+        points = np.flatnonzero(series.geom_type == "Point")
+        others = np.flatnonzero(series.geom_type != "Point")
+        corners = self.vertices[self.triangles]
+        parts = averages.pieces(corners, series.iloc[others], "places")
+        weights = barycentric(parts.centre, corners[parts.triangle]) * parts.size[:, None]
+        weights /= np.bincount(parts.geometry, parts.size)[parts.geometry, None]
+        result = self._rows(others[parts.geometry], parts.triangle, weights, len(series))
+        if not points.size:
+            return result
+        alone = self.weights(series.iloc[points])
+        select = sp.csr_array(
+            (np.ones(points.size), (points, np.arange(points.size))),
+            shape=(len(series), points.size),
+        )
+        return sp.csr_array(result + select @ alone)
+
+    def _rows(
+        self, rows: np.ndarray, triangles: np.ndarray, weights: np.ndarray, n: int
+    ) -> sp.csr_array:
+        """Weights of the corners of triangles, added up in n rows."""
+        places = np.repeat(rows, 3), self.triangles[triangles].ravel()
+        result = sp.csr_array((weights.ravel(), places), shape=(n, self.n_vertices))
+        result.eliminate_zeros()
+        return result
+
+    def points(self, places: Any) -> np.ndarray:
+        """Places as coordinates, checked, shape (n, 2) or (n, 3)."""
+        points = sources.coordinates(places, "places")
+        if self.is_sphere and points.shape[1] == 2:
+            radius = float(np.linalg.norm(self.vertices[0]))
+            return radius * sources.directions(points)
+        if points.shape[1] != self.dimension:
+            raise checks.value_error(
+                "places",
+                f"must have {self.dimension} coordinates, as the vertices of the mesh, got "
+                f"{points.shape[1]}",
+            )
+        return points
+
+    def located(self, points: np.ndarray) -> Located:
+        """The nearest points of the mesh to points, shape (n, d)."""
+        if self.dimension == 3:
+            return self._tree.nearest(points)
+        located = self._grid.containing(points)
+        outside = np.flatnonzero(located.triangle < 0)
+        if outside.size:
+            nearest = self._tree.nearest(points[outside])
+            for values, others in zip(located, nearest, strict=True):
+                values[outside] = others
+        return located
+
+    def _check_distances(self, located: Located) -> None:
+        """ValueError for places that are no places of the mesh."""
+        planar = self.dimension == 2
+        far = np.flatnonzero(
+            located.distance > (_ROUNDING if planar else _OFF_SURFACE) * self.diameter
+        )
+        if not far.size:
+            return
+        worst = located.distance.max()
+        rows = ", ".join(map(str, far[:_MOST_ROWS])) + (", ..." if far.size > _MOST_ROWS else "")
+        way_out = (
+            f"make the mesh with a `boundary` or a `margin` that holds them (margin={worst:.3g} "
+            "more)"
+            if planar
+            else "are coordinates in the same unit and frame as the vertices?"
+        )
+        raise checks.value_error(
+            "places",
+            f"must lie in the mesh, but {far.size} of {located.distance.size} do not (rows "
+            f"{rows}), the farthest by {worst:.3g}: {way_out}",
+        )
+
+    @cached_property
+    def _tree(self) -> TriangleTree:
+        return TriangleTree(self.vertices[self.triangles])
+
+    @cached_property
+    def _grid(self) -> TriangleGrid:
+        return TriangleGrid(self.vertices[self.triangles])
+
+    # -- integrals -------------------------------------------------------------------------------
+
+    def quadrature(self, region: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Points and weights of integrals over the mesh, or over a polygon: sum w f(x).
+
+        In each triangle the points are its corners, the midpoints of its edges and its centre, with
+        positive weights that are exact for cubic functions. In triangles that a border of the
+        region crosses they are the corners alone, some of which lie outside the region, and exact
+        for linear functions.
+
+        Notes
+        -----
+        Corners must be among the points of the integral of exp(f): a field that is large at a
+        vertex and negative at its neighbours would cost nothing at points inside triangles. Corners
+        alone overestimate that integral where f changes by more than 1 in a triangle.
+
+        Returns
+        -------
+        points : ndarray, shape (n, d)
+        weights : ndarray, shape (n,)
+        """
+        if region is None:
+            return averages.cubic_rule(self.vertices, self.triangles, self.elements.areas)
+        self._require_plane("region", "left out")
+        polygon = sources.polygon_of(region, "region")
+        corners = self.vertices[self.triangles]
+        parts = averages.pieces(corners, [polygon], "region")
+        areas = self.elements.areas[parts.triangle]
+        within = parts.size > (1 - _ROUNDING) * areas
+        points, weights = averages.cubic_rule(
+            self.vertices, self.triangles[parts.triangle[within]], areas[within]
+        )
+
+        crossed = parts.triangle[~within]
+        shares = barycentric(parts.centre[~within], corners[crossed]) * parts.size[~within, None]
+        at_corners = np.bincount(
+            self.triangles[crossed].ravel(), shares.ravel(), minlength=self.n_vertices
+        )
+        weights[: self.n_vertices] += at_corners
+        used = weights > _ROUNDING * weights.max()
+        return points[used], weights[used]
+
+    def _require_plane(self, name: str, way_out: str) -> None:
+        """Refuse polygons and lines on surfaces, whose triangles lie in no common plane."""
+        if self.dimension == 3:
+            raise checks.value_error(
+                name, f"must be {way_out} on a surface, got polygons or lines, which are planar"
+            )

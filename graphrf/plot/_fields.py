@@ -213,12 +213,10 @@ def fit_height(axes: Sequence[Axes], ratio: float) -> None:
 
     Maps that do not fill their places mislead the layout, which then cuts off titles.
     """
-    figure = axes[0].figure
+    figure: Any = axes[0].figure
     place = axes[0].get_subplotspec()
-    assert figure is not None
     assert place is not None
     layout = figure.get_layout_engine()
-    assert layout is not None
     n_rows = place.get_gridspec().nrows
 
     for _ in range(_LAYOUTS):

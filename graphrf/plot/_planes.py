@@ -77,7 +77,8 @@ class PlanarMesh:
     def _triangulation(self) -> Any:
         from matplotlib.tri import Triangulation
 
-        return Triangulation(*self.places.T, self.triangles)
+        x, y = self.places.T
+        return Triangulation(x, y, self.triangles)
 
 
 class Lattice:

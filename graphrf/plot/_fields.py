@@ -217,7 +217,6 @@ def fit_height(axes: Sequence[Axes], ratio: float) -> None:
     place = axes[0].get_subplotspec()
     assert place is not None
     layout = figure.get_layout_engine()
-    assert layout is not None
     n_rows = place.get_gridspec().nrows
 
     for _ in range(_LAYOUTS):

@@ -113,7 +113,7 @@ def draw_surface(
     limits: tuple[float, float],
     view: tuple[float, float],
 ) -> ScalarMappable:
-    """Paint triangles with corners of shape (F, 3, 3) by their values; a colour bar's scale."""
+    """Paint triangles with corners of shape (F, 3, 3); the scale of their colours."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import PolyCollection

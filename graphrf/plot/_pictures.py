@@ -125,7 +125,7 @@ class Frame:
         self.ratio = self.stretch * (top - bottom) / ((right - left) or 1.0)
 
     def draw(self, ax: Axes, cut: Any) -> None:
-        """Cut what is drawn off at the boundary, whose outline is drawn, and label the axes."""
+        """Cut an artist off at the boundary, draw its outline, and label the axes."""
         from matplotlib.patches import PathPatch
 
         if self.region is not None:
@@ -160,8 +160,7 @@ def draw_points(ax: Axes, points: ArrayLike | None) -> None:
     places = points_of(points)
     size = float(np.clip(18 * inches(ax) / np.sqrt(max(1, len(places))), 1.2, 2.6))
     x, y = places.T
-    rim: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.12 * size}
-    ax.scatter(x, y, s=size**2, c="black", zorder=4, **rim)
+    ax.scatter(x, y, s=size**2, c="black", edgecolors="white", linewidths=0.12 * size, zorder=4)
 
 
 def _check_overlap(box: Box, domain: Box) -> None:

@@ -205,7 +205,7 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
     from matplotlib.font_manager import FontProperties
     from matplotlib.ticker import MaxNLocator
 
-    axes: list[Any] = [ax] if hasattr(ax, "figure") else list(ax)
+    axes = list(ax) if isinstance(ax, Sequence) else [ax]
     boxes = [one.get_window_extent() for one in axes]
     width = max(box.x1 for box in boxes) - min(box.x0 for box in boxes)
     width /= axes[0].figure.dpi
@@ -217,7 +217,8 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
         ax=axes,
         orientation="horizontal",
         shrink=0.8 if len(axes) == 1 else min(0.8, _BAR / width),
-        pad=0.04,
+        # A share of the height of all axes, which is that of one for every row.
+        pad=0.04 / len({box.y0 for box in boxes}),
         aspect=32,
         label=textwrap.fill(label, letters),
         extend=extend,

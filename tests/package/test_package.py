@@ -91,6 +91,7 @@ NEEDS = {
     "import graphrf.plot as p; p.plot_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]], [0])": (
         "plot"
     ),
+    "import graphrf.plot as p; p.plot_field([[0, 0], [1, 0]], [0, 1])": "plot",
     "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": (
         "interactive"
     ),

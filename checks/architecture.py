@@ -41,21 +41,21 @@ KIND = re.compile(r"\bisinstance\([^()]*\b\w*(Posterior|Solver|SpectralCG|Conjug
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms, latent, fields and space apart": (20_330, 16_500),
-    "lines of gp/terms, latent, fields and space": (4_420, 2_500),
-    "files that a default fit enters": (47, 32),
-    "functions that a default fit enters": (282, 320),
+    "lines of gp/, terms, latent, fields and space apart": (19_812, 16_500),
+    "lines of gp/terms, latent, fields and space": (7_954, 2_500),
+    "files that a default fit enters": (48, 32),
+    "functions that a default fit enters": (288, 320),
     # One more where a busy machine announces the wait.
-    "files that the example's fit enters": (48, 32),
-    "functions that the example's fit enters": (281, 320),
+    "files that the example's fit enters": (49, 32),
+    "functions that the example's fit enters": (287, 320),
     "files of hyperparameters/ entered where nothing is trained": (0, 0),
     "times K of the observed nodes is made there": (1, 1),
     "code lines of the longest function in gp/": (60, 60),
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/, these apart": (212, 170),
-    "named numbers in gp/terms, latent, fields and space": (47, 30),
+    "named numbers in gp/, these apart": (216, 170),
+    "named numbers in gp/terms, latent, fields and space": (95, 30),
     "named numbers in hyperparameters/ and methods/": (73, 25),
     "tests of the method outside methods/": (6, 6),
     "isinstance of a posterior or solver in gp/": (0, 0),
@@ -65,7 +65,7 @@ LIMITS = {
     "names in graphrf": (32, 32),
     "arguments of GraphGPRegressor": (13, 13),
     "words of its docstring": (500, 500),
-    "patches of private names in tests": (45, 50),
+    "patches of private names in tests": (47, 50),
 }
 
 

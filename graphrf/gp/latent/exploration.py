@@ -343,7 +343,7 @@ def explored(search: Search, top: Maximum, seed: int) -> Exploration:
     log_weights = log + correction.at(vectors) - density
     weights = probabilities(log_weights)
 
-    # The effective number of points of Kish (1965).
+    # Kish's effective number of points.
     effective = 1 / float(np.square(weights).sum())
     if effective < 4.0 and p > 1:
         warn(

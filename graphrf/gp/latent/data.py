@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,8 @@ class Data:
     offset: np.ndarray  # the logarithm of the exposure
     likelihood: Likelihood  # its unknown parameters are trained
     unit: float  # the unit of eta
+    # Stated priors of the likelihood's parameters, by name.
+    priors: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def responses(self) -> Responses:
@@ -34,7 +38,7 @@ class Data:
 
     def parameters(self) -> tuple[Parameter, ...]:
         """The unknown parameters of the likelihood."""
-        return likelihood_parameters(self.likelihood, self.unit)
+        return likelihood_parameters(self.likelihood, self.unit, priors=self.priors)
 
     def likelihood_at(self, coordinates: np.ndarray) -> Likelihood:
         """The likelihood at coordinates of its unknown parameters."""

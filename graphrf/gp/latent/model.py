@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +38,7 @@ from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.term import BoundTerm, Term
 
 # The quantiles of tables.
@@ -88,8 +89,11 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         and coefficients by Laplace's approximation: maximum likelihood with `prior=None`.
     coefficient_deviation : float, optional
         The standard deviation of the normal prior of each coefficient. Default: as good as flat.
-    prior : "weak" or None
-        None drops all priors of hyperparameters.
+    prior : "weak", mapping or None
+        A mapping states priors of the likelihood's parameters by name, in their own units: a
+        `PenalisedDeviation` or (median, factor) of a log-normal. `{"scale": PenalisedDeviation(1.0,
+        0.01)}` says that normal noise has a deviation above 1 with probability .01. Terms have
+        priors of their own. None drops all priors of hyperparameters.
     seed : int, optional
     progress : bool
 
@@ -123,7 +127,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         event: ArrayLike | None = None,
         hyperparameters: str = "average",
         coefficient_deviation: float | None = None,
-        prior: str | None = "weak",
+        prior: Mapping[str, Any] | str | None = "weak",
         seed: int | None = None,
         progress: bool = False,
     ) -> None:
@@ -202,7 +206,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         response = formula.observed(frame)
         beside = {name: for_rows(frame, name, getattr(self, name)) for name in BESIDE}
         y, offset = checked_responses(likelihood, response.size, response, *beside.values())
-        data = Data(y, offset, likelihood, likelihood.unit(y))
+        priors = self._stated_priors(likelihood)
+        data = Data(y, offset, likelihood, likelihood.unit(y), priors)
 
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
         self._warn_of_level(bound, formula.design)
@@ -419,12 +424,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
 
-        if not (self.prior is None or (isinstance(self.prior, str) and self.prior == "weak")):
-            raise checks.value_error(
-                "prior",
-                "must be 'weak' or None; terms have priors of their own, got "
-                f"{checks.describe(self.prior)}",
-            )
         if self.coefficient_deviation is not None:
             checks.number(
                 "coefficient_deviation", self.coefficient_deviation, low=0, include_low=False
@@ -436,6 +435,31 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         result = checked_likelihood(self.likelihood)
         assert result is not None
         return terms, result
+
+    def _stated_priors(self, likelihood: Likelihood) -> dict[str, Any]:
+        """The priors of the likelihood's parameters in a mapping, checked."""
+        if self.prior is None or (isinstance(self.prior, str) and self.prior == "weak"):
+            return {}
+        if not isinstance(self.prior, Mapping):
+            raise checks.value_error(
+                "prior",
+                "must be 'weak', None, or a mapping of the likelihood's parameters to priors "
+                f"(terms have their own), got {checks.describe(self.prior)}",
+            )
+        unknown = set(self.prior) - set(likelihood.unknown)
+        if unknown:
+            names = ", ".join(map(repr, likelihood.unknown)) or "none"
+            raise checks.value_error(
+                "prior",
+                f"must be of parameters of {likelihood!r} that are trained ({names}), got one of "
+                f"{sorted(unknown)[0]!r}",
+            )
+        return {
+            name: prior
+            if isinstance(prior, PenalisedDeviation)
+            else checked_prior(name, "positive", prior)
+            for name, prior in self.prior.items()
+        }
 
     @staticmethod
     def _warn_of_level(bound: list[BoundTerm], design: Design) -> None:

@@ -37,15 +37,7 @@ from graphrf.graph.disk.folder import decoded_name
 _TERMS: dict[str, type[Term | Covariate]] = {
     term.__name__: term for term in (Nodes, Steps, Groups, Field, Covariate)
 }
-_PLAIN = (
-    "formula",
-    "likelihood",
-    "hyperparameters",
-    "coefficient_deviation",
-    "prior",
-    "seed",
-    "progress",
-)
+_PLAIN = ("formula", "likelihood", "hyperparameters", "coefficient_deviation", "seed", "progress")
 # Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
 BESIDE = ("exposure", "trials", "event")
 
@@ -71,7 +63,7 @@ class SavedModel(Saved):
 
         numbers = {name: values for name, values in self._beside.items() if values is not None}
         record = {
-            "settings": attributes(self, _PLAIN),
+            "settings": {**attributes(self, _PLAIN), "prior": _encoded_prior(self.prior)},
             "given": {
                 name: value for name in BESIDE if isinstance(value := getattr(self, name), str)
             },
@@ -103,6 +95,10 @@ class SavedModel(Saved):
             name: real(name, arrays[f"{name}_"], 1) for name in BESIDE if f"{name}_" in arrays
         }
         settings = {name: decoded(record["settings"][name]) for name in _PLAIN}
+        prior = record["settings"]["prior"]
+        if isinstance(prior, dict):
+            prior = {name: decoded(value) for name, value in prior.items()}
+        settings["prior"] = prior
         given = {
             **numbers,
             **{name: str(value) for name, value in record["given"].items() if name in BESIDE},
@@ -127,7 +123,8 @@ class SavedModel(Saved):
             likelihood, observed.size, observed, *map(numbers.get, BESIDE)
         )
 
-        data = Data(y, offset, likelihood, likelihood.unit(y))
+        priors = self._stated_priors(likelihood)
+        data = Data(y, offset, likelihood, likelihood.unit(y), priors)
         design = Design.decoded(record["design"], arrays["matrix"])
         frame = _frame(record, arrays, observed.size)
         if len(design.matrix) != observed.size:
@@ -356,3 +353,10 @@ def _frame(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray], n: int) 
         for k, (name, labels) in enumerate(record["cells"].items())
     }
     return pandas.DataFrame(made, index=index)
+
+
+def _encoded_prior(prior: Any) -> Any:
+    """The model's prior as JSON knows it."""
+    if not isinstance(prior, Mapping):
+        return prior
+    return {name: encoded("prior", value) for name, value in prior.items()}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from graphrf.gp.model.prior import log_prior_density
 
 # Points of the table by which quantiles of a prior are interpolated.
 _TABLE = 1_001
+NO_PRIORS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parameter(NamedTuple):
@@ -128,17 +130,21 @@ class Coordinates:
 
 
 def likelihood_parameters(
-    likelihood: Likelihood, unit: float, *, flat: bool = False
+    likelihood: Likelihood,
+    unit: float,
+    *,
+    flat: bool = False,
+    priors: Mapping[str, Any] = NO_PRIORS,
 ) -> tuple[Parameter, ...]:
     """The unknown parameters of a likelihood whose latent function has this unit; `flat` drops
-    their priors.
+    their priors, and `priors` are stated ones.
     """
     result = []
     for name in likelihood.unknown:
         by = likelihood.parameter_unit(name, unit)
         median, factor = likelihood.priors.get(name, PRIOR)
         low, high = likelihood.ranges.get(name, RANGE)
-        prior = None if flat else (median * by, factor)
+        prior = None if flat else priors.get(name, (median * by, factor))
         key = ("likelihood", name)
         result.append(Parameter(name, "positive", median * by, low * by, high * by, prior, key))
     return tuple(result)

@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import graphrf as grf
 from graphrf.gp import Groups, LatentGaussianModel, Nodes, Steps
+from graphrf.gp.terms import PenalisedDeviation
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
@@ -307,3 +308,19 @@ def test_a_model_may_have_no_term():
             ValueError, match="`terms` must hold a term where the formula has no fixed effect"
         ):
             LatentGaussianModel("gaussian ~ 0", hyperparameters=hyperparameters).fit(FRAME)
+
+
+def test_stated_priors_of_likelihoods_are_used_saved_and_checked(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pandas.DataFrame({"y": rng.standard_normal(30), "g": np.arange(30) % 5})
+    tight = {"scale": PenalisedDeviation(0.05, 0.01)}
+    model = LatentGaussianModel("y ~ 1", Groups("g"), prior=tight, seed=0).fit(frame)
+    usual = LatentGaussianModel("y ~ 1", Groups("g"), seed=0).fit(frame)
+    assert model.summary().loc["scale", "mean"] < usual.summary().loc["scale", "mean"]
+    model.save(tmp_path / "model.npz")
+    again = LatentGaussianModel.load(tmp_path / "model.npz")
+    assert again.prior == tight
+    np.testing.assert_array_equal(again.predict(), model.predict())
+    for prior, said in (({"noise": None}, "'scale'"), ({"scale": 3}, "factor"), (3, "mapping")):
+        with pytest.raises((ValueError, TypeError), match=f"`prior` .*{said}"):
+            LatentGaussianModel("y ~ 1", Groups("g"), prior=prior, seed=0).fit(frame)

@@ -384,7 +384,7 @@ def test_units_of_y_over_space_change_only_the_units(kind, unit):
         one.predict(return_std=True), other.predict(return_std=True), strict=True
     ):
         np.testing.assert_allclose(theirs / unit, ours, atol=1e-4)
-    assert other.range_ == pytest.approx(one.range_, rel=1e-4)
+    assert other.range_ == pytest.approx(one.range_, rel=2e-3)  # where searches end
 
 
 @pytest.mark.parametrize("kind", DOMAINS)

@@ -101,6 +101,10 @@ class Domain(ABC):
         """The places with these arrays of a file, checked."""
 
     @abstractmethod
+    def warn_of_parts(self, places: Any) -> None:
+        """Warn of connected parts without any of these places, of which a fit learns nothing."""
+
+    @abstractmethod
     def field_nodes(self, places: Any, alpha: int) -> Any:
         """The nodes and variables of a field of order alpha at checked places."""
 

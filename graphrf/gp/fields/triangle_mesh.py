@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
+from graphrf._base.warn import warn
 from graphrf.gp.fields import averages, sources, validity
 from graphrf.gp.fields.domain import Domain
 from graphrf.gp.fields.elements import Elements, smallest_angles
@@ -240,6 +241,16 @@ class TriangleMesh(Domain):
     def places_of(self, arrays: dict[str, np.ndarray]) -> MeshPlaces:
         """The places with these arrays of a file, checked."""
         return MeshPlaces.of(arrays, self.n_vertices)
+
+    def warn_of_parts(self, places: MeshPlaces) -> None:
+        """Warn of connected parts of the mesh without any of these places."""
+        count = int(self.parts.max()) + 1
+        lacking = count - np.unique(self.parts[places.weights.indices]).size
+        if lacking:
+            warn(
+                f"`domain`: {lacking} of {count} connected parts of the mesh have no data; the "
+                "field has its prior there. Join the parts, or make the mesh of those with data"
+            )
 
     def field_nodes(self, places: MeshPlaces, alpha: int) -> MeshNodes:
         """The distinct places, and the values at all vertices as variables."""

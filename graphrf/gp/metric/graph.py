@@ -235,6 +235,9 @@ class MetricGraph(Domain):
         """The places with these arrays of a file, checked."""
         return checked_places(arrays, self.n_nodes, self.length)
 
+    def warn_of_parts(self, places: Places) -> None:
+        """Nothing: components without observations are common in networks of roads."""
+
     def field_nodes(self, places: Places, alpha: int) -> EdgeNodes:
         """The vertices of the edges subdivided at places."""
         return EdgeNodes(self.subdivide(places, alpha), self.ends)

@@ -113,8 +113,10 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     -----
     All is exact: the precision of the field is sparse, at the vertices of the mesh, between which
     the field is linear, or at the vertices of edges that are subdivided at the places. Parts
-    without observations keep the prior. Time: an ordering of the variables, some 30 factorisations
-    for training, and one for each set of hyperparameters; along edges new places need these again.
+    without observations keep the prior, of which a mesh warns. Time: an ordering of the variables,
+    some 30 factorisations for training, and one for each set of hyperparameters; along edges new
+    places need these again. A mesh of 150,000 vertices with 100,000 observations takes about a
+    minute of one core and 2 GiB.
 
     Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
     Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
@@ -179,7 +181,8 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         Warns
         -----
         UserWarning
-            If y does not vary, or a hyperparameter ends at a bound of its search range.
+            If y does not vary, a hyperparameter ends at a bound of its search range, or connected
+            parts of a mesh have no observations.
         """
         forget(self, ("_posterior", "_titles", "_coefficients"))
         fixed, priors = self._checked()
@@ -196,6 +199,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
             result, values, weights = result.at(kept), values[kept], weights[kept]
             labels = [labels[row] for row in kept.tolist()]
             x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
+        self.domain.warn_of_parts(result)
         self._condition_on(result, values, weights, x, single, fixed, priors, labels)
         return self
 

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
-from graphrf._base.warn import warn
 from graphrf.gp.fields.domain import Domain, require_domain
 from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
+from graphrf.gp.fields.mesh_nodes import MeshPlaces
 from graphrf.gp.fields.mesh_precision import MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.metric.graph import MetricGraph
@@ -167,22 +167,8 @@ class Field(Term):
             return (EdgeAxis(self, self.domain, frame),)
         assert isinstance(self.domain, TriangleMesh)
         axis = MeshAxis(self, self.domain)
-        _warn_of_parts(self.domain, axis, frame)
+        self.domain.warn_of_parts(MeshPlaces(axis.rows(axis.cells(frame))))
         return (axis,)
-
-
-def _warn_of_parts(mesh: TriangleMesh, axis: MeshAxis, frame: Any) -> None:
-    """Warn of connected parts of a mesh without data, of which a fit learns nothing."""
-    parts = mesh.parts
-    if not parts.any():
-        return
-    seen = np.unique(parts[axis.rows(axis.cells(frame)).indices])
-    count = int(parts.max()) + 1
-    if seen.size < count:
-        warn(
-            f"`domain`: {count - seen.size} of {count} connected parts of the mesh have no data; "
-            "the field has its prior there. Join the parts, or make the mesh of those with data"
-        )
 
 
 class MeshStructure(Structure):

@@ -114,8 +114,10 @@ class Field(Term):
 
     def __post_init__(self) -> None:
         require_domain(self.domain)
-        if not (isinstance(self.domain, TriangleMesh) and self.alpha in HALF_ORDERS):
+        if not isinstance(self.domain, TriangleMesh):
             self.domain.checked_order(self.alpha)
+        elif self.alpha not in (None, *self.domain.orders, *HALF_ORDERS):
+            raise checks.value_error("alpha", f"must be 1, 1.5, 2, 2.5 or 3, got {self.alpha!r}")
         along = self.domain.field_dimension == 1
         if self.at is None:
             object.__setattr__(self, "at", ("edge", "distance") if along else ("x", "y"))

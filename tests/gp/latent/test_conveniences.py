@@ -280,7 +280,7 @@ def test_scikit_learn_clones_pickles_and_validates(fits):
     assert scores.shape == (3,)
     assert np.isfinite(scores).all()
     assert fitted.set_params(prior="weak").get_params()["prior"] == "weak"
-    with pytest.raises(ValueError, match="`prior` must be 'weak' or None"):
+    with pytest.raises(ValueError, match="`prior` must be 'weak', None"):
         model("gaussian", prior="default").fit(FRAME)
 
 

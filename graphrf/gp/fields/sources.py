@@ -96,7 +96,7 @@ def around(
         region = region.buffer(edge)
     region = mesher.simplified(region, edge)
     filled = shapely.union_all(
-        [shapely.Polygon(each.exterior) for each in shapely.get_parts(region)]
+        [shapely.Polygon(part.exterior) for part in shapely.get_parts(region)]
     )
 
     def size(x: np.ndarray) -> np.ndarray:

@@ -134,10 +134,10 @@ class Field(Term):
             raise checks.value_error(
                 "alpha", f"must be 1, 2 or 3 for fields that vary, got {self.alpha!r}"
             )
-        known = ("sd", "range", *self.variation.trained)
+        allowed = ("sd", "range", *self.variation.trained)
         for name in self.prior or ():
-            if name not in known:
-                names = f"{', '.join(known[:-1])} and {known[-1]}"
+            if name not in allowed:
+                names = f"{', '.join(allowed[:-1])} and {allowed[-1]}"
                 raise checks.value_error("prior", f"must be of {names}, got one of {name!r}")
 
     @property

@@ -42,7 +42,7 @@ def type_error(name: str, problem: str) -> TypeError:
 def without(
     argument: str, problem: str | Callable[[str, Any], str]
 ) -> Callable[[_Function], _Function]:
-    """For functions that lack an argument of other libraries: its TypeError has the `problem`."""
+    """A decorator for functions without an argument of other libraries; it names the way out."""
 
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)

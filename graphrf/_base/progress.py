@@ -11,7 +11,7 @@ _LARGE = 10_000
 
 
 class Once:
-    """What is said once in a process: the lines so far, and whether `write_once` writes any."""
+    """Lines that a process prints once: those so far, and whether `write_once` prints any."""
 
     def __init__(self) -> None:
         self.silent = False

@@ -125,7 +125,7 @@ class NodePredictor(NodeEstimator):
         return self._frame(nodes, question.columns(answer)) if question.as_frame else answer
 
     def _answered(self, question: Question, nodes: Any) -> Any:
-        """What `predict` returns without `as_frame`."""
+        """The arrays that `predict` returns."""
         of_response = self._is_of_response(question)
         distinct, inverse = np.unique(self._queried(nodes), return_inverse=True)
 
@@ -228,7 +228,7 @@ class NodePredictor(NodeEstimator):
         return answers.to(question)
 
     def _answers(self, nodes: np.ndarray, of_response: bool) -> Answers:
-        """What can be answered about distinct nodes, each alone, for one output."""
+        """Answers about distinct nodes, each alone, for one output."""
         with self._bar(nodes.size) as bar, self._linear_algebra():
             law = self._marginals(nodes, bar)
         noises = [point.noise for point in self._fitted.points] or [self._posterior.noise]

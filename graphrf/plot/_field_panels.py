@@ -204,7 +204,7 @@ def _axes(
 
 
 def _width(figure: Figure | SubFigure) -> float:
-    """In inches."""
+    """The size in inches."""
     return float(figure.bbox.width / figure.dpi)
 
 

@@ -27,7 +27,7 @@ _VIEW = (28.0, -60.0)
 
 
 class Picture(Protocol):
-    """How a field is drawn."""
+    """The way a field is drawn."""
 
     n_values: int
     #: The height of the picture as a share of its width.

@@ -1,4 +1,4 @@
-"""Where planar fields have their values: the vertices of a triangle mesh, or a lattice."""
+"""Places at which planar fields have values: the vertices of a triangle mesh, or a lattice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Box = tuple[float, float, float, float]
 
 
 class Plane(Protocol):
-    """What carries the values of a planar field."""
+    """Places that carry the values of a planar field."""
 
     places: np.ndarray
 

@@ -352,8 +352,8 @@ def test_fields_over_space_are_searched_and_validated(kind):
     scores = cross_val_score(gp, places, y, cv=KFold(4))
     assert scores.shape == (4,)
     assert np.isfinite(scores).all()
-    search = GridSearchCV(gp, {"range": [0.01, 1.5]}, cv=KFold(4)).fit(places, y)
-    assert search.best_params_ == {"range": 1.5}
+    search = GridSearchCV(gp, {"noise": [0.01, 100.0]}, cv=KFold(4)).fit(places, y)
+    assert search.best_params_ == {"noise": 0.01}
     check_is_fitted(search.best_estimator_)
     ours, theirs = (own.get_params() for own in (gp, clone(gp)))
     assert repr(ours.pop("domain")) == repr(theirs.pop("domain"))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks, lazy
+from graphrf.gp.fields.elements import edges_of
 from graphrf.gp.fields.location import TriangleGrid
 
 # The share of a geometry that may lie outside a mesh.
@@ -111,8 +112,7 @@ def cubic_rule(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points and weights of integrals over triangles: all vertices, midpoints of edges, centres."""
     corners = vertices[triangles]
-    ends = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    edges, number = np.unique(ends, axis=0, return_inverse=True)
+    edges, number = edges_of(triangles)
     at_corners, at_middles, at_centres = (share * areas for share in _CUBIC)
     weights = [
         np.bincount(triangles.ravel(), np.repeat(at_corners, 3), minlength=len(vertices)),
@@ -138,5 +138,5 @@ def _check_geometries(shapely: Any, geometries: np.ndarray, name: str) -> None:
         raise checks.value_error(
             name,
             f"must not cross themselves, but row {crossed[0]} does ({reason}): pass "
-            "frame.make_valid(), once you have looked at it",
+            "frame.make_valid(), and check the result on a map",
         )

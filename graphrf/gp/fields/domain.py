@@ -56,7 +56,7 @@ class FieldNodes(Protocol):
 
     @property
     def readings(self) -> Readings:
-        """How values at nodes come from the variables."""
+        """The linear map from the variables to values at nodes."""
         ...
 
     def precision(self, kernel: FieldKernel) -> Precision:
@@ -64,14 +64,14 @@ class FieldNodes(Protocol):
         ...
 
     def readings_by(self, other: Self) -> Readings | None:
-        """How values at these nodes come from the variables of other nodes; None if these have
+        """The map from the variables of other nodes to values at these nodes; None if these have
         variables of their own.
         """
         ...
 
 
 class Domain(ABC):
-    """What carries a Whittle-Matern field; a base class.
+    """A set that carries a Whittle-Matern field; a base class.
 
     A field is determined by finitely many variables with a sparse precision: along edges by its
     values at all vertices and places, on a mesh by the values at the vertices of triangles. A
@@ -103,6 +103,10 @@ class Domain(ABC):
     @abstractmethod
     def warn_of_parts(self, places: Any) -> None:
         """Warn of connected parts without any of these places, of which a fit learns nothing."""
+
+    @abstractmethod
+    def warn_of_range(self, range: float, places: Any) -> None:
+        """Warn of a range that is too short for the variables of a field at these places."""
 
     @abstractmethod
     def field_nodes(self, places: Any, alpha: int) -> Any:

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 
 class Elements(NamedTuple):
-    """What integrals over a mesh of T triangles in d dimensions are made of."""
+    """Areas and edges of T triangles in d dimensions, of which integrals over them are made."""
 
     triangles: np.ndarray  # (T, 3) vertices
     n_vertices: int
@@ -81,6 +81,13 @@ def triangle_areas(corners: np.ndarray) -> np.ndarray:
     if corners.shape[2] == 2:
         return 0.5 * np.abs(first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0])
     return np.asarray(0.5 * np.linalg.norm(np.cross(first, second), axis=1))
+
+
+def edges_of(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of vertices, each once, shape (E, 2), and the three of each triangle, shape (T, 3)."""
+    pairs = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    edges, number = np.unique(pairs, axis=0, return_inverse=True)
+    return edges, number.reshape(-1, 3)
 
 
 def smallest_angles(corners: np.ndarray) -> np.ndarray:

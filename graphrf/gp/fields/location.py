@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from graphrf._base.rows import slices
+from graphrf._base.rows import slices, within
 
 # Cells of a grid for each triangle.
 _CELLS = 2.0
 # Triangles of one tree differ in size by this factor at most, so that few of them can be the
 # nearest to a point.
 _SIZES = 2.0
-# Neighbouring triangles that are looked at first, and how many times more in each later round.
+# Neighbouring triangles that are compared first, and how many times more in each later round.
 _FIRST, _MORE = 4, 4
 # Pairs of points and triangles that are compared at once.
 _PAIRS = 2_000_000
@@ -43,8 +43,7 @@ class TriangleGrid:
         size = last - first + 1
         counts = size.prod(axis=1)
         triangle = np.repeat(np.arange(len(corners)), counts)
-        within = np.arange(triangle.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        step = np.stack(np.divmod(within, size[triangle, 1]), axis=1)
+        step = np.stack(np.divmod(within(counts), size[triangle, 1]), axis=1)
         cell = self._numbers(first[triangle] + step)
         order = np.argsort(cell, kind="stable")
         self._triangle = triangle[order]
@@ -82,7 +81,7 @@ class TriangleTree:
 
     A triangle whose centre is at distance c from a point, and whose corners are at most r from its
     centre, is at least c - r away: all triangles that may be nearer than the nearest so far are
-    looked at.
+    compared.
     """
 
     def __init__(self, corners: np.ndarray) -> None:

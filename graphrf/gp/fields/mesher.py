@@ -17,6 +17,7 @@ import shapely
 from scipy.spatial import Delaunay, QhullError, cKDTree
 
 from graphrf._base import checks
+from graphrf._base.rows import within
 from graphrf.gp.fields.elements import smallest_angles, triangle_areas
 
 # Angles below these degrees are refined. Ruppert's algorithm ends for 20.7, in practice above 30.
@@ -181,9 +182,7 @@ def _outline(
         wanted = _SPACING * np.minimum(size(ring), size(following))
         pieces = np.maximum(np.ceil(lengths / wanted), 1).astype(int)
         start = np.repeat(np.arange(len(ring)), pieces)
-        share = (np.arange(start.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[
-            start
-        ]
+        share = within(pieces) / pieces[start]
         points.append(ring[start] + share[:, None] * (following - ring)[start])
         numbers = count + np.arange(start.size)
         segments.append(np.column_stack([numbers, np.roll(numbers, -1)]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from graphrf._base import checks, lazy
 from graphrf._base.memory import available_memory, require_memory
+from graphrf.gp.fields.elements import edges_of
 
 # Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
 # inside, and the growth of edges with the distance from the region.
@@ -54,7 +56,7 @@ def polygon_of(region: Any, name: str) -> Any:
         raise checks.value_error(
             name,
             f"must not cross itself, got {shapely.is_valid_reason(region)}: pass "
-            "shapely.make_valid(...), once you have looked at it",
+            "shapely.make_valid(...), and check the result on a map",
         )
     return region
 
@@ -131,21 +133,13 @@ def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
     vertices = np.array([np.roll(corner, turn) for turn in range(3) for corner in corners])
     apart = np.linalg.norm(vertices[:, None] - vertices, axis=2)
     near = np.isclose(apart, 2.0)
-    triangles = np.array(
-        [
-            (i, j, k)
-            for i in range(12)
-            for j in range(i + 1, 12)
-            for k in range(j + 1, 12)
-            if near[i, j] and near[j, k] and near[i, k]
-        ]
-    )
+    faces = [each for each in combinations(range(12), 3) if near[np.ix_(each, each)].sum() == 6]
+    triangles = np.array(faces)
     vertices /= np.linalg.norm(vertices[0])
     for _ in range(subdivisions):
-        pairs = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-        edges, number = np.unique(pairs, axis=0, return_inverse=True)
+        edges, number = edges_of(triangles)
         middle = vertices[edges].sum(axis=1)
-        ab, bc, ca = (len(vertices) + number.reshape(-1, 3)).T
+        ab, bc, ca = (len(vertices) + number).T
         a, b, c = triangles.T
         vertices = np.vstack([vertices, middle / np.linalg.norm(middle, axis=1, keepdims=True)])
         parts = [(a, ab, ca), (b, bc, ab), (c, ca, bc), (ab, bc, ca)]

@@ -29,7 +29,7 @@ def trained_on_long_enough(
     train: Callable[[Grams], Result],
     probability_at_end: Callable[[Result], float],
 ) -> Result:
-    """What `train` returns on the first of the candidates whose longest lengthscale is improbable,
+    """The result of `train` on the first of the candidates whose longest lengthscale is improbable,
     or on the last of them.
     """
     for grams in candidates:

@@ -187,6 +187,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
                 "the search of hyperparameters had not converged: state priors, or leave out terms"
             )
         warn_of_bounds(search.coordinates, self._mode)
+        for term in self._bound:
+            for axis in term.axes:
+                axis.warn_of(self._joint.values(self._mode, term))
 
         self.coefficients_ = self.summary().iloc[: len(self._design.names)]
         return self
@@ -370,7 +373,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return result
 
     def _derived(self, vectors: np.ndarray) -> list[tuple[str, np.ndarray]]:
-        """What terms derive from their hyperparameters, at vectors of these, by unique names."""
+        """Names and values of what terms derive from hyperparameters, at vectors of these."""
         result: dict[str, tuple[tuple[Parameter, ...], np.ndarray]] = {}
         for number, term in enumerate(self._bound):
             points = [self._joint.values(vector, term) for vector in vectors]

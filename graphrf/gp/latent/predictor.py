@@ -200,7 +200,7 @@ class LatentPredictor(WithCriteria):
         return Evaluation(rows, self._probabilities, self._frame.index)
 
     def _answers(self, frame: Any, question: Question) -> tuple[Answers, Any]:
-        """What can be answered about the rows of a frame, and their labels."""
+        """Answers about the rows of a frame, and their labels."""
         law, index = self._marginals(frame)
         return Answers(law, None if question.latent else law.parts[0].likelihood), index
 

@@ -255,7 +255,7 @@ class _Shared(NamedTuple):
 
 
 def _factors(term: Term) -> list[Term | Covariate]:
-    """What a term is the product of."""
+    """The factors of a term."""
     if isinstance(term, VaryingCoefficient):
         return [term.column, *_factors(term.term)]
     return [term.first, term.second] if isinstance(term, ProductTerm) else [term]

@@ -178,6 +178,9 @@ class Likelihood:
             "out",
         )
 
+    def check_without_exposure(self) -> None:
+        """ValueError if observations have no meaning without exposures."""
+
     def log_exposure(self, y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
         """The logarithm of each observation's exposure, which is added to its f."""
         if not self.log_link:

@@ -43,6 +43,13 @@ class PointProcess(LogLink):
             )
         return y
 
+    def check_without_exposure(self) -> None:
+        raise checks.value_error(
+            "exposure",
+            "must be given for likelihood='point_process': the weights of the quadrature's points, "
+            "as mesh.quadrature() returns them, and any number for events",
+        )
+
     def log_exposure(self, y: np.ndarray, exposure: np.ndarray) -> np.ndarray:
         return super().log_exposure(y, np.where(y == 1, 1.0, exposure))
 
@@ -53,7 +60,7 @@ class PointProcess(LogLink):
         return np.where(y == 1, f, -np.exp(np.where(y == 1, 0.0, f)))
 
     def variance(self, f: np.ndarray) -> np.ndarray:
-        """That of the number of events in a unit of area."""
+        """The variance of the number of events in a unit of area."""
         return self.mean(f)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -118,9 +118,7 @@ class FeaturesMethod(RowsMethod):
         normalize: bool = False,
         warns: bool = True,
     ) -> list[Covariance]:
-        """By rows of the sampler, which all of them share; the exact rows are those of the
-        series.
-        """
+        """Covariances by shared rows of the sampler; the exact rows are those of the series."""
         sampled = SampledSource(self._graph, sampler, seed, self._n_threads, feature_sampler)
         exact = super().covariances(kernels, sampler, seed, normalize=normalize, warns=warns)
         last = longest([kernel for kernel, _ in kernels])

@@ -105,7 +105,7 @@ class PrecisionMethod:
         normalize: bool = False,
         warns: bool = True,
     ) -> list[Covariance]:
-        """By a sparse factor for each."""
+        """Covariances by a sparse factor for each kernel."""
         return [
             Covariance.by_precision(self._own.with_kernel(kernel), amplitude, normalize=normalize)
             for kernel, amplitude in kernels
@@ -114,9 +114,7 @@ class PrecisionMethod:
     def posterior(
         self, model: FittedModel, basis: np.ndarray, numerics: Numerics, step: Step | None
     ) -> tuple[Posterior, float]:
-        """By a sparse factor for each set of hyperparameters, with orders of elimination that they
-        share.
-        """
+        """Posteriors by sparse factors, which share their orders of elimination."""
         parts = model.parts
         precisions = [self._own.with_kernel(part.kernel) for part in parts]
         # orders of elimination are computed before threads need them

@@ -64,7 +64,7 @@ class RowsMethod:
         normalize: bool = False,
         warns: bool = True,
     ) -> list[Covariance]:
-        """By exact rows of the series."""
+        """Covariances by exact rows of the series."""
         last = longest([kernel for kernel, _ in kernels])
         return [
             Covariance.by_series(
@@ -92,7 +92,7 @@ class RowsMethod:
     def posterior(
         self, model: FittedModel, basis: np.ndarray, numerics: Numerics, step: Step | None
     ) -> tuple[Posterior, float]:
-        """By a Cholesky factor or conjugate gradients for each set of hyperparameters."""
+        """Posteriors by Cholesky factors or conjugate gradients."""
         parts, nodes = model.parts, model.observations.nodes
         dense = self._is_dense(nodes.size, numerics)
 

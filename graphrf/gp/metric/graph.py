@@ -238,6 +238,9 @@ class MetricGraph(Domain):
     def warn_of_parts(self, places: Places) -> None:
         """Nothing: components without observations are common in networks of roads."""
 
+    def warn_of_range(self, range: float, places: Places) -> None:
+        """Nothing: edges are subdivided at all places, so that fields are exact for every range."""
+
     def field_nodes(self, places: Places, alpha: int) -> EdgeNodes:
         """The vertices of the edges subdivided at places."""
         return EdgeNodes(self.subdivide(places, alpha), self.ends)
@@ -300,7 +303,7 @@ class MetricGraph(Domain):
             [checks.number("the distance of places", place[-1]) for place in places]
         )
         if n_parts == 2:
-            edges = np.array([_edge_number(place[0]) for place in places])
+            edges = np.array([edge_number(place[0]) for place in places])
             return self._along(edges, distances)
         u, v = (self._nodes([place[end] for place in places]) for end in (0, 1))
         keys = () if n_parts == 3 else ([place[2] for place in places],)
@@ -471,7 +474,7 @@ def _checked_lengths(length: Any, n_edges: int) -> np.ndarray:
     return values
 
 
-def _edge_number(value: Any) -> int:
+def edge_number(value: Any) -> int:
     """The first part of a pair: an integer, or a float that is one, as rows of arrays have it."""
     whole = isinstance(value, float) and value.is_integer()
     return checks.integer("the edge number of places", int(value) if whole else value)

@@ -81,7 +81,10 @@ def checked_responses(
         y = likelihood.with_events(values[:, 0], events)
 
     factors = for_each("exposure", exposure, n)
-    offset = np.zeros(n) if factors is None else likelihood.log_exposure(y, factors)
+    if factors is None:
+        likelihood.check_without_exposure()
+        return y, np.zeros(n)
+    offset = likelihood.log_exposure(y, factors)
     return y, offset
 
 

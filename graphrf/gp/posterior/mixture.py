@@ -97,7 +97,7 @@ class MixturePosterior(Posterior):
         return list(map(Law, self._p.tolist(), means, by_part))
 
     def leave_one_out_moments(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each part, the moments at observed nodes given the observations of all others."""
+        """The moments of each part at observed nodes, given the observations of all others."""
         return [moments for part in self._parts for moments in part.leave_one_out_moments()]
 
     def covariances(self, nodes: np.ndarray) -> np.ndarray:

@@ -89,7 +89,7 @@ class Coordinates:
 
     @property
     def start(self) -> np.ndarray:
-        """Where a search may begin."""
+        """The values with which a search may begin."""
         return self.vector([parameter.start for parameter in self.parameters])
 
     def clipped(self, vector: np.ndarray) -> np.ndarray:

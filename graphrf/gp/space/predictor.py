@@ -83,7 +83,7 @@ class FieldPredictor(WithCriteria, SavedField):
         return self._frame(places, question.columns(answer)) if question.as_frame else answer
 
     def _answered(self, question: Question, places: Any, x: Any) -> Any:
-        """What `predict` returns without `as_frame`."""
+        """The arrays that `predict` returns."""
         posterior, vertices, inverse = self._at(places, x)
         if question.levels is not None:
             return self._answers(posterior, vertices, "quantiles").to(question)[inverse]
@@ -186,7 +186,7 @@ class FieldPredictor(WithCriteria, SavedField):
         return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
 
     def _answers(self, posterior: Posterior, vertices: np.ndarray, argument: str) -> Answers:
-        """What can be answered about each vertex alone, for one output."""
+        """Answers about each vertex alone, for one output."""
         if not self._seen.single:
             raise checks.value_error(argument, "is for one output; fit outputs one at a time")
         noises = [point.noise for point, _ in self._points]
@@ -230,6 +230,8 @@ class FieldPredictor(WithCriteria, SavedField):
             basis = np.zeros((nodes.n_nodes, mean.basis.shape[1]))
             basis[:, :1] = 1.0
             basis[seen] = mean.basis[self._nodes.where[:n_seen]]
+            # Covariates that are asked for are not those of the observations there.
+            observed = basis.copy()
             if x is not None:
                 rows = place_rows(self.domain.labels if places is None else places, asked.size)
                 basis = mean._replace(basis=basis).with_rows(own, x, rows)
@@ -240,17 +242,20 @@ class FieldPredictor(WithCriteria, SavedField):
                     f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for "
                     "each place, or ask for observed places only",
                 )
-            posterior = self._extended(nodes, basis)
+            posterior = self._extended(nodes, observed, basis)
         elif x is not None:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
         distinct, inverse = np.unique(own, return_inverse=True)
         return posterior, distinct, inverse
 
-    def _extended(self, nodes: FieldNodes, basis: np.ndarray) -> Posterior:
-        """The posterior at further nodes; anew where these bring variables of their own."""
+    def _extended(self, nodes: FieldNodes, observed: np.ndarray, basis: np.ndarray) -> Posterior:
+        """The posterior at further nodes; anew where these bring variables of their own.
+
+        The bases of the mean are those of the observations and of predictions, at all nodes.
+        """
         readings = nodes.readings_by(self._nodes)
         if readings is None:
-            return self._conditioned(self._seen, nodes, self._points, basis)
+            return self._conditioned(self._seen, nodes, self._points, observed).with_basis(basis)
         posterior: Any = self._posterior
         result: Posterior = posterior.with_readings(readings, basis)
         return result

@@ -53,7 +53,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     >>> import numpy as np, graphrf as grf
     >>> rng = np.random.default_rng(0)
     >>> points = rng.random((80, 2))
-    >>> mesh = grf.gp.TriangleMesh.from_points(points, max_edge=0.1)
+    >>> mesh = grf.gp.TriangleMesh.from_points(points, max_edge=0.05)
     >>> y = mesh.sample(points, range=0.5, seed=0)[0] + 0.1 * rng.standard_normal(80)
     >>> gp = grf.gp.FieldGPRegressor(mesh).fit(points, y)
     >>> mean, std = gp.predict([[0.2, 0.3], [0.5, 0.5]], return_std=True)
@@ -181,8 +181,8 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         Warns
         -----
         UserWarning
-            If y does not vary, a hyperparameter ends at a bound of its search range, or connected
-            parts of a mesh have no observations.
+            If y does not vary, a hyperparameter ends at a bound of its search range, connected
+            parts of a mesh have no observations, or the range is below two edges of the mesh.
         """
         forget(self, ("_posterior", "_titles", "_coefficients"))
         fixed, priors = self._checked()
@@ -198,7 +198,8 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
             kept = np.flatnonzero(weights > 0)
             result, values, weights = result.at(kept), values[kept], weights[kept]
             labels = [labels[row] for row in kept.tolist()]
-            x = None if x is None else x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
+            if x is not None:
+                x = x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
         self.domain.warn_of_parts(result)
         self._condition_on(result, values, weights, x, single, fixed, priors, labels)
         return self
@@ -257,6 +258,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         warn_of_no_information(search, observations, fixed)
         self._settle(Seen(observed, values, offset, weights, mean, single, labels), nodes, points)
         self.range_, output_scale, self.noise_ = search.best
+        domain.warn_of_range(self.range_, observed)
         self.sd_ = float(np.sqrt(output_scale))
         self.log_marginal_likelihood_ = search.value
         self.converged_ = search.converged

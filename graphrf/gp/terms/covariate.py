@@ -16,9 +16,9 @@ class Covariate:
 
     `Covariate(by) * term` is a term again. Its standard deviation is that of the coefficient, in
     units of eta per unit of the column. It has mean 0: with the column among the fixed effects, the
-    term is what the coefficient is at a place less its mean over places. Where the prior states no
-    `sd`, it is as for the term alone, over the root mean square of the column, so that the unit of
-    the column does not matter.
+    term is the deviation of the coefficient at a place from the fixed one. Where the prior states
+    no `sd`, it is as for the term alone, over the root mean square of the column, so that the unit
+    of the column does not matter.
 
     Parameters
     ----------

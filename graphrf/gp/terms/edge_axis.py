@@ -13,7 +13,7 @@ from graphrf._base import checks
 from graphrf._base.rows import within
 from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.metric.edge_precision import EdgePrecision
-from graphrf.gp.metric.graph import MetricGraph
+from graphrf.gp.metric.graph import MetricGraph, edge_number
 from graphrf.gp.metric.subdivision import Subdivision
 from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
@@ -27,15 +27,12 @@ _POINTS = 9
 _RANGES = (1e-2, 1e3)
 
 
-class EdgeStructure(Structure):
-    """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
+class FieldStructure(Structure):
+    """The variables of a field with this precision, whose range is trained."""
 
-    def __init__(self, pieces: Subdivision, alpha: int, *, ends: str, parameter: Parameter) -> None:
-        self.pieces = pieces
-        self.parameters = (parameter,)
-        self._precision = EdgePrecision(pieces, FieldKernel(parameter.start, alpha, 1), ends)
-        self.derivatives: np.ndarray = self._precision.states.derivatives
-        self.size = self._precision.n_nodes
+    def __init__(self, precision: Any, parameter: Parameter) -> None:
+        self._precision, self.parameters = precision, (parameter,)
+        self.size = precision.n_nodes
         self.constraints = no_constraints(self.size)
 
     def precision(self, values: Values) -> sp.csr_array:
@@ -49,7 +46,7 @@ class EdgeStructure(Structure):
     def log_determinant(self, values: Values) -> float:
         return self._at(values).log_determinant()
 
-    def _at(self, values: Values) -> EdgePrecision:
+    def _at(self, values: Values) -> Any:
         kernel = self._precision.kernel.replace(range=values[self.parameters[0].name])
         if kernel != self._precision.kernel:
             try:
@@ -57,6 +54,16 @@ class EdgeStructure(Structure):
             except ValueError as error:  # numerically singular, which a search takes as impossible
                 raise np.linalg.LinAlgError(str(error)) from error
         return self._precision
+
+
+class EdgeStructure(FieldStructure):
+    """The values at all vertices of pieces, and for order 2 the free derivatives after them."""
+
+    def __init__(self, pieces: Subdivision, alpha: int, *, ends: str, parameter: Parameter) -> None:
+        self.pieces = pieces
+        precision = EdgePrecision(pieces, FieldKernel(parameter.start, alpha, 1), ends)
+        super().__init__(precision, parameter)
+        self.derivatives: np.ndarray = precision.states.derivatives
 
 
 class EdgeAxis(LevelAxis):
@@ -140,16 +147,10 @@ class EdgeAxis(LevelAxis):
         if self._alpha == 1:
             return vertices
         n = structure.pieces.n_nodes
-        own = [
-            n + np.flatnonzero(structure.derivatives == vertex)
-            for vertex in vertices[self._owners()]
-        ]
-        return np.concatenate([vertices, *own])
-
-    def _owners(self) -> np.ndarray:
-        """The vertices of the fit that have derivatives, each once."""
         assert isinstance(self.structure, EdgeStructure)
-        return np.unique(self.structure.derivatives)
+        owners = vertices[np.unique(self.structure.derivatives)]
+        own = [n + np.flatnonzero(structure.derivatives == vertex) for vertex in owners]
+        return np.concatenate([vertices, *own])
 
     def _subdivided(self, places: Sequence[Hashable]) -> Subdivision:
         """The edges subdivided at places."""
@@ -191,7 +192,8 @@ def solved_by_components(matrix: sp.csr_array, rhs: sp.csr_array) -> sp.csr_arra
 
 def _place(edge: Any, distance: Any) -> tuple[Any, ...]:
     """A place as `MetricGraph.places` reads it."""
-    return (*edge, float(distance)) if isinstance(edge, tuple) else (int(edge), float(distance))
+    ends = edge if isinstance(edge, tuple) else (edge_number(edge),)
+    return (*ends, float(distance))
 
 
 def _stretch(edge: Any, ends: Sequence[float]) -> dict[tuple[Any, ...], float]:

@@ -17,11 +17,11 @@ from graphrf.gp.fields.mesh_precision import MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.metric.graph import MetricGraph
 from graphrf.gp.search.coordinates import Parameter
-from graphrf.gp.terms.edge_axis import EdgeAxis
+from graphrf.gp.terms.edge_axis import EdgeAxis, FieldStructure
 from graphrf.gp.terms.levels import LevelAxis
 from graphrf.gp.terms.mesh_structures import Variation, VaryingStructure
 from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
-from graphrf.gp.terms.structure import Structure, Values, no_constraints
+from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 
 HALF_ORDERS = (1.5, 2.5)
@@ -52,7 +52,7 @@ class Field(Term):
         1 %, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
         2 along edges has the Matern covariance of smoothness 3/2, whose derivatives are continuous
         along edges, and places that are rounded to 500ths of `MetricGraph.road_length`; 3 is for
-        meshes.
+        meshes. Barriers take order 2, other fields that vary 1, 2 and 3.
     prior : mapping, optional
         Priors by name: `sd`, and `range` in the unit of the coordinates or lengths, a
         `PenalisedRange` or (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and
@@ -84,7 +84,6 @@ class Field(Term):
     >>> Field(streets, at=("street", "metres"), alpha=2).label
     'street:metres'
 
-
     A longer range in the north, along a coast that runs east:
 
     >>> field = Field(mesh, anisotropy=True, range_by=mesh.vertices[:, 1])
@@ -114,10 +113,6 @@ class Field(Term):
 
     def __post_init__(self) -> None:
         require_domain(self.domain)
-        if not isinstance(self.domain, TriangleMesh):
-            self.domain.checked_order(self.alpha)
-        elif self.alpha not in (None, *self.domain.orders, *HALF_ORDERS):
-            raise checks.value_error("alpha", f"must be 1, 1.5, 2, 2.5 or 3, got {self.alpha!r}")
         along = self.domain.field_dimension == 1
         if self.at is None:
             object.__setattr__(self, "at", ("edge", "distance") if along else ("x", "y"))
@@ -143,13 +138,15 @@ class Field(Term):
     @property
     def order(self) -> float:
         """alpha, or the default of the domain."""
-        if self.alpha in HALF_ORDERS:
-            return float(self.alpha)
-        return self.domain.checked_order(self.alpha)
+        if self.alpha is None or not isinstance(self.domain, TriangleMesh):
+            return self.domain.checked_order(self.alpha)
+        if self.alpha not in (*self.domain.orders, *HALF_ORDERS):
+            raise checks.value_error("alpha", f"must be 1, 1.5, 2, 2.5 or 3, got {self.alpha!r}")
+        return float(self.alpha) if self.alpha in HALF_ORDERS else int(self.alpha)
 
     @property
     def variation(self) -> Variation:
-        """How the field differs between places and directions."""
+        """The differences of the field between places and directions."""
         return Variation.of(
             self.domain,
             self.order,
@@ -169,47 +166,24 @@ class Field(Term):
             return (EdgeAxis(self, self.domain, frame),)
         assert isinstance(self.domain, TriangleMesh)
         axis = MeshAxis(self, self.domain)
-        self.domain.warn_of_parts(MeshPlaces(axis.rows(axis.cells(frame))))
+        axis.observed = MeshPlaces(axis.rows(axis.cells(frame)))
+        self.domain.warn_of_parts(axis.observed)
         return (axis,)
 
 
-class MeshStructure(Structure):
-    """The values at all vertices of a mesh, and for half orders those of hidden fields after
-    them.
-    """
-
-    def __init__(self, mesh: TriangleMesh, alpha: float, parameter: Parameter) -> None:
-        self.parameters = (parameter,)
-        kernel = mesh.kernel(parameter.start, alpha)
-        self._precision: MeshPrecision | HalfOrderPrecision
-        if float(alpha).is_integer():
-            self._precision = MeshPrecision(mesh.matrices(int(alpha)), kernel)
-        else:
-            matrices = HalfOrderMatrices(mesh.elements, alpha, parameter.start)
-            self._precision = HalfOrderPrecision(matrices, kernel)
-        self.size = self._precision.n_nodes
-        self.constraints = no_constraints(self.size)
-
-    def precision(self, values: Values) -> sp.csr_array:
-        return self._at(values).matrix
-
-    def log_determinant(self, values: Values) -> float:
-        return self._at(values).log_determinant()
-
-    def slopes(self, values: Values, parameter: Parameter) -> tuple[sp.csr_array, float]:
-        length, precision = values[parameter.name], self._at(values)
-        change = sp.csr_array(length * precision.derivative("range"))
-        return change, length * precision.trace_of_derivative("range")
-
-    def _at(self, values: Values) -> MeshPrecision | HalfOrderPrecision:
-        kernel = self._precision.kernel.replace(range=values[self.parameters[0].name])
-        if kernel != self._precision.kernel:
-            self._precision = self._precision.with_kernel(kernel)
-        return self._precision
+def mesh_structure(mesh: TriangleMesh, alpha: float, parameter: Parameter) -> FieldStructure:
+    """The values at all vertices, and for half orders those of hidden fields after them."""
+    kernel = mesh.kernel(parameter.start, alpha)
+    if float(alpha).is_integer():
+        return FieldStructure(MeshPrecision(mesh.matrices(int(alpha)), kernel), parameter)
+    matrices = HalfOrderMatrices(mesh.elements, alpha, parameter.start)
+    return FieldStructure(HalfOrderPrecision(matrices, kernel), parameter)
 
 
 class MeshAxis(LevelAxis):
     """The vertices of a mesh."""
+
+    observed: MeshPlaces  # the places of the data
 
     def __init__(self, term: Field, mesh: TriangleMesh) -> None:
         self.column, self._term, self._mesh = term.label, term, mesh
@@ -225,7 +199,7 @@ class MeshAxis(LevelAxis):
         parameter = Parameter(f"range({term.label})", "positive", start, low, high, prior, key)
         variation = term.variation
         self.structure: Structure = (
-            MeshStructure(mesh, term.order, parameter)
+            mesh_structure(mesh, term.order, parameter)
             if variation.is_stationary
             else VaryingStructure(
                 mesh,
@@ -241,6 +215,10 @@ class MeshAxis(LevelAxis):
     @property
     def columns(self) -> tuple[str, ...]:
         return self._term.columns
+
+    def warn_of(self, values: Values) -> None:
+        """Warn of a range that is short beside the edges of the mesh."""
+        self._mesh.warn_of_range(values[self.structure.parameters[0].name], self.observed)
 
     def cells(self, frame: Any) -> Any:
         """Coordinates, shape (n, d), or a GeoSeries."""

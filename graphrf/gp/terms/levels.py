@@ -61,6 +61,9 @@ class LevelAxis:
         """Rows for cells that may have new levels."""
         return Extension(self.rows(values), *nothing_new(len(values)))
 
+    def warn_of(self, values: Values) -> None:
+        """Warn of hyperparameters for which the variables are too few."""
+
     def level_rows(self) -> sp.csr_array:
         """A row for each level."""
         n, lookup = len(self.levels), self.lookup

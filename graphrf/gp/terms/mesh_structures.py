@@ -44,7 +44,7 @@ _SMALL = 1e-2
 
 
 class Variation(NamedTuple):
-    """How a field differs between places and directions, as `Field` declares it."""
+    """Differences of a field between places and directions, as `Field` declares it."""
 
     anisotropy: bool
     barrier: np.ndarray | None  # True for triangles of a barrier, shape (T,)

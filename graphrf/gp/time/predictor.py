@@ -139,7 +139,7 @@ class TimePredictor(SavedTime):
         return float(r2_score(values[known], predicted[known]))
 
     def _answers(self, nodes: Any, times: Any) -> tuple[Answers, tuple[int, ...]]:
-        """What can be answered about T of the readings at each node and time, and the shape of
+        """Answers about T of the readings at each node and time, and the shape of
         these.
         """
         mean, variance = self._modelled(self._asked_nodes(nodes), self._asked(times), True)

@@ -1,4 +1,4 @@
-"""How the values at nodes are read off the variables of a sparse precision."""
+"""Linear maps from the variables of a sparse precision to values at nodes."""
 
 from __future__ import annotations
 

@@ -281,3 +281,17 @@ def test_predictions_that_cannot_be_are_refused(observed, asked, said):
     gp = FieldGPRegressor(graph, **FIXED).fit(places, y)
     with pytest.raises(ValueError, match=said):
         gp.predict(**asked)
+
+
+def test_covariates_asked_for_at_observed_places_are_not_those_of_the_observations():
+    roads = MetricGraph([0, 1, 1], [1, 2, 3], [2.0, 3.0, 1.0])
+    rng = np.random.default_rng(0)
+    edge = rng.integers(3, size=40)
+    places = np.column_stack([edge, rng.random(40) * roads.length[edge]])
+    x = rng.standard_normal(40)
+    y = 3 * x + 0.1 * rng.standard_normal(40) + roads.sample(places, range=4.0, seed=0)[0]
+    gp = FieldGPRegressor(roads, hyperparameters="mode").fit(places, y, x=x)
+    first, further = tuple(places[0]), (0, 0.12345)
+    alone = gp.predict([first], return_std=True, x=[[x[0] + 10]])
+    beside = gp.predict([first, further], return_std=True, x=[[x[0] + 10], [0.0]])
+    np.testing.assert_allclose([values[0] for values in beside], np.ravel(alone), rtol=1e-6)

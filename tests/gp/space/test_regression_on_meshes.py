@@ -262,7 +262,7 @@ def test_places_that_are_none_are_refused(square, points, match):
 def test_parts_of_a_mesh_without_observations_are_warned_of():
     corners = np.array([[0, 0], [1, 0], [0, 1]], dtype=float)
     mesh = TriangleMesh(np.concatenate([corners, corners + 5]), [[0, 1, 2], [3, 4, 5]])
-    gp = FieldGPRegressor(mesh, **FIXED)
+    gp = FieldGPRegressor(mesh, **{**FIXED, "range": 5.0})
     with pytest.warns(UserWarning, match="1 of 2 connected parts of the mesh have no data"):
         gp.fit([[0.2, 0.2], [0.5, 0.1]], [1.0, 2.0])
     _, std = gp.predict([[0.2, 0.2], [5.2, 5.2]], return_std=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from graphrf.gp import Field, Groups, LatentGaussianModel, TriangleMesh
+from graphrf.gp import Field, Groups, LatentGaussianModel, MetricGraph, TriangleMesh
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.terms import PenalisedDeviation, PenalisedRange
 from graphrf.gp.terms.parameters import RangePrior
@@ -43,7 +43,9 @@ def test_presence_of_cod_is_that_of_sdmtmb(cod):
     mesh, frame = cod
     model = LatentGaussianModel(
         "present ~ C(year)", Field(mesh, at=("X", "Y"), prior=FLAT), "bernoulli", **LIKELIHOOD
-    ).fit(frame)
+    )
+    with pytest.warns(UserWarning, match="range of the field, 48.4, is short for edges"):
+        model.fit(frame)
     assert -model.log_marginal_likelihood_ == pytest.approx(564.495, abs=6e-4)
     table = model.summary()
     np.testing.assert_allclose(table["mean"][:4], [-0.6064, 0.9901, 0.7496, 0.0127], atol=3e-4)
@@ -60,7 +62,9 @@ def test_density_of_cod_is_that_of_sdmtmb(cod):
     field = Field(mesh, at=("X", "Y"), prior=FLAT)
     model = LatentGaussianModel(
         "density ~ 0 + C(year)", [field, field * Groups("year")], "tweedie", **LIKELIHOOD
-    ).fit(frame)
+    )
+    with pytest.warns(UserWarning, match="range of the field, 13.3, is short for edges"):
+        model.fit(frame)
     assert -model.log_marginal_likelihood_ == pytest.approx(3007.552, abs=6e-4)
     table = model.summary()
     np.testing.assert_allclose(table["mean"][:4], [2.7618, 3.1035, 3.2093, 2.4727], atol=1e-3)
@@ -289,3 +293,18 @@ def test_parts_without_data_are_warned_of():
     ):
         BoundTerm.of(Field(both), frame, 0, 1.0)
     BoundTerm.of(Field(both), frame.assign(x=np.where(frame.index == 3, 7.0, frame["x"])), 0, 1.0)
+
+
+def test_edge_numbers_are_not_cut():
+    roads = MetricGraph([0, 1], [1, 2], [2.0, 3.0])
+    frame = pandas.DataFrame({"edge": [0.7, 1.7, 0.7], "distance": 0.5, "z": [1.0, 2.0, 1.5]})
+    with pytest.raises((TypeError, ValueError), match="edge number of places"):
+        LatentGaussianModel("z ~ 1", Field(roads)).fit(frame)
+
+
+def test_point_patterns_without_weights_are_refused(mesh):
+    points, _ = mesh.quadrature()
+    frame = pandas.DataFrame(points, columns=["x", "y"]).assign(event=0)
+    frame.loc[:5, "event"] = 1
+    with pytest.raises(ValueError, match="`exposure` must be given for likelihood='point_process'"):
+        LatentGaussianModel("event ~ 1", Field(mesh), "point_process").fit(frame)

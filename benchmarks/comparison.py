@@ -251,12 +251,32 @@ def amg(data: Data, kernel: Any, scale: float) -> tuple[Any, Any]:
     )
     seen = np.zeros(n)
     seen[data.nodes] = data.y / NOISE**2
-    draws = prior.root(rng.standard_normal((prior.root_size, 64))) / np.sqrt(scale)
+    root = root_of(prior)
+    draws = root @ rng.standard_normal((root.shape[1], 64)) / np.sqrt(scale)
     draws += np.sqrt(weights)[:, None] * rng.standard_normal((n, 64))
     variances = np.zeros(data.asked.size)
     for draw in draws.T:
         variances += solver.solve(draw, tol=1e-4, accel="cg")[data.asked] ** 2 / 64
     return solver.solve(seen, tol=1e-8, accel="cg")[data.asked], np.sqrt(variances)
+
+
+def root_of(prior: Any) -> Any:
+    """A sparse R with R R^T = Q, without a factor: Q is c I + t L or its square."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    c, t, power = prior.kernel.inverse_power
+    if power == 2:
+        return prior.base
+    edges = sp.triu(prior.graph.adjacency, k=1, format="coo")
+    size = np.ones(prior.graph.n_nodes)
+    if prior.kernel.laplacian == "normalized":
+        size = 1 / np.sqrt(np.maximum(prior.graph.degrees, 1e-300))
+    columns, half = np.arange(edges.nnz), np.sqrt(t * edges.data)
+    entries = np.concatenate([half * size[edges.row], -half * size[edges.col]])
+    places = np.concatenate([edges.row, edges.col]), np.concatenate([columns, columns])
+    incidence = sp.csr_array((entries, places), shape=(size.size, edges.nnz))
+    return sp.hstack([np.sqrt(c) * sp.eye_array(size.size), incidence], format="csr")
 
 
 def matern_of(case: str) -> tuple[Any, float]:

@@ -3,9 +3,10 @@ draws from their default priors?
 
     python benchmarks/field_calibration.py                                # 60 replicates of each
     python benchmarks/field_calibration.py --replicates 10 --models poisson
+    python benchmarks/field_calibration.py --observations 1000
 
-A square of side 10 in a mesh with edges of 1 has 100 observations at random places: values with
-normal noise, counts, Tweedie values, and point patterns of 20 to 500 events. The table has the
+A square of side 10 in a mesh with edges of 1 has n observations at random places: values with
+normal noise, counts, Tweedie values, and point patterns of n / 5 to 5 n events. The table has the
 share of 95 % intervals that hold the truth: of the linear predictor at 50 new places, of the range,
 of the deviation, and of the intercept, each with its standard error over replicates. The prior of
 the deviation is in units of the linear predictor, which the data of normal noise determine, so that
@@ -39,12 +40,12 @@ from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
 from graphrf.gp.likelihoods.real import NormalNoise
 from graphrf.gp.model.likelihoods import LIKELIHOODS
-from graphrf.gp.terms.parameters import Parameter
+from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.term import BoundTerm
 
 # The deviation of the intercept's prior.
 DEVIATION = 1.0
-SIDE, N, NEW, EVENTS = 10.0, 100, 50, (20, 500)
+SIDE, NEW = 10.0, 50
 REGION = shapely.box(0, 0, SIDE, SIDE)
 MESH = TriangleMesh.from_points(None, max_edge=1.0, boundary=REGION, margin=2.0)
 MATRICES = MeshMatrices(MESH.elements, 2)
@@ -64,7 +65,9 @@ def drawn(parameter: Parameter, rng: np.random.Generator) -> float:
     return parameter.value(float(np.interp(rng.random() * mass[-1], mass, x)))
 
 
-def pattern(intercept: float, field: np.ndarray, rng: np.random.Generator) -> pd.DataFrame | None:
+def pattern(
+    n: int, intercept: float, field: np.ndarray, rng: np.random.Generator
+) -> pd.DataFrame | None:
     """Events of a Poisson process by thinning, and the points of the quadrature; None for too few
     or too many events.
     """
@@ -73,7 +76,7 @@ def pattern(intercept: float, field: np.ndarray, rng: np.random.Generator) -> pd
         return None
     places = rng.uniform(0, SIDE, (rng.poisson(highest * SIDE**2), 2))
     kept = rng.random(len(places)) * highest < np.exp(intercept + MESH.weights(places) @ field)
-    if not EVENTS[0] <= kept.sum() <= EVENTS[1]:
+    if not n // 5 <= kept.sum() <= 5 * n:
         return None
     points, weights = MESH.quadrature(REGION)
     x, y = np.vstack([places[kept], points]).T
@@ -82,12 +85,12 @@ def pattern(intercept: float, field: np.ndarray, rng: np.random.Generator) -> pd
 
 
 def observed(
-    name: str, intercept: float, field: np.ndarray, rng: np.random.Generator
+    name: str, n: int, intercept: float, field: np.ndarray, rng: np.random.Generator
 ) -> pd.DataFrame | None:
     """Data; None for those that say nothing, which is decided by the data alone."""
     if name == "point_process":
-        return pattern(intercept, field, rng)
-    places = rng.uniform(0, SIDE, (N, 2))
+        return pattern(n, intercept, field, rng)
+    places = rng.uniform(0, SIDE, (n, 2))
     eta = intercept + MESH.weights(places) @ field
     value = TRUE[name].sample(np.minimum(eta, 20.0), rng)
     if name != "gaussian" and not 0 < value.max() < 1e4:
@@ -95,7 +98,7 @@ def observed(
     return pd.DataFrame({"x": places[:, 0], "y": places[:, 1], "value": value, "size": 1.0})
 
 
-def replicate(name: str, seed: int) -> dict[str, float]:
+def replicate(name: str, n: int, seed: int) -> dict[str, float]:
     """The shares of intervals that hold."""
     term, rng = Field(MESH), np.random.default_rng([seed, 23])
     frame = None
@@ -104,10 +107,9 @@ def replicate(name: str, seed: int) -> dict[str, float]:
         bound = BoundTerm.of(term, empty, 0, 1.0)
         length, deviation = (drawn(parameter, rng) for parameter in bound.parameters)
         precision = MeshPrecision(MATRICES, FieldKernel(length, 2, 2))
-        root = precision.root(rng.standard_normal((precision.root_size, 1)))
-        field = deviation * precision.factor().solve(root)[:, 0]
+        field = deviation * precision.factor().root(rng.standard_normal(precision.n_nodes))
         intercept = DEVIATION * rng.standard_normal()
-        frame = observed(name, intercept, field, rng)
+        frame = observed(name, n, intercept, field, rng)
 
     exposure = None if name == "gaussian" else "size"
     settings = {"exposure": exposure, "coefficient_deviation": DEVIATION, "seed": seed}
@@ -129,6 +131,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--replicates", type=int, default=60)
+    parser.add_argument("--observations", type=int, default=100)
     parser.add_argument("--models", nargs="+", choices=TRUE, default=list(TRUE))
     options = parser.parse_args()
     print(header("scipy"))
@@ -138,7 +141,7 @@ def main() -> None:
         for seed in range(options.replicates):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                rows.append(replicate(name, seed))
+                rows.append(replicate(name, options.observations, seed))
             warned += bool(said)
         table = pd.DataFrame(rows)
         errors = table.std(ddof=0) / len(table) ** 0.5

@@ -79,7 +79,7 @@ class Domain(ABC):
     """
 
     field_dimension: ClassVar[int]  # of the space in which the field lives: 1 or 2
-    orders: ClassVar[tuple[int, ...]]  # values of alpha
+    orders: ClassVar[tuple[float, ...]]  # values of alpha
     default_order: ClassVar[int]
 
     @property
@@ -109,32 +109,32 @@ class Domain(ABC):
         """Warn of a range that is too short for the variables of a field at these places."""
 
     @abstractmethod
-    def field_nodes(self, places: Any, alpha: int) -> Any:
+    def field_nodes(self, places: Any, alpha: float) -> Any:
         """The nodes and variables of a field of order alpha at checked places."""
 
     def kernel(self, range: float, alpha: float) -> FieldKernel:
         """The covariance of a field of this range and order."""
         return FieldKernel(range, alpha, self.field_dimension)
 
-    def checked_order(self, alpha: Any) -> int:
+    def checked_order(self, alpha: Any) -> float:
         """alpha, once it is an order of a field here; the default for None."""
         if alpha is None:
             return self.default_order
-        whole = isinstance(alpha, int | np.integer) and not isinstance(alpha, bool)
-        if not whole or alpha not in self.orders:
+        number = isinstance(alpha, int | float | np.number) and not isinstance(alpha, bool)
+        if not number or alpha not in self.orders:
             *most, last = map(str, self.orders)
             raise checks.value_error(
                 "alpha",
                 f"must be {', '.join(most)} or {last}, the order of the field (not scikit-learn's "
                 f"noise variance), got {checks.describe(alpha)}",
             )
-        return int(alpha)
+        return int(alpha) if float(alpha).is_integer() else float(alpha)
 
     # -- the prior -------------------------------------------------------------------------------
 
     @needs_memory(_LESS_MEMORY)
     def covariance(
-        self, places: Any = None, *, range: float, sd: float = 1.0, alpha: int | None = None
+        self, places: Any = None, *, range: float, sd: float = 1.0, alpha: float | None = None
     ) -> np.ndarray:
         """The exact covariance of the field of `FieldGPRegressor` at up to 5,000 places, shape
         (n, n).
@@ -157,7 +157,7 @@ class Domain(ABC):
         *,
         range: float,
         sd: float = 1.0,
-        alpha: int | None = None,
+        alpha: float | None = None,
         n_samples: int = 1,
         seed: int | None = None,
     ) -> np.ndarray:

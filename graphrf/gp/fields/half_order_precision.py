@@ -150,6 +150,10 @@ class HalfOrderPrecision:
         matrix = sp.csr_array(self.matrix + added)
         return SparseCholesky(matrix, Elimination.of(matrix))
 
+    def unconstrained(self, x: np.ndarray) -> np.ndarray:
+        """x: there are no constraints."""
+        return x
+
     @cached_property
     def _chain(self) -> RootChain:
         low = self.kernel.kappa**2

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf.gp.fields.kernel import FieldKernel
-from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
+from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.precision.readings import RowReadings
 from graphrf.operators.sparse.layout import VariableLayout
 
@@ -65,13 +65,17 @@ class MeshPlaces(NamedTuple):
 
 class MeshNodes:
     """The distinct places among some, numbered by their first occurrence; the variables of a field
-    are its values at all vertices.
+    are its values at all vertices, and hidden fields for half orders.
     """
 
-    def __init__(self, mesh: Any, places: MeshPlaces, alpha: int) -> None:
-        self._mesh, self._alpha = mesh, alpha
+    def __init__(self, mesh: Any, places: MeshPlaces, alpha: float) -> None:
+        self._mesh = mesh
+        # for any range: its pattern and number of variables are the same
+        self._precision = mesh.precision(mesh.kernel(mesh.length_unit, alpha))
         self.where, first = _distinct(places.weights)
-        self.rows = sp.csr_array(places.weights[first])
+        n = self._precision.n_nodes
+        # no place reads the hidden fields
+        self.rows = _widened(sp.csr_array(places.weights[first]), first.size, n)
         self._readings: RowReadings | None = None
 
     @property
@@ -84,26 +88,29 @@ class MeshNodes:
         """The rows of the nodes, in a pattern that holds those of all points."""
         if self._readings is None:
             # The consistent mass joins the corners of each triangle, where Q may have exact zeros.
+            n = self._precision.n_nodes
             patterns = [
-                self._matrices.pattern,
-                self._mesh.elements.mass,
+                self._precision.matrix,
+                _widened(self._mesh.elements.mass, n, n),
                 sp.csr_array(abs(self.rows).T @ abs(self.rows)),
             ]
             self._readings = RowReadings(self.rows, VariableLayout.of(patterns))
         return self._readings
 
-    @property
-    def _matrices(self) -> MeshMatrices:
-        matrices: MeshMatrices = self._mesh.matrices(self._alpha)
-        return matrices
-
-    def precision(self, kernel: FieldKernel) -> MeshPrecision:
-        """The precision of the values at all vertices."""
-        return MeshPrecision(self._matrices, kernel)
+    def precision(self, kernel: FieldKernel) -> Precision:
+        """The precision of the variables."""
+        precision: Precision = self._precision.with_kernel(kernel)
+        return precision
 
     def readings_by(self, other: MeshNodes) -> RowReadings:
         """These rows, in the pattern of other nodes."""
         return other.readings.with_rows(self.rows)
+
+
+def _widened(matrix: sp.csr_array, n_rows: int, n_columns: int) -> sp.csr_array:
+    """A matrix with rows and columns of zeros after its own."""
+    ends = np.append(matrix.indptr, np.full(n_rows - matrix.shape[0], matrix.indptr[-1]))
+    return sp.csr_array((matrix.data, matrix.indices, ends), shape=(n_rows, n_columns))
 
 
 def _distinct(weights: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:

@@ -43,7 +43,6 @@ class MeshMatrices:
         pattern.data[:] = 1.0
         self.pattern = pattern
         self.powers = [_in_pattern(power, pattern) for power in powers]
-        self._elements, self._diffusion = elements, diffusion
 
     @cached_property
     def elimination(self) -> Elimination:
@@ -54,19 +53,6 @@ class MeshMatrices:
     def elimination_of_k(self) -> Elimination:
         """The order of elimination of K."""
         return Elimination.of(sp.csr_array(self.stiffness + sp.diags_array(self.mass)))
-
-    @cached_property
-    def gradients(self) -> sp.csr_array:
-        """D with D D^T = G, shape (V, 3 T)."""
-        elements = self._elements
-        turned = elements.opposite / (2 * np.sqrt(elements.areas))[:, None, None]
-        if self._diffusion is not None:
-            turned = np.stack([-turned[..., 1], turned[..., 0]], axis=-1)
-            turned = turned @ np.linalg.cholesky(self._diffusion)
-        t, _, d = turned.shape
-        rows = np.repeat(elements.triangles, d, axis=1).ravel()
-        columns = (np.arange(t)[:, None] * d + np.tile(np.arange(d), 3)).ravel()
-        return sp.csr_array((turned.ravel(), (rows, columns)), shape=(elements.n_vertices, d * t))
 
 
 class MeshPrecision:
@@ -118,21 +104,6 @@ class MeshPrecision:
         """The Cholesky factor of Q + diag(weights)."""
         added = sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
         return SparseCholesky(sp.csr_array(self.matrix + added), self._matrices.elimination)
-
-    @property
-    def root_size(self) -> int:
-        """Columns of the matrix R with R R^T = Q that `root` has."""
-        n = self.n_nodes
-        return n if self.kernel.alpha == 2 else n + int(self._matrices.gradients.shape[1])
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p)."""
-        kappa, mass, n = self.kernel.kappa, self._matrices.mass[:, None], self.n_nodes
-        tau = math.exp(0.5 * self.kernel.log_tau_squared)
-        if self.kernel.alpha == 2:
-            return np.asarray(tau * (self._k @ (z / np.sqrt(mass))))
-        first = kappa * np.sqrt(mass) * z[:n] + self._matrices.gradients @ z[n:]
-        return tau * (first if self.kernel.alpha == 1 else np.asarray(self._k @ (first / mass)))
 
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
         """x: there are no constraints."""

@@ -15,9 +15,11 @@ from graphrf._base.warn import warn
 from graphrf.gp.fields import averages, sources, validity
 from graphrf.gp.fields.domain import Domain
 from graphrf.gp.fields.elements import Elements, edges_of, smallest_angles
+from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
+from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
 from graphrf.gp.fields.mesh_nodes import MeshNodes, MeshPlaces
-from graphrf.gp.fields.mesh_precision import MeshMatrices
+from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
 
 # A place outside a planar mesh by less than this share of its extent is rounding, and a place off a
 # surface by more is no place of it.
@@ -64,14 +66,14 @@ class TriangleMesh(Domain):
     """
 
     field_dimension = 2
-    orders = (1, 2, 3)
+    orders = (1, 1.5, 2, 2.5, 3)
     default_order = 2
 
     def __init__(self, vertices: ArrayLike, triangles: ArrayLike) -> None:
         self.vertices = validity.checked_vertices(vertices)
         self.triangles = validity.checked_triangles(self.vertices, triangles)
         self.is_sphere = False
-        self._matrices: dict[int, MeshMatrices] = {}
+        self._matrices: dict[float, Any] = {}  # of precisions, by their order
 
     # -- other sources ---------------------------------------------------------------------------
 
@@ -223,11 +225,18 @@ class TriangleMesh(Domain):
         """The positions of all vertices."""
         return range(self.n_vertices)
 
-    def matrices(self, alpha: int) -> MeshMatrices:
-        """The matrices of which precisions of this order are sums, kept for further ones."""
-        if alpha not in self._matrices:
-            self._matrices[alpha] = MeshMatrices(self.elements, alpha)
-        return self._matrices[alpha]
+    def precision(self, kernel: FieldKernel) -> MeshPrecision | HalfOrderPrecision:
+        """The precision of the values at all vertices, and for half orders of hidden fields after
+        them.
+        """
+        alpha, kept = kernel.alpha, self._matrices
+        if float(alpha).is_integer():
+            if alpha not in kept:
+                kept[alpha] = MeshMatrices(self.elements, int(alpha))
+            return MeshPrecision(kept[alpha], kernel)
+        if alpha not in kept:
+            kept[alpha] = HalfOrderMatrices(self.elements, alpha, self.length_unit)
+        return HalfOrderPrecision(kept[alpha], kernel)
 
     def places(self, places: Any = None) -> MeshPlaces:
         """Places as `weights` reads them; all vertices by default."""
@@ -267,8 +276,8 @@ class TriangleMesh(Domain):
                 "longer ranges"
             )
 
-    def field_nodes(self, places: MeshPlaces, alpha: int) -> MeshNodes:
-        """The distinct places, and the values at all vertices as variables."""
+    def field_nodes(self, places: MeshPlaces, alpha: float) -> MeshNodes:
+        """The distinct places, and the variables of `precision`."""
         return MeshNodes(self, places, alpha)
 
     # -- places ----------------------------------------------------------------------------------

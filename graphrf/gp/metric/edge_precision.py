@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,25 +144,6 @@ class EdgePrecision:
     def trace_of_derivative(self, name: str) -> float:
         """trace(Q^-1 dQ)."""
         return self._own_factor.trace(self.derivative(name))
-
-    @property
-    def root_size(self) -> int:
-        """Columns of the matrix R with R R^T = Q that `root` has."""
-        return int(self._root.shape[1])
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p)."""
-        return np.asarray(self._root @ z)
-
-    @cached_property
-    def _root(self) -> sp.csr_array:
-        """R, by a root of the precision of each piece."""
-        values, vectors = np.linalg.eigh(self._blocks[0])
-        roots = _block_diagonal(vectors * np.sqrt(np.maximum(values, 0.0))[:, None])
-        states = self.states
-        return sp.csr_array(
-            sp.hstack([states.basis.T @ roots, math.sqrt(0.5) * states.at_ends.T], format="csr")
-        )
 
     @cached_property
     def _own_factor(self) -> SparseCholesky:

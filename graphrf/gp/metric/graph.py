@@ -221,7 +221,7 @@ class MetricGraph(Domain):
             )
         return self._rows(places)
 
-    def subdivide(self, places: Places, alpha: int = 1) -> Subdivision:
+    def subdivide(self, places: Places, alpha: float = 1) -> Subdivision:
         """The edges subdivided at places, in an order that does not depend on that of the places.
 
         For a field of order 2 places are rounded to 500ths of `road_length`: pieces x long take x^3
@@ -241,7 +241,7 @@ class MetricGraph(Domain):
     def warn_of_range(self, range: float, places: Places) -> None:
         """Nothing: edges are subdivided at all places, so that fields are exact for every range."""
 
-    def field_nodes(self, places: Places, alpha: int) -> EdgeNodes:
+    def field_nodes(self, places: Places, alpha: float) -> EdgeNodes:
         """The vertices of the edges subdivided at places."""
         return EdgeNodes(self.subdivide(places, alpha), self.ends)
 

@@ -37,8 +37,7 @@ class PrecisionPosterior(SinglePosterior):
     beta, 0 if it is flat.
 
     Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 2; variances by selected
-    inversion (Erisman and Tinney 1975; Rue and Martino 2007); draws by perturbation (Papandreou and
-    Yuille 2010).
+    inversion (Erisman and Tinney 1975; Rue and Martino 2007).
     """
 
     solver = "cholesky"
@@ -187,23 +186,14 @@ class PrecisionPosterior(SinglePosterior):
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Joint draws of f + H beta, (1, q, p) each, by one solve; `rng` advances alike for all
+        """Joint draws of f + H beta, (1, q, p) each, by half a solve; `rng` advances alike for all
         nodes.
         """
         b, p = self._mean.rank, self.n_outputs
         for number in range(n_samples):
-            of_prior = rng.standard_normal((self._precision.root_size, p))
-            of_noise = rng.standard_normal((self._nodes.size, p))
+            z = rng.standard_normal((self._precision.n_nodes, p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
-
-            # P^-1 times a vector of covariance P has the covariance P^-1
-            extended = self._spread(
-                np.sqrt(self._amplitude * self._noise_precisions)[:, None] * of_noise
-            )
-            f = np.sqrt(self._amplitude) * self._factor.solve(
-                self._precision.root(of_prior) + extended
-            )
-
+            f = np.sqrt(self._amplitude) * self._factor.root(z)
             f += self._f - self._by_mean @ trend
             mean = self._basis[nodes] @ (self.coefficients + trend)
             draw = self._readings.read(f, nodes) + mean + self._offset

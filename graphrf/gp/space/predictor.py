@@ -33,7 +33,7 @@ class FieldPredictor(WithCriteria, SavedField):
     """Predictions at places from the posterior that `fit` computed."""
 
     domain: Domain
-    _order: int
+    _order: float
     _seen: Seen
     _points: list[tuple[FieldHyperparameters, float]]
     _nodes: FieldNodes

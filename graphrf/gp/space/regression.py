@@ -73,8 +73,9 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     Parameters
     ----------
     domain : TriangleMesh or MetricGraph
-    alpha : {1, 2, 3}, optional
-        The order of the field. Default: 2 on meshes; 1 along edges, where 3 is not possible and
+    alpha : {1, 1.5, 2, 2.5, 3}, optional
+        The order of the field. Default: 2 on meshes, where 1.5 has the exponential covariance and
+        half orders are approximated as in `Field`; 1 along edges, where orders are 1 and 2 and
         places of order 2 are rounded to 500ths of `MetricGraph.road_length`.
     range, sd, noise : float, optional
         Fixed values of the range (in the unit of the coordinates or lengths), of the field's
@@ -128,7 +129,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         self,
         domain: Domain,
         *,
-        alpha: int | None = None,
+        alpha: float | None = None,
         range: float | None = None,
         sd: float | None = None,
         noise: float | None = None,

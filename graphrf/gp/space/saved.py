@@ -96,7 +96,7 @@ class SavedField(Saved):
 def _seen(
     domain: Domain,
     mean: str,
-    alpha: int,
+    alpha: float,
     record: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
 ) -> tuple[Seen, Any]:

@@ -11,9 +11,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
 from graphrf.gp.fields.domain import Domain, require_domain
-from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
 from graphrf.gp.fields.mesh_nodes import MeshPlaces
-from graphrf.gp.fields.mesh_precision import MeshPrecision
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.metric.graph import MetricGraph
 from graphrf.gp.search.coordinates import Parameter
@@ -24,7 +22,6 @@ from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prio
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 
-HALF_ORDERS = (1.5, 2.5)
 # The longest range that is searched, in diameters of the mesh: the field is a constant there.
 _LONGEST = 100.0
 # The shortest, in median edges: below, vertices are independent.
@@ -138,11 +135,7 @@ class Field(Term):
     @property
     def order(self) -> float:
         """alpha, or the default of the domain."""
-        if self.alpha is None or not isinstance(self.domain, TriangleMesh):
-            return self.domain.checked_order(self.alpha)
-        if self.alpha not in (*self.domain.orders, *HALF_ORDERS):
-            raise checks.value_error("alpha", f"must be 1, 1.5, 2, 2.5 or 3, got {self.alpha!r}")
-        return float(self.alpha) if self.alpha in HALF_ORDERS else int(self.alpha)
+        return self.domain.checked_order(self.alpha)
 
     @property
     def variation(self) -> Variation:
@@ -171,15 +164,6 @@ class Field(Term):
         return (axis,)
 
 
-def mesh_structure(mesh: TriangleMesh, alpha: float, parameter: Parameter) -> FieldStructure:
-    """The values at all vertices, and for half orders those of hidden fields after them."""
-    kernel = mesh.kernel(parameter.start, alpha)
-    if float(alpha).is_integer():
-        return FieldStructure(MeshPrecision(mesh.matrices(int(alpha)), kernel), parameter)
-    matrices = HalfOrderMatrices(mesh.elements, alpha, parameter.start)
-    return FieldStructure(HalfOrderPrecision(matrices, kernel), parameter)
-
-
 class MeshAxis(LevelAxis):
     """The vertices of a mesh."""
 
@@ -199,7 +183,7 @@ class MeshAxis(LevelAxis):
         parameter = Parameter(f"range({term.label})", "positive", start, low, high, prior, key)
         variation = term.variation
         self.structure: Structure = (
-            mesh_structure(mesh, term.order, parameter)
+            FieldStructure(mesh.precision(mesh.kernel(start, term.order)), parameter)
             if variation.is_stationary
             else VaryingStructure(
                 mesh,

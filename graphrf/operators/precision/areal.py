@@ -15,7 +15,7 @@ from graphrf._base.warn import warn
 from graphrf.graph.graph import Graph
 from graphrf.kernels.areal import BYM2, CAR, ICAR
 from graphrf.kernels.kernel import Kernel
-from graphrf.operators.precision.markov import SparsePrecision, incidence, require_sparse_precision
+from graphrf.operators.precision.markov import SparsePrecision, require_sparse_precision
 from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.constrained import ConstrainedCholesky
@@ -32,14 +32,12 @@ class Intrinsic(NamedTuple):
 
     `precision` is s L in each component with its own s, and 1 at isolated nodes, which have no
     constraint (`summed`); `lifted` is positive definite, and equal to it on fields that sum to zero
-    in each component; `root`, shape (N, r), is R with R R^T = `precision`. The geometric mean of
-    `variances` is 1 in each component. `log_determinant` is that of the precision on the fields
-    that sum to zero.
+    in each component. The geometric mean of `variances` is 1 in each component. `log_determinant`
+    is that of the precision on the fields that sum to zero.
     """
 
     precision: sp.csr_array
     lifted: sp.csr_array
-    root: sp.csr_array
     component: np.ndarray
     summed: np.ndarray
     variances: np.ndarray
@@ -83,14 +81,9 @@ class Intrinsic(NamedTuple):
         size = np.where(several, 1 / (sizes * variances[hub]), 0.0)
         rows, columns = hub[component], np.arange(component.size)
         arrow = sp.csr_array((size[component], (rows, columns)), shape=laplacian.shape)
-        roots = np.sqrt(scale)[component]
-        root = [sp.diags_array(roots, format="csr") @ incidence(graph)]
-        if not summed.all():
-            root.append(sp.eye_array(component.size, format="csc")[:, np.flatnonzero(~summed)])
         return cls(
             precision,
             sp.csr_array(precision + arrow + arrow.T),
-            sp.csr_array(sp.hstack(root)),
             component,
             summed,
             variances,
@@ -202,16 +195,6 @@ class ProperPrecision(ArealPrecision):
         rho = self.kernel.dependence
         return sp.csr_array((1 - rho) * self._diagonal + rho * self._laplacian)
 
-    @property
-    def root_size(self) -> int:
-        """N and the number of edges."""
-        return self.graph.n_nodes + int(self._incidence.shape[1])
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        n, rho = self.graph.n_nodes, self.kernel.dependence
-        own = np.sqrt((1 - rho) * self._diagonal.diagonal())[:, None] * z[:n]
-        return np.asarray(own + math.sqrt(rho) * (self._incidence @ z[n:]))
-
     def log_determinant(self) -> float:
         return self._prior.log_determinant
 
@@ -233,10 +216,6 @@ class ProperPrecision(ArealPrecision):
     def _diagonal(self) -> sp.csr_array:
         return sp.csr_array(sp.diags_array(self._laplacian.diagonal()))
 
-    @property
-    def _incidence(self) -> sp.csr_array:
-        return self._once("incidence", lambda: incidence(self.graph))
-
 
 class IntrinsicPrecision(ArealPrecision):
     """Precision of `ICAR`: the scaled Laplacian, for fields that sum to zero in each component."""
@@ -249,14 +228,6 @@ class IntrinsicPrecision(ArealPrecision):
     @property
     def matrix(self) -> sp.csr_array:
         return self.intrinsic.precision
-
-    @property
-    def root_size(self) -> int:
-        """The number of edges and isolated nodes."""
-        return int(self.intrinsic.root.shape[1])
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        return np.asarray(self.intrinsic.root @ z)
 
     def log_determinant(self) -> float:
         """log |Q| on the fields that sum to zero."""
@@ -315,16 +286,6 @@ class MixedPrecision(IntrinsicPrecision):
     @cached_property
     def lifted(self) -> sp.csr_array:
         return self._joint(self.intrinsic.lifted)
-
-    @property
-    def root_size(self) -> int:
-        """N plus the root size of u's precision."""
-        return self.graph.n_nodes + int(self.intrinsic.root.shape[1])
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        n, phi = self.graph.n_nodes, self.kernel.mixing
-        own = z[:n] / math.sqrt(1 - phi)
-        return np.vstack([own, self.intrinsic.root @ z[n:] - math.sqrt(phi) * own])
 
     def derivative(self, name: str) -> sp.csr_array:
         """The derivative of Q in phi."""

@@ -62,15 +62,6 @@ def require_sparse_precision(kernel: Kernel) -> None:
         )
 
 
-def incidence(graph: Graph) -> sp.csr_array:
-    """E with E E^T = L, the combinatorial Laplacian: a column for every edge that is no loop."""
-    adjacency = sp.triu(graph.adjacency, k=1, format="coo")
-    first, second = adjacency.row, adjacency.col
-    root, edges = np.sqrt(adjacency.data), np.arange(adjacency.nnz)
-    places = np.concatenate([first, second]), np.concatenate([edges, edges])
-    return sp.csr_array((np.concatenate([root, -root]), places), shape=(graph.n_nodes, edges.size))
-
-
 def _to_power(matrix: sp.csr_array, power: int) -> sp.csr_array:
     """A matrix to a power; FactorTooLargeError if that has too many entries."""
     if power == 0:
@@ -329,57 +320,6 @@ class SparsePrecision:
     @cached_property
     def _shifted_factors(self) -> dict[float, SparseCholesky]:
         return {}
-
-    @property
-    def root_size(self) -> int:
-        inner = self._powers[0]
-        return self._chain.root.shape[1] * self._width(inner) + len(self._powers) * self._width(
-            inner + 1
-        )
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        r"""R z for z of shape (root_size, p), with R R^T = Q.
-
-        With roots R_j of B^{p_j} and S_j of B^{p_j + 1}, layer j of R z is the sum of C_{jk} R_j
-        u_k over k and of S_j v_j, divided by the root of b, where z = (u, v).
-        """
-        powers, mixing, columns = self._powers, self._chain.root, z.shape[1]
-        width, wide = (self._width(power) for power in (powers[0], powers[0] + 1))
-        coupled, own = np.split(z, [mixing.shape[1] * width])
-        mixed = np.tensordot(mixing, coupled.reshape(mixing.shape[1], width, columns), axes=1)
-        own = own.reshape(len(powers), wide, columns)
-        rows = [
-            self._root_of(p, mixed[j]) + self._root_of(p + 1, own[j]) for j, p in enumerate(powers)
-        ]
-        return np.vstack(rows) / math.sqrt(self._chain.scale)
-
-    def _width(self, power: int) -> int:
-        """Columns of the root of an even or odd power of B."""
-        return self.graph.n_nodes + (self._incidence.shape[1] if power % 2 else 0)
-
-    def _root_of(self, power: int, z: np.ndarray) -> np.ndarray:
-        r"""The root of B to a power, times z.
-
-        It is B^{p/2} for even p; for odd p it is B^{(p-1)/2} (\sqrt{c} I, \sqrt{t} E) with the
-        weighted incidence matrix E, L = E E^T.
-        """
-        n = self.graph.n_nodes
-        if power % 2:
-            c, t, _ = self._power
-            z = math.sqrt(c) * z[:n] + math.sqrt(t) * (self._incidence @ z[n:])
-        for _ in range(power // 2):
-            z = self.base @ z
-        return np.asarray(z)
-
-    @cached_property
-    def _incidence(self) -> sp.csr_array:
-        """E with E E^T = L: a column for every edge that is no loop."""
-        edges = incidence(self.graph)
-        if self.kernel.laplacian != "normalized":
-            return edges
-        degrees = self.graph.degrees
-        size = np.where(degrees > 0, 1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)), 0.0)
-        return sp.csr_array(sp.diags_array(size, format="csr") @ edges)
 
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
         """x: there are no constraints."""

@@ -30,15 +30,6 @@ class Precision(Protocol):
         """Q, shape (n, n)."""
         ...
 
-    @property
-    def root_size(self) -> int:
-        """Columns of the matrix R with R R^T = Q that `root` has."""
-        ...
-
-    def root(self, z: np.ndarray) -> np.ndarray:
-        """R z for z of shape (root_size, p)."""
-        ...
-
     def with_kernel(self, kernel: Any) -> Self:
         """Precision for other hyperparameters, which shares what does not depend on them."""
         ...

@@ -77,7 +77,7 @@ def test_means_variances_covariances_and_draws_are_those_of_dense_algebra(kernel
         posterior.covariances(every), covariance, rtol=1e-8, atol=1e-9 * size
     )
     # draws are linear in normals: those of all unit vectors make their covariance
-    numbers = SparsePrecision(GRAPH, kernel).root_size + np.unique(NODES).size + basis.shape[1]
+    numbers = SparsePrecision(GRAPH, kernel).n_nodes + basis.shape[1]
     draws, _ = joint_draws(posterior, every, every, numbers, Units(numbers))
     draws = draws[:, :, 0] - posterior.means(every)[:, 0]
     np.testing.assert_allclose(draws.T @ draws, covariance, rtol=1e-8, atol=1e-9 * size)

@@ -244,7 +244,7 @@ def test_it_is_an_estimator(observed):
     ("settings", "said"),
     [
         ({"alpha": 3}, "`alpha` must be 1 or 2"),
-        ({"alpha": 1.0}, "not scikit-learn's noise variance"),
+        ({"alpha": 1e-10}, "not scikit-learn's noise variance"),
         ({"mean": "linear"}, "`mean` must be one of"),
         ({"range": -1.0}, "`range` must be"),
         ({"noise": 0.0}, "`noise` must be"),

@@ -81,7 +81,7 @@ def test_the_first_layer_has_the_covariance_of_the_kernel(weighted_graph, kernel
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_factor_determinant_and_draws_are_those_of_the_joint_precision(weighted_graph, kernel):
+def test_factor_and_determinant_are_those_of_the_joint_precision(weighted_graph, kernel):
     precision = SparsePrecision(weighted_graph, kernel)
     dense = precision.matrix.toarray()
     assert precision.n_nodes == dense.shape[0] > weighted_graph.n_nodes
@@ -93,8 +93,6 @@ def test_factor_determinant_and_draws_are_those_of_the_joint_precision(weighted_
     np.testing.assert_allclose(factor.solve(np.eye(precision.n_nodes)), inverse, atol=1e-9 * size)
     np.testing.assert_allclose(factor.inverse_diagonal, np.diagonal(inverse), rtol=1e-9)
     assert precision.log_determinant() == pytest.approx(np.linalg.slogdet(dense)[1], rel=1e-8)
-    root = precision.root(np.eye(precision.root_size))
-    np.testing.assert_allclose(root @ root.T, dense, atol=1e-13 * np.abs(dense).max())
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

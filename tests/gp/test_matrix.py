@@ -312,7 +312,7 @@ def test_messages_name_columns_by_their_titles():
         with pytest.raises(TypeError, match=r"got text in the column 'kind'; pandas\.get_dummies"):
             case.fit(**given)
     with pytest.raises(
-        ValueError, match="vary over the observed nodes, and column 'kind' does not"
+        ValueError, match="vary over the observations, and column 'kind' does not"
     ):
         case.fit(x=table.assign(kind=1.0))
 

@@ -52,8 +52,7 @@ class Geometries:
         others = np.flatnonzero(~self.are_points)
         if others.size:
             raise checks.value_error(
-                name,
-                f"must be points, got geometries of type {self.values[others[0]].geom_type}",
+                name, f"must be points, got geometries of type {self.values[others[0]].geom_type}"
             )
         array = np.asarray(shapely.get_coordinates(self.values, include_z=True)).reshape(-1, 3)
         has_heights = len(array) > 0 and bool(shapely.has_z(self.values).all())
@@ -172,8 +171,7 @@ def _numbers(name: str, array: np.ndarray, where: str) -> np.ndarray:
     if array.dtype.kind not in "iuf":
         kind = f"dtype {array.dtype}" if array.dtype.kind not in "OUST" else "text or other objects"
         raise checks.type_error(
-            name,
-            f"must be numbers, got {kind}{where}; pandas.to_numeric makes numbers of text",
+            name, f"must be numbers, got {kind}{where}; pandas.to_numeric makes numbers of text"
         )
     return array
 

@@ -45,7 +45,8 @@ class MeshFile(GraphFile):
 
     @classmethod
     def names(cls, graph: Any) -> Any:
-        return {"is_sphere": graph.is_sphere, "crs": graph.crs and graph.crs.to_wkt()}
+        crs = None if graph.crs is None else graph.crs.to_wkt()
+        return {"is_sphere": graph.is_sphere, "crs": crs}
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:

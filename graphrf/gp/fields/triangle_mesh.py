@@ -71,6 +71,7 @@ class TriangleMesh(Domain):
     field_dimension = 2
     orders = (1, 2, 3)
     default_order = 2
+    label = "vertex"
 
     def __init__(self, vertices: ArrayLike, triangles: ArrayLike, *, crs: Any = None) -> None:
         self.crs = geometries.read_reference(crs)

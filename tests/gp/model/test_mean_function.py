@@ -112,11 +112,11 @@ def test_an_exact_trend_is_continued_exactly(grid):
             ValueError,
             "`mean` must be finite, got nan at position 7",
         ),
-        (np.full(144, 1e5), ValueError, "vary over the observed nodes, and column 0 does not"),
+        (np.full(144, 1e5), ValueError, "vary over the observations, and column 0 does not"),
         (
             np.column_stack([COORDINATES, COORDINATES.sum(axis=1)]),
             ValueError,
-            "not collinear at the observed nodes",
+            "not collinear over the observations",
         ),
     ],
 )

@@ -40,7 +40,8 @@ def pieces(corners: np.ndarray, geometries: np.ndarray, rows: np.ndarray, name: 
     """
     shapely = lazy.need("shapely", "averages over polygons and lines")
     dimensions = shapely.get_dimensions(geometries[rows])
-    several = rows[dimensions == 0]
+    collected = shapely.get_type_id(geometries[rows]) == shapely.GeometryType.GEOMETRYCOLLECTION
+    several = rows[(dimensions == 0) | collected]
     if several.size:
         kind = geometries[several[0]].geom_type
         raise checks.value_error(

@@ -169,10 +169,9 @@ def _numbers(name: str, array: np.ndarray, where: str) -> np.ndarray:
         except (TypeError, ValueError):
             pass
     if array.dtype.kind not in "iuf":
-        kind = f"dtype {array.dtype}" if array.dtype.kind not in "OUST" else "text or other objects"
-        raise checks.type_error(
-            name, f"must be numbers, got {kind}{where}; pandas.to_numeric makes numbers of text"
-        )
+        text = "text or other objects{}; pandas.to_numeric makes numbers of text"
+        kind = text if array.dtype.kind in "OUST" else f"dtype {array.dtype}{{}}"
+        raise checks.type_error(name, f"must be numbers, got {kind.format(where)}")
     return array
 
 
@@ -183,7 +182,7 @@ def polygon_of(region: Any, name: str, reference: Any = None) -> Any:
     """
     shapely = lazy.need("shapely", "polygons")
     found = geometries_of([region] if isinstance(region, shapely.Geometry) else region, name)
-    if found is None:
+    if found is None or not len(found):
         raise checks.type_error(
             name, f"must be polygons of shapely or geopandas, got {checks.describe(region)}"
         )
@@ -200,16 +199,16 @@ def polygon_of(region: Any, name: str, reference: Any = None) -> Any:
 
 
 def check_valid(geometries: np.ndarray, rows: np.ndarray, name: str) -> None:
-    """Refuse geometries in some rows that cross themselves."""
+    """Refuse geometries in some rows that cross themselves, or have too few points."""
     import shapely
 
-    crossed = rows[~shapely.is_valid(geometries[rows])]
-    if crossed.size:
+    wrong = rows[~shapely.is_valid(geometries[rows])]
+    if wrong.size:
         raise checks.value_error(
             name,
-            f"must not cross itself, but row {crossed[0]} does "
-            f"({shapely.is_valid_reason(geometries[crossed[0]])}): pass shapely.make_valid(...), "
-            "and check the result on a map",
+            f"must be valid, but row {wrong[0]} is not "
+            f"({shapely.is_valid_reason(geometries[wrong[0]])}): pass shapely.make_valid(...), and "
+            "check the result on a map",
         )
 
 

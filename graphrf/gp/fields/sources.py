@@ -18,6 +18,8 @@ from graphrf.gp.fields.geometries import check_reference, coordinates, geometrie
 _EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
 # The spacing of lattices, in longest edges, and the width of a band of the margin in its edges.
 _SPACING, _BAND = 0.9, 3.0
+# Of a margin wider than this, in its edges, the size is estimated before it is made.
+_MANY_RINGS = 1_000.0
 # A point outside by less than this share of the diameter is rounding.
 _ROUNDING = 1e-9
 # Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
@@ -78,6 +80,8 @@ def around(
         away = shapely.distance(region, shapely.points(x))
         return np.asarray(np.minimum(outer, edge + _GROWTH * away))
 
+    if width > _MANY_RINGS * outer:  # as of a point far away, which would take long to make
+        _require_room([(filled.buffer(width), _SPACING * outer)], edge)
     bands = [(region, _SPACING * edge)]
     reached, inside = 0.0, filled
     while reached < width:
@@ -100,6 +104,12 @@ def around(
 
 def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
     """An icosahedron whose triangles are divided into four, so many times."""
+    n = 10 * 4**subdivisions + 2
+    require_memory(
+        _VERTEX_BYTES * n,
+        f"a sphere of {n:,} vertices, with the factor of its field,",
+        "pass fewer `subdivisions`, each of which makes a quarter of these",
+    )
     ratio = (1 + np.sqrt(5)) / 2
     corners = [(0.0, y, z * ratio) for y in (-1, 1) for z in (-1, 1)]
     vertices = np.array([np.roll(corner, turn) for turn in range(3) for corner in corners])

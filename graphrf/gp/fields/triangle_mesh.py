@@ -74,7 +74,8 @@ class TriangleMesh(Domain):
     label = "vertex"
 
     def __init__(self, vertices: ArrayLike, triangles: ArrayLike, *, crs: Any = None) -> None:
-        self.crs = geometries.read_reference(crs)
+        found = geometries.geometries_of(vertices, "vertices") if crs is None else None
+        self.crs = geometries.read_reference(found.reference if found else crs)
         self.vertices = validity.checked_vertices(vertices)
         self.triangles = validity.checked_triangles(self.vertices, triangles)
         self.is_sphere = False
@@ -378,8 +379,8 @@ class TriangleMesh(Domain):
         way_out = (
             f"make the mesh with a `boundary` or a `margin` that holds them (margin={worst:.3g} "
             "more)"
-            if planar
-            else "are coordinates in the same unit and frame as the vertices?"
+            if planar and far.size < located.distance.size
+            else "are coordinates in the same unit and reference system as the vertices?"
         )
         raise checks.value_error(
             "places",

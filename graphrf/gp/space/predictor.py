@@ -164,7 +164,7 @@ class FieldPredictor(WithCriteria, SavedField):
         Normal ones, with the mean and the standard deviation that `predict` has for observations.
         """
         places, y, rows = observed_places(places, y)
-        values, single = checked_targets(y, rows.n)
+        values, single = checked_targets(y, rows.n, "place")
         own = None if x is None else rows.taken("x", x)
 
         mean, std = self.predict(places, return_std="observation", x=own)
@@ -181,11 +181,13 @@ class FieldPredictor(WithCriteria, SavedField):
     ) -> float:
         """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
         places, y, rows = observed_places(places, y)
-        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n, "place")
         predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
         from sklearn.metrics import r2_score  # which loads much of scipy
 
-        return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
+        return float(
+            r2_score(checked_targets(y, rows.n, "place")[0], predicted, sample_weight=weights)
+        )
 
     def _answers(self, posterior: Posterior, vertices: np.ndarray, argument: str) -> Answers:
         """Answers about each vertex alone, for one output."""

@@ -197,8 +197,8 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         if on_mesh:
             # Other places than those of the fit have no such labels, but the same coordinates.
             self._titles = self._titles._replace(levels=titles_of(places))
-        values, single = checked_targets(y, result.size)
-        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        values, single = checked_targets(y, result.size, "place")
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n, "place")
         if x is not None:
             x = rows.taken("x", x)
         labels = list(rows.labels if rows.labels is not None and rows.labelled else rows.keys()[0])

@@ -118,6 +118,10 @@ class Field(Term):
         if self.at is None:
             object.__setattr__(self, "at", ("edge", "distance") if along else ("x", "y"))
         elif not isinstance(self.at, str):
+            if not isinstance(self.at, tuple | list) or not 0 < len(self.at) < 4:
+                raise checks.value_error(
+                    "at", f"must be a column of geometries or two or three, got {self.at!r}"
+                )
             object.__setattr__(self, "at", tuple(self.at))
         if not along:
             ordered = in_order(self.columns)

@@ -103,6 +103,8 @@ def coordinates(
     table = _as_table(places)
     if table is None:
         array = checks.array(name, places)
+        if array.dtype == object and len({np.size(each) for each in array}) == 1:
+            array = np.array(array.tolist())  # an index of tuples
         array = _numbers(name, array, "") if array.ndim == 2 else array
     else:
         titles = list(table.columns)

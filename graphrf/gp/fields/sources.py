@@ -18,8 +18,6 @@ from graphrf.gp.fields.geometries import check_reference, coordinates, geometrie
 _EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
 # The spacing of lattices, in longest edges, and the width of a band of the margin in its edges.
 _SPACING, _BAND = 0.9, 3.0
-# Of a margin wider than this, in its edges, the size is estimated before it is made.
-_MANY_RINGS = 1_000.0
 # A point outside by less than this share of the diameter is rounding.
 _ROUNDING = 1e-9
 # Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
@@ -80,8 +78,8 @@ def around(
         away = shapely.distance(region, shapely.points(x))
         return np.asarray(np.minimum(outer, edge + _GROWTH * away))
 
-    if width > _MANY_RINGS * outer:  # as of a point far away, which would take long to make
-        _require_room([(filled.buffer(width), _SPACING * outer)], edge)
+    ring = filled.buffer(width).difference(filled)
+    _require_room([(region, _SPACING * edge), (ring, _SPACING * outer)], edge)
     bands = [(region, _SPACING * edge)]
     reached, inside = 0.0, filled
     while reached < width:
@@ -92,7 +90,6 @@ def around(
         outside = filled.buffer(reached)
         bands.append((outside.difference(inside), _SPACING * longest))
         inside = outside
-    _require_room(bands, edge)
     shapely.prepare(region)
     outlines, domain = [region], region
     if width > 0:

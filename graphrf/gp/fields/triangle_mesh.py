@@ -23,7 +23,7 @@ from graphrf.gp.fields.mesh_precision import MeshMatrices
 # A place outside a planar mesh by less than this share of its extent is rounding, and a place off a
 # surface by more is no place of it.
 _ROUNDING, _OFF_SURFACE = 1e-9, 0.1
-_MOST_ROWS, _LONGEST_NAME = 3, 20
+_MOST_ROWS = 3
 
 
 class TriangleMesh(Domain):
@@ -223,8 +223,8 @@ class TriangleMesh(Domain):
     @property
     def _short_crs(self) -> str:
         """The code of the coordinate reference system, where it has one."""
-        name = "" if self.crs is None else f", {self.crs.to_string()}"
-        return name if len(name) <= _LONGEST_NAME else ""
+        code = None if self.crs is None else self.crs.to_authority(min_confidence=100)
+        return "" if code is None else f", {':'.join(code)}"
 
     # -- the field -------------------------------------------------------------------------------
 

@@ -120,7 +120,10 @@ BAD = {
     ),
     "empty": (shapely.Polygon(), r"not empty.*row 1"),
     "missing": (None, r"not empty.*row 1"),
-    "several points": (shapely.MultiPoint([(0, 0), (1, 1)]), r"polygons or lines, got a MultiPoint in row 1"),
+    "several points": (
+        shapely.MultiPoint([(0, 0), (1, 1)]),
+        r"polygons or lines, got a MultiPoint in row 1",
+    ),
 }
 
 

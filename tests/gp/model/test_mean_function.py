@@ -126,5 +126,5 @@ def test_bad_means_are_refused(grid, mean, error, message):
 
 
 def test_more_covariates_than_observed_nodes_can_tell_apart_are_refused(grid):
-    with pytest.raises(ValueError, match="rank 2 at 2 nodes"):
+    with pytest.raises(ValueError, match="rank 2 at 2 places or nodes"):
         grf.GraphGPRegressor(grid, mean=COORDINATES).fit([0, 0, 20], [1.0, 2.0, 3.0])

@@ -20,6 +20,7 @@ from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mu
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
+shapely = pytest.importorskip("shapely")
 
 SECONDS, MEGABYTES = 20, 512
 N_FILES, N_PARTS = 10_000, 8
@@ -48,6 +49,13 @@ def data() -> pandas.DataFrame:
             "metres": rng.uniform(0, 1, n),
             "east": rng.uniform(0, 1, n),
             "north": rng.uniform(0, 1, n),
+            "place": pandas.Series(
+                [
+                    shapely.Point(k / n, 0.5) if k % 5 else shapely.box(0, 0, 1, 0.5)
+                    for k in range(n)
+                ],
+                dtype=object,
+            ).to_numpy(),
         },
         index=[f"row {k}" for k in range(n)],
     )
@@ -80,6 +88,7 @@ def models() -> list[LatentGaussianModel]:
             [Field(square, at=("east", "north"), prior={"range": PenalisedRange(0.5)})],
             "gaussian",
         ),
+        ("y ~ 1", [Field(square, at="place")], "gaussian"),
     ]
     settings = {"seed": 1, "hyperparameters": "mode"}
     result = []

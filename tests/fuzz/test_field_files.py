@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pandas = pytest.importorskip("pandas")
-shapely = pytest.importorskip("shapely")
-pytest.importorskip("pyproj")
-
 from graphrf.gp import FieldGPRegressor, MetricGraph, TriangleMesh
 from graphrf.gp.terms import PenalisedRange
 from tests.fuzz.damage import Corpus, archive_of, record_and_arrays
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_json
+
+pandas = pytest.importorskip("pandas")
+shapely = pytest.importorskip("shapely")
+pytest.importorskip("pyproj")
 
 SECONDS, MEGABYTES = 20, 512
 

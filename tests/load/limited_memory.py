@@ -267,7 +267,7 @@ def _on_grid(side: int, call: Callable[[grf.Graph], Any]) -> Call:
 CASES |= {
     "along roads": ((10, 50), (60, 1_000), _metric_fit),
     "draws along roads": ((10, 50), (40, 500), _metric_draws),
-    "on a mesh": ((10, 50), (150, 2_000), _mesh_fit),
+    "on a mesh": ((10, 50), (60, 1_000), _mesh_fit),
     "draws on a mesh": ((10, 50), (60, 500), _mesh_draws),
     "a field as a term": ((10, 50), (60, 1_000), _mesh_term),
     "through time": ((16, 60), (100, 600), _time_fit),

@@ -125,8 +125,8 @@ def _geometry(kind: Any, coordinates: Any) -> Any:
     checks.choice("geometry", kind, _GEOMETRIES)
     try:
         made = shapely.geometry.shape({"type": kind, "coordinates": coordinates})
-    except (TypeError, IndexError, AttributeError, shapely.errors.ShapelyError) as error:
-        raise ValueError(f"it has a geometry that is none: {error}") from None
+    except (TypeError, ValueError, LookupError, AttributeError, shapely.errors.ShapelyError):
+        raise ValueError(f"it has a geometry that is none, of type {kind}") from None
     if made.is_empty or not np.isfinite(shapely.get_coordinates(made)).all():
         raise ValueError("it has a geometry without coordinates")
     return made

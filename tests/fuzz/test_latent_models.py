@@ -21,6 +21,7 @@ from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mu
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
 shapely = pytest.importorskip("shapely")
+pytest.importorskip("pyproj")
 
 SECONDS, MEGABYTES = 20, 512
 N_FILES, N_PARTS = 10_000, 8
@@ -66,6 +67,7 @@ def models() -> list[LatentGaussianModel]:
     graph = grf.from_edges(range(4), range(1, 5))
     streets = grf.gp.MetricGraph([0, 1], [1, 2], [1.0, 1.0])
     square = TriangleMesh([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
+    projected = TriangleMesh(square.vertices, square.triangles, crs=32633)
     car = grf.CAR(0.5)
     prior = {
         "sd": grf.gp.terms.PenalisedDeviation(1.0, 0.1),
@@ -88,7 +90,7 @@ def models() -> list[LatentGaussianModel]:
             [Field(square, at=("east", "north"), prior={"range": PenalisedRange(0.5)})],
             "gaussian",
         ),
-        ("y ~ 1", [Field(square, at="place")], "gaussian"),
+        ("y ~ 1", [Field(projected, at="place")], "gaussian"),
     ]
     settings = {"seed": 1, "hyperparameters": "mode"}
     result = []

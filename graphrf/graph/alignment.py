@@ -32,6 +32,7 @@ class Rows:
     keys: Callable[[], list[Sequence[Hashable]]]
     positions: np.ndarray | None = None
     n_nodes: int = -1
+    noun: str = "node"  # what the rows are of, in messages
 
     @property
     def labelled(self) -> bool:
@@ -61,7 +62,8 @@ class Rows:
             others = [label for place, label in enumerate(labels) if place not in known]
             raise checks.value_error(
                 name,
-                f"must have values for the given nodes only, got some for {shown(others)} as well",
+                f"must have values for the given {self.noun}s only, got some for {shown(others)} "
+                "as well",
             )
         return reordered(values, found[0])
 
@@ -116,7 +118,7 @@ class Rows:
         return (
             f"has the labels {shown(labels)}, and the rows have {shown(own)}: there is no value "
             f"for {shown(lacking or own)}. Give it the labels of the observations or of their "
-            "nodes, or pass its to_numpy() to have its own order"
+            f"{self.noun}s, or pass its to_numpy() to have its own order"
         )
 
 

@@ -155,10 +155,13 @@ def _numbers(title: str, column: Any) -> np.ndarray:
 
 
 def frame_of(
-    names: Sequence[Hashable], columns: Mapping[Any, Any], titles: Sequence[Hashable] | None = None
+    names: Sequence[Hashable],
+    columns: Mapping[Any, Any],
+    titles: Sequence[Hashable] | None = None,
+    usual: str = "node",
 ) -> Any:
     """A pandas data frame with a row for each name, of columns (q,); see `index_of`."""
-    index = index_of(names, titles, "node")
+    index = index_of(names, titles, usual)
     import pandas
 
     return pandas.DataFrame(dict(columns), index=index)

@@ -16,6 +16,10 @@ from tests.fuzz.damage import Corpus, archive_of, record_and_arrays
 from tests.support.bounds import within
 from tests.support.mutations import json_text, mutated_arrays, mutated_json
 
+pandas = pytest.importorskip("pandas")
+shapely = pytest.importorskip("shapely")
+pytest.importorskip("pyproj")
+
 SECONDS, MEGABYTES = 20, 512
 
 
@@ -28,9 +32,16 @@ def saved(tmp_path_factory):
     streets = MetricGraph(["a", "b"], ["b", "c"], [1.0, 2.0], ends="free")
     known = {"range": 1.0, "sd": 1.0, "noise": 0.1}
     prior = {"range": PenalisedRange(0.5), "noise": (0.1, 3.0)}
+    projected = TriangleMesh(square.vertices, square.triangles, crs=32633)
+    hole = shapely.Polygon([(0, 0), (1, 0), (0, 1)], [[(0.2, 0.2), (0.3, 0.2), (0.2, 0.3)]])
+    parts = shapely.MultiPolygon([shapely.box(0, 0, 0.2, 0.2), shapely.box(0.5, 0.5, 0.9, 1)])
+    line = shapely.LineString([(0, 0), (1, 1), (1, 0)])
+    columns = pandas.DataFrame(points, columns=["x", "y"])
     cases = (
         (square, points, known, {}),
         (square, points, {"prior": prior}, {}),
+        (projected, [hole, shapely.Point(0.1, 0.2), parts, line], known, {}),
+        (projected, columns, known, {}),
         (TriangleMesh.sphere(0), [[0, 10], [5, 50], [9, 0], [40, -7]], known, {}),
         (streets, ["a", ("a", "b", 0.5), (1, 1.5), "c"], known, {"x": np.arange(4.0)[:, None]}),
     )
@@ -74,3 +85,46 @@ def test_harmed_files_are_refused_or_predict(saved, seed):
                 raise
         else:
             require_sound(gp)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "said"),
+    [
+        (["Point", []], "geometry"),
+        (["Point", [float("nan"), 0.0]], "geometry without coordinates|JSON|number"),
+        (["Point", "text"], "geometry"),
+        (["Polygon", [[[0, 0], [1, 1]]]], "geometry"),
+        (["Polygon", {"a": 1}], "geometry"),
+        (["LineString", [[0, 0], [1]]], "geometry"),
+        (["LineString", None], "geometry"),
+        (["GeometryCollection", [["Point", [0, 0]]]], "`geometry` must be one of"),
+        (["Point"], "unpack|argument"),
+        ("Point", "argument|`geometry`"),
+    ],
+)
+def test_geometries_that_are_none_are_refused(saved, geometry, said):
+    record, arrays = next(each for each in saved if "geometry" in str(each[0]["labels"]))
+    changed = {**record, "labels": [{"geometry": geometry}, *record["labels"][1:]]}
+    saved.place.write_bytes(archive_of(json_text(changed), arrays, False))
+    with pytest.raises(ValueError, match=said):
+        FieldGPRegressor.load(saved.place)
+
+
+@pytest.mark.parametrize("crs", ["EPSG:32633", "text", 5, ["a"], {}, "/etc/passwd", "PROJCRS["])
+def test_references_that_are_none_are_refused(saved, crs):
+    record, arrays = next(each for each in saved if "PROJCRS" in str(each[0]["graphs"]))
+    (graph,) = record["graphs"]
+    names = {**graph["names"], "crs": crs}
+    changed = {**record, "graphs": [{**graph, "names": names}]}
+    saved.place.write_bytes(archive_of(json_text(changed), arrays, False))
+    with pytest.raises(ValueError, match="`crs` must be a coordinate reference system"):
+        FieldGPRegressor.load(saved.place)
+
+
+@pytest.mark.parametrize("columns", [None, "xy", ["x"], ["x", "x"], ["x", 1], ["x", "y", "z", "w"]])
+def test_columns_that_are_none_are_refused(saved, columns):
+    record, arrays = next(each for each in saved if each[0]["columns"] == ["x", "y"])
+    changed = {**record, "columns": columns}
+    saved.place.write_bytes(archive_of(json_text(changed), arrays, False))
+    with pytest.raises(ValueError, match="columns are not those of coordinates"):
+        FieldGPRegressor.load(saved.place)

@@ -20,6 +20,8 @@ from tests.support.mutations import json_text, mutated_arrays, mutated_bytes, mu
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
+shapely = pytest.importorskip("shapely")
+pytest.importorskip("pyproj")
 
 SECONDS, MEGABYTES = 20, 512
 N_FILES, N_PARTS = 10_000, 8
@@ -48,6 +50,13 @@ def data() -> pandas.DataFrame:
             "metres": rng.uniform(0, 1, n),
             "east": rng.uniform(0, 1, n),
             "north": rng.uniform(0, 1, n),
+            "place": pandas.Series(
+                [
+                    shapely.Point(k / n, 0.5) if k % 5 else shapely.box(0, 0, 1, 0.5)
+                    for k in range(n)
+                ],
+                dtype=object,
+            ).to_numpy(),
         },
         index=[f"row {k}" for k in range(n)],
     )
@@ -58,6 +67,7 @@ def models() -> list[LatentGaussianModel]:
     graph = grf.from_edges(range(4), range(1, 5))
     streets = grf.gp.MetricGraph([0, 1], [1, 2], [1.0, 1.0])
     square = TriangleMesh([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
+    projected = TriangleMesh(square.vertices, square.triangles, crs=32633)
     car = grf.CAR(0.5)
     prior = {
         "sd": grf.gp.terms.PenalisedDeviation(1.0, 0.1),
@@ -80,6 +90,7 @@ def models() -> list[LatentGaussianModel]:
             [Field(square, at=("east", "north"), prior={"range": PenalisedRange(0.5)})],
             "gaussian",
         ),
+        ("y ~ 1", [Field(projected, at="place")], "gaussian"),
     ]
     settings = {"seed": 1, "hyperparameters": "mode"}
     result = []

@@ -197,7 +197,7 @@ def test_bad_covariates_are_refused(grid, data):
         (None, own.to_numpy(), "a row for each entry"),
         (nodes, own[["age"]].to_numpy(), "2 columns"),
         (nodes, own.rename(columns={"age": "years"}), "must have the columns income, age"),
-        ([nodes[0], nodes[0]], own.iloc[:2].to_numpy(), "wherever a node is repeated"),
+        ([nodes[0], nodes[0]], own.iloc[:2].to_numpy(), "wherever a node or place is repeated"),
     ):
         with pytest.raises(ValueError, match=message):
             gp.predict(nodes_asked, x=given)

@@ -15,6 +15,7 @@ pandas = pytest.importorskip("pandas")
 N = 24
 RNG = np.random.default_rng(5)
 PLACES = [f"E{k:02d}" for k in RNG.permutation(N)]
+VERTICES = [(float(k // 2), float(k % 2)) for k in range(N)]
 SIGNAL = np.sin(np.arange(N) / 4)
 SEEN = RNG.permutation(N)[:16]
 KNOWN = {"kernel": grf.Diffusion(2.0), "output_scale": 1.0, "optimize": False, "seed": 0}
@@ -26,6 +27,11 @@ def path(names):
 
 class OnNodes:
     """`GraphGPRegressor` with one of the likelihoods."""
+
+    names = PLACES  # of all nodes or places
+
+    def index(self, places=SEEN):
+        return pandas.Index([self.names[k] for k in places], name="district")
 
     def __init__(self, likelihood):
         self.likelihood = likelihood
@@ -47,7 +53,8 @@ class OnNodes:
     def extra(self):
         return {"trials": np.full(SEEN.size, 5)} if self.likelihood == "binomial" else {}
 
-    def fit(self, names=PLACES, nodes=None, y=None, settings=None, **arguments):
+    def fit(self, names=None, nodes=None, y=None, settings=None, **arguments):
+        names = self.names if names is None else names
         nodes = [names[k] for k in SEEN] if nodes is None else nodes
         y = self.y() if y is None else y
         return self.make(names, **(settings or {})).fit(nodes, y, **{**self.extra(), **arguments})
@@ -81,12 +88,30 @@ class Along(OnNodes):
         )
 
 
+class OnMesh(Along):
+    """`FieldGPRegressor` on a triangle mesh, observed at its vertices."""
+
+    names = VERTICES
+
+    def index(self, places=SEEN):
+        return pandas.MultiIndex.from_tuples([self.names[k] for k in places], names=["x", "y"])
+
+    def make(self, names=None, **settings):
+        corner = np.arange(N).reshape(-1, 2)
+        (a, b), (c, d) = corner[:-1].T, corner[1:].T
+        size = 1 if names is None or names == self.names else 2
+        triangles = np.concatenate([np.stack([a, c, b], 1), np.stack([c, d, b], 1)])
+        mesh = grf.gp.TriangleMesh(size * np.array(self.names), triangles)
+        return grf.gp.FieldGPRegressor(mesh, **{"range": 6.0, "sd": 1.0, "noise": 0.01, **settings})
+
+
 ON_NODES = {
     # the others are fitted by the same code: counts with exposures, counts with trials
     **{name: OnNodes(name) for name in ("gaussian", "poisson", "binomial")},
     "classes": Classes(),
 }
-ALL = {**ON_NODES, "along": Along()}
+NAMED = {**ON_NODES, "along": Along()}
+ALL = {**NAMED, "mesh": OnMesh()}
 REGRESSORS = {name: case for name, case in ALL.items() if name != "classes"}
 
 
@@ -150,18 +175,21 @@ ARGUMENTS = [
     ("x", "gaussian", np.cos(SEEN)),
     ("x", "poisson", np.cos(SEEN)),
     ("x", "along", np.cos(SEEN)),
+    ("x", "mesh", np.cos(SEEN)),
     ("exposure", "poisson", 1.0 + SEEN),
     ("trials", "binomial", 5 + SEEN),
     ("sample_weight", "gaussian", 1.0 + SEEN),
     ("sample_weight", "classes", 1.0 + SEEN),
     ("sample_weight", "along", 1.0 + SEEN),
+    ("sample_weight", "mesh", 1.0 + SEEN),
     ("noise", "gaussian", 0.01 * (1.0 + SEEN)),
 ]
 
 
 @pytest.mark.parametrize(("argument", "name", "values"), ARGUMENTS)
 def test_every_argument_is_aligned_or_refused(argument, name, values):
-    case, names = ALL[name], [PLACES[k] for k in SEEN]
+    case = ALL[name]
+    names = case.index()
     y = pandas.Series(case.y(), index=names)
 
     def fit(own, y=y):
@@ -171,7 +199,8 @@ def test_every_argument_is_aligned_or_refused(argument, name, values):
         return everywhere(case.make(**settings).fit(y, **{**case.extra(), **arguments}))
 
     own = pandas.Series(values, index=names)
-    wider = pandas.concat([own, pandas.Series([1.0], index=["E99"])])
+    other = [(9.0, 9.0)] if name == "mesh" else ["E99"]
+    wider = pandas.Series([*values, 1.0], index=pandas.Index([*names, *other]))
     try:
         expected = fit(values)
     except ValueError as error:  # covariates are asked for at nodes without them
@@ -187,19 +216,21 @@ def test_every_argument_is_aligned_or_refused(argument, name, values):
             fit(other)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "poisson", "along"])
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "along", "mesh"])
 def test_covariates_are_aligned_in_fit_and_predict(name):
-    case, names = ALL[name], [PLACES[k] for k in SEEN]
-    x = pandas.DataFrame({"level": np.cos(np.arange(N)), "slope": np.arange(N) % 3}, index=PLACES)
-    expected = case.fit(x=x.to_numpy()[SEEN]).predict(PLACES, x=x.to_numpy())
+    case = ALL[name]
+    every, names = case.names, [case.names[k] for k in SEEN]
+    index = case.index(range(N))
+    x = pandas.DataFrame({"level": np.cos(np.arange(N)), "slope": np.arange(N) % 3}, index=index)
+    expected = case.fit(x=x.to_numpy()[SEEN]).predict(every, x=x.to_numpy())
     gp = case.fit(x=shuffled(x))
     assert gp.coefficients_.index.tolist() == ["constant", "level", "slope"]
-    np.testing.assert_allclose(gp.predict(PLACES, x=shuffled(x)), expected, rtol=1e-9)
+    np.testing.assert_allclose(gp.predict(every, x=shuffled(x)), expected, rtol=1e-9)
     np.testing.assert_allclose(
-        gp.predict(PLACES, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9
+        gp.predict(every, x=shuffled(x)[["slope", "level"]]), expected, rtol=1e-9
     )
     with pytest.raises(ValueError, match=r"`x` has the labels 'X', .* the rows have"):
-        gp.predict(names[:2], x=x.set_axis(["X", *PLACES[1:]]).iloc[:2])
+        gp.predict(names[:2], x=x.set_axis(["X", *every[1:]]).iloc[:2])
 
 
 def test_covariates_of_all_nodes_are_aligned():
@@ -230,7 +261,9 @@ MOVED = [int(k) for k in np.random.default_rng(2).permutation(N)]
 
 @pytest.mark.parametrize("names", [PLACES, MOVED], ids=["text", "integers"])
 @pytest.mark.parametrize("seen", [SEEN, np.arange(N)], ids=["some", "all"])
-@pytest.mark.parametrize(("argument", "name", "values"), ARGUMENTS)
+@pytest.mark.parametrize(
+    ("argument", "name", "values"), [own for own in ARGUMENTS if own[1] != "mesh"]
+)
 def test_numbers_of_rows_are_refused_beside_labels(argument, name, values, seen, names):
     case, own = ALL[name], np.resize(values, N)
     if name == "along" and names is MOVED:
@@ -295,7 +328,7 @@ def test_repeated_nodes_are_repeated_observations_and_repeated_labels_elsewhere_
     ("argument", "name", "values"), [own for own in ARGUMENTS if own[0] != "x"]
 )
 def test_a_data_frame_of_one_column_is_that_column(argument, name, values):
-    case, y = ALL[name], pandas.Series(ALL[name].y(), [PLACES[k] for k in SEEN])
+    case, y = ALL[name], pandas.Series(ALL[name].y(), ALL[name].index())
     found = []
     for own in (values, shuffled(pandas.DataFrame({"own": values}, y.index))):
         settings, arguments = (
@@ -311,9 +344,7 @@ def test_messages_name_columns_by_their_titles():
     for given in ({"settings": {"mean": table}}, {"x": table}):
         with pytest.raises(TypeError, match=r"got text in the column 'kind'; pandas\.get_dummies"):
             case.fit(**given)
-    with pytest.raises(
-        ValueError, match="vary over the observed nodes, and column 'kind' does not"
-    ):
+    with pytest.raises(ValueError, match="vary over the observations, and column 'kind' does not"):
         case.fit(x=table.assign(kind=1.0))
 
 
@@ -349,7 +380,7 @@ def test_names_of_any_kind_in_any_container(name, kind):
 # -- answers ---------------------------------------------------------------------------------------
 
 
-@by(ALL)
+@by(NAMED)
 def test_data_frames_have_rows_and_columns_as_in_fit(case):
     index = pandas.Index([PLACES[k] for k in SEEN], name="district")
     gp = case.make().fit(pandas.Series(case.y(), index=index), **case.extra())
@@ -364,6 +395,50 @@ def test_data_frames_have_rows_and_columns_as_in_fit(case):
         assert list(gp.predict_proba(as_frame=True).columns) == ["high", "low"]
 
 
+def test_data_frames_of_places_have_their_index_and_those_of_vertices_their_numbers():
+    case = ALL["mesh"]
+    stations = pandas.Index([f"S{k}" for k in SEEN], name="station")
+    table = pandas.DataFrame(case.index().tolist(), columns=["x", "y"], index=stations)
+    gp = case.make().fit(table, pandas.Series(case.y(), stations))
+    assert list(gp.loo().index) == stations.tolist()
+    frame = gp.predict(table.iloc[:3], as_frame=True)
+    assert frame.index.equals(stations[:3])
+    assert frame.index.name == "station"
+    frame = gp.predict(as_frame=True)
+    assert frame.index.tolist() == list(range(N))
+    assert frame.index.name == "vertex"
+    frame = gp.predict(case.names[:2], as_frame=True)
+    assert frame.index.tolist() == case.names[:2]
+    assert frame.index.names == ["x", "y"]
+    frame = gp.predict(table.iloc[:2].reset_index(drop=True), as_frame=True)
+    assert frame.index.name == "place"
+
+
+def test_columns_of_places_are_found_by_their_titles(tmp_path):
+    case = ALL["mesh"]
+    table = pandas.DataFrame(case.index().tolist(), columns=["x", "y"])
+    gp = case.make().fit(table, case.y())
+    expected = case.fit().predict(case.names)
+    wide = pandas.DataFrame({"depth": "deep", "y": [y for _, y in case.names]})
+    wide["x"] = [x for x, _ in case.names]
+    gp.save(tmp_path / "gp.npz")
+    for own in (gp, grf.gp.FieldGPRegressor.load(tmp_path / "gp.npz")):
+        assert own.feature_names_in_.tolist() == ["x", "y"]
+        np.testing.assert_array_equal(own.predict(wide), expected)
+        np.testing.assert_array_equal(own.predict(case.names), expected)
+        some = wide.iloc[SEEN]
+        assert own.score(some, case.y()) == case.fit().score(case.index(), case.y())
+        with pytest.raises(ValueError, match=r"`places` must have the columns 'x', 'y'.*lacks 'x'"):
+            own.predict(wide.rename(columns={"x": "east"}))
+        with pytest.raises(ValueError, match=r"in the order x, y .* are 'y', 'x': pass"):
+            case.make().fit(table[["y", "x"]], case.y())
+    by_index = pandas.Series(case.y(), case.index().swaplevel())
+    with pytest.raises(ValueError, match=r"in the order x, y .* are 'y', 'x': pass"):
+        case.make().fit(by_index)
+    assert not hasattr(case.make().fit(table.to_numpy(), case.y()), "feature_names_in_")
+    assert not hasattr(gp.fit(table.set_axis([0, 1], axis=1), case.y()), "feature_names_in_")
+
+
 def test_the_index_of_a_series_of_nodes_is_of_its_rows():
     table = pandas.DataFrame({"place": PLACES[:5]}, index=pandas.Index(range(50, 55), name="row"))
     frame = ALL["gaussian"].fit().predict(table["place"], as_frame=True)
@@ -372,9 +447,8 @@ def test_the_index_of_a_series_of_nodes_is_of_its_rows():
 
 
 def test_several_outputs_keep_their_titles():
-    names = [PLACES[k] for k in SEEN]
-    y = pandas.DataFrame({"am": SIGNAL[SEEN], "pm": -SIGNAL[SEEN]}, index=names)
-    for case in (ALL["gaussian"], ALL["along"]):
+    for case in (ALL["gaussian"], ALL["along"], ALL["mesh"]):
+        y = pandas.DataFrame({"am": SIGNAL[SEEN], "pm": -SIGNAL[SEEN]}, index=case.index())
         frame = case.make().fit(y).predict(as_frame=True, return_std=True)
         assert list(frame.columns) == [("mean", "am"), ("mean", "pm"), ("std", "am"), ("std", "pm")]
 
@@ -431,7 +505,7 @@ def test_quantiles_of_a_new_observation_are_further_apart_than_those_of_its_expe
 @by(ALL)
 def test_score_and_samples(case):
     gp, y = case.fit(), case.y()
-    names = [PLACES[k] for k in SEEN]
+    names = [case.names[k] for k in SEEN]
     assert gp.score(names, y, **case.extra()) > 0.3
     series = pandas.Series(y, index=names)
     extra = {name: pandas.Series(own, index=names) for name, own in case.extra().items()}
@@ -450,7 +524,7 @@ def test_score_and_samples(case):
 @pytest.mark.filterwarnings("ignore:WAIC may mislead")
 @by(REGRESSORS)
 def test_criteria_have_the_rows_of_fit(case):
-    index = pandas.Index([PLACES[k] for k in SEEN], name="district")
+    index = case.index()
     y = pandas.Series(case.y(), index=index)
     gp = case.make().fit(y, **case.extra())
     found, arrays = gp.loo(), case.fit().loo()
@@ -477,8 +551,7 @@ def test_scores_of_counts_multiply_rates_by_exposures():
 
 @by(ALL)
 def test_files_keep_predictions_names_and_titles(case, tmp_path):
-    index = pandas.Index([PLACES[k] for k in SEEN], name="district")
-    gp = case.make().fit(pandas.Series(case.y(), index=index), **case.extra())
+    gp = case.make().fit(pandas.Series(case.y(), index=case.index()), **case.extra())
     expected = gp.predict(as_frame=True)
     gp.save(tmp_path / "gp.npz")
     pandas.testing.assert_frame_equal(
@@ -512,7 +585,7 @@ def trained(case, **settings):
     return {**free, **settings}
 
 
-@pytest.mark.parametrize("name", ["gaussian", "poisson", "classes", "along"])
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "classes", "along", "mesh"])
 def test_progress_is_shown_on_request(name, capsys):
     case = ALL[name]
     case.fit(settings=trained(case, progress=True))
@@ -574,17 +647,19 @@ def test_exact_deviations_of_many_nodes_are_announced_with_the_way_out(monkeypat
 # -- warnings --------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:the range of the field")
 @by(ALL)
 def test_few_observations_are_warned_of_where_something_is_learned(case):
     first = [0, *np.flatnonzero(case.y() != case.y()[0])[:1]]
-    names, y = [PLACES[k] for k in SEEN[first]], case.y()[first]
+    names, y = [case.names[k] for k in SEEN[first]], case.y()[first]
     extra = {name: own[:2] for name, own in case.extra().items()}
     with pytest.warns(UserWarning, match="learned from 2 observations only"):
         case.make(**trained(case)).fit(names, y, **extra)
     case.make().fit(names, y, **extra)  # an error here, as all warnings in tests
 
 
-@pytest.mark.parametrize("name", ["gaussian", "poisson", "classes", "along"])
+@pytest.mark.filterwarnings("ignore:the range of the field")
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "classes", "along", "mesh"])
 def test_values_in_another_order_are_warned_of(name):
     case = ALL[name]
     rng = np.random.default_rng(2)
@@ -598,16 +673,16 @@ def test_values_in_another_order_are_warned_of(name):
     with pytest.warns(
         UserWarning, match="explains (y|the labels) no better than independent values"
     ):
-        case.make(**trained(case)).fit(PLACES, y)
+        case.make(**trained(case)).fit(case.names, y)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "along"])
+@pytest.mark.parametrize("name", ["gaussian", "along", "mesh"])
 @pytest.mark.parametrize("value", [0.0, -1.0, -999.0])
 def test_values_that_stand_for_missing_ones_are_warned_of(name, value):
     y = 60.0 + SIGNAL
     y[[2, 9, 17]] = value
     with pytest.warns(UserWarning, match=f"`y` holds {value:g} 3 times"):
-        ALL[name].make().fit(PLACES, y)
+        ALL[name].make().fit(ALL[name].names, y)
 
 
 def test_one_code_for_missing_values_is_warned_of():

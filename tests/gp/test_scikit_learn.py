@@ -355,6 +355,14 @@ def test_fields_over_space_are_searched_and_validated(kind):
     search = GridSearchCV(gp, {"noise": [0.01, 100.0]}, cv=KFold(4)).fit(places, y)
     assert search.best_params_ == {"noise": 0.01}
     check_is_fitted(search.best_estimator_)
+    if kind == "mesh":
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(places, columns=["lon", "lat"])
+        by_title = cross_val_score(gp, frame, y, cv=KFold(4))
+        np.testing.assert_array_equal(by_title, scores)
+        turned = gp.fit(frame, y).predict(frame[["lat", "lon"]])
+        np.testing.assert_array_equal(turned, gp.predict(places))
+        assert gp.feature_names_in_.tolist() == ["lon", "lat"]
     ours, theirs = (own.get_params() for own in (gp, clone(gp)))
     assert repr(ours.pop("domain")) == repr(theirs.pop("domain"))
     assert ours == theirs

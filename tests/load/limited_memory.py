@@ -24,11 +24,13 @@ import scipy.sparse as sp
 
 import graphrf as grf
 from graphrf.gp import (
+    Field,
     FieldGPRegressor,
     GraphTimeGPRegressor,
     LatentGaussianModel,
     MetricGraph,
     Nodes,
+    TriangleMesh,
 )
 
 Call = Callable[[], Any]
@@ -197,6 +199,37 @@ def _metric_draws(side: int, n: int) -> Call:
     return lambda: gp.sample(np.column_stack([edges, distances]), n_samples=40 * side)
 
 
+def _on_mesh(side: int, n: int) -> tuple[TriangleMesh, np.ndarray, np.ndarray]:
+    corner = np.arange(side * side).reshape(side, side)
+    a, b, c, d = (
+        part.ravel()
+        for part in (corner[:-1, :-1], corner[1:, :-1], corner[1:, 1:], corner[:-1, 1:])
+    )
+    vertices = np.stack(np.divmod(np.arange(side * side), side), axis=1)
+    mesh = TriangleMesh(vertices, np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)]))
+    rng = np.random.default_rng(3)
+    return mesh, (side - 1) * rng.random((n, 2)), rng.standard_normal(n)
+
+
+def _mesh_fit(side: int, n: int) -> Call:
+    mesh, points, values = _on_mesh(side, n)
+    return lambda: FieldGPRegressor(mesh).fit(points, values)
+
+
+def _mesh_draws(side: int, n: int) -> Call:
+    mesh, points, values = _on_mesh(side, n)
+    gp = FieldGPRegressor(mesh, range=side / 4, sd=1.0, noise=1.0).fit(points, values)
+    return lambda: gp.sample(points, n_samples=40 * side)
+
+
+def _mesh_term(side: int, n: int) -> Call:
+    import pandas as pd
+
+    mesh, points, values = _on_mesh(side, n)
+    frame = pd.DataFrame(points, columns=["x", "y"]).assign(value=values)
+    return lambda: LatentGaussianModel("value ~ 1", terms=[Field(mesh)], seed=0).fit(frame)
+
+
 def _time_fit(n: int, times: int) -> Call:
     graph, readings = _through_time(n, times)
     return lambda: GraphTimeGPRegressor(graph, max_train=2_000, seed=0).fit(
@@ -234,6 +267,9 @@ def _on_grid(side: int, call: Callable[[grf.Graph], Any]) -> Call:
 CASES |= {
     "along roads": ((10, 50), (60, 1_000), _metric_fit),
     "draws along roads": ((10, 50), (40, 500), _metric_draws),
+    "on a mesh": ((10, 50), (60, 1_000), _mesh_fit),
+    "draws on a mesh": ((10, 50), (60, 500), _mesh_draws),
+    "a field as a term": ((10, 50), (60, 1_000), _mesh_term),
     "through time": ((16, 60), (100, 600), _time_fit),
     "gaps through time": ((16, 60), (100, 1_000), _time_fill),
     "draws through time": ((16, 60), (100, 400), _time_draws),

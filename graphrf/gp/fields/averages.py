@@ -12,6 +12,7 @@ import numpy as np
 
 from graphrf._base import checks, lazy
 from graphrf.gp.fields.elements import edges_of
+from graphrf.gp.fields.geometries import check_valid
 from graphrf.gp.fields.location import TriangleGrid
 
 # The share of a geometry that may lie outside a mesh.
@@ -32,25 +33,32 @@ class Pieces(NamedTuple):
     size: np.ndarray  # (m,) area, length, or 1 for points
 
 
-def pieces(corners: np.ndarray, geometries: Any, name: str) -> Pieces:
-    """The pieces of n polygons or lines of shapely in planar triangles, shape (T, 3, 2).
+def pieces(corners: np.ndarray, geometries: np.ndarray, rows: np.ndarray, name: str) -> Pieces:
+    """The pieces of the polygons or lines in some rows in planar triangles, shape (T, 3, 2).
 
     ValueError for geometries that are not in the triangles as a whole.
     """
     shapely = lazy.need("shapely", "averages over polygons and lines")
-    geometries = np.asarray(geometries, dtype=object)
-    _check_geometries(shapely, geometries, name)
+    dimensions = shapely.get_dimensions(geometries[rows])
+    collected = shapely.get_type_id(geometries[rows]) == shapely.GeometryType.GEOMETRYCOLLECTION
+    several = rows[(dimensions == 0) | collected]
+    if several.size:
+        kind = geometries[several[0]].geom_type
+        raise checks.value_error(
+            name, f"must be points, polygons or lines, got a {kind} in row {several[0]}: explode it"
+        )
+    check_valid(geometries, rows, name)
     tree = shapely.STRtree(shapely.polygons(corners))
-    lines = shapely.get_dimensions(geometries) == 1
-    areas = _of_polygons(shapely, tree, geometries, np.flatnonzero(~lines))
-    lengths = _of_lines(shapely, tree, corners, geometries, np.flatnonzero(lines))
+    areas = _of_polygons(shapely, tree, geometries, rows[dimensions == 2])
+    lengths = _of_lines(shapely, tree, corners, geometries, rows[dimensions == 1])
     both = Pieces(*(np.concatenate(pair) for pair in zip(areas, lengths, strict=True)))
 
-    total = np.bincount(both.geometry, both.size, minlength=len(geometries))
-    whole = np.where(lines, shapely.length(geometries), shapely.area(geometries))
-    outside = np.flatnonzero(total < (1 - _OUTSIDE) * whole)
-    if outside.size:
-        share = 1 - total[outside] / whole[outside]
+    total = np.bincount(both.geometry, both.size, minlength=len(geometries))[rows]
+    some = geometries[rows]
+    whole = np.where(dimensions == 1, shapely.length(some), shapely.area(some))
+    lacking = np.flatnonzero(total < (1 - _OUTSIDE) * whole)
+    if lacking.size:
+        outside, share = rows[lacking], 1 - total[lacking] / whole[lacking]
         raise checks.value_error(
             name,
             f"must lie in the mesh, but {outside.size} of {len(geometries)} geometries do not, "
@@ -121,22 +129,3 @@ def cubic_rule(
     ]
     points = [vertices, vertices[edges].mean(axis=1), corners.mean(axis=1)]
     return np.vstack(points), np.concatenate(weights)
-
-
-def _check_geometries(shapely: Any, geometries: np.ndarray, name: str) -> None:
-    """Refuse what has no average."""
-    wrong = np.flatnonzero(
-        ~np.isin(shapely.get_dimensions(geometries), (1, 2)) | shapely.is_empty(geometries)
-    )
-    if wrong.size:
-        raise checks.value_error(
-            name, f"must be polygons or lines that are not empty, got another in row {wrong[0]}"
-        )
-    crossed = np.flatnonzero(~shapely.is_valid(geometries))
-    if crossed.size:
-        reason = shapely.is_valid_reason(geometries[crossed[0]])
-        raise checks.value_error(
-            name,
-            f"must not cross themselves, but row {crossed[0]} does ({reason}): pass "
-            "frame.make_valid(), and check the result on a map",
-        )

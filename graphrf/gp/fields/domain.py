@@ -81,6 +81,7 @@ class Domain(ABC):
     field_dimension: ClassVar[int]  # of the space in which the field lives: 1 or 2
     orders: ClassVar[tuple[float, ...]]  # values of alpha
     default_order: ClassVar[int]
+    label: ClassVar[str]  # what a vertex is, as the title of an index
 
     @property
     @abstractmethod

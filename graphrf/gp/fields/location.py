@@ -70,7 +70,9 @@ class TriangleGrid:
         return result
 
     def _cells(self, points: np.ndarray) -> np.ndarray:
-        return np.floor((points - self._origin) / self._side).astype(np.int64)
+        # Points far outside have no cell, and no integer either.
+        cells = np.clip(np.floor((points - self._origin) / self._side), -1, self._shape)
+        return np.asarray(cells.astype(np.int64))
 
     def _numbers(self, cells: np.ndarray) -> np.ndarray:
         return np.asarray(cells[:, 0] * self._shape[1] + cells[:, 1])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphrf._base import checks
+from graphrf.gp.fields.geometries import from_wkt
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.files.graphs import GraphFile
 
@@ -44,7 +45,8 @@ class MeshFile(GraphFile):
 
     @classmethod
     def names(cls, graph: Any) -> Any:
-        return {"is_sphere": graph.is_sphere}
+        crs = None if graph.crs is None else graph.crs.to_wkt()
+        return {"is_sphere": graph.is_sphere, "crs": crs}
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], names: Any) -> Any:
@@ -55,4 +57,5 @@ class MeshFile(GraphFile):
             warnings.simplefilter("ignore", UserWarning)
             mesh = TriangleMesh(vertices, triangles)
         mesh.is_sphere = checks.flag("is_sphere", names["is_sphere"])
+        mesh.crs = from_wkt(names["crs"])
         return mesh

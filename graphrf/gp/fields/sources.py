@@ -11,6 +11,7 @@ import numpy as np
 from graphrf._base import checks, lazy
 from graphrf._base.memory import available_memory, require_memory
 from graphrf.gp.fields.elements import edges_of
+from graphrf.gp.fields.geometries import check_reference, coordinates, geometries_of, polygon_of
 
 # Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
 # inside, and the growth of edges with the distance from the region.
@@ -23,48 +24,19 @@ _ROUNDING = 1e-9
 _VERTEX_BYTES = 4_000.0
 
 
-def coordinates(places: Any, name: str) -> np.ndarray:
-    """Points as an array of shape (n, 2) or (n, 3), from arrays, data frames and geometries."""
-    series = getattr(places, "geometry", places)
-    if hasattr(series, "geom_type"):
-        check_reference(series, name)
-        kinds = sorted(set(series.geom_type) - {"Point"})
-        if kinds:
-            raise checks.value_error(name, f"must be points, got geometries of type {kinds[0]}")
-        array = np.column_stack([series.x, series.y])
-    else:
-        array = checks.array(name, places)
-    if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
-        raise checks.value_error(
-            name, f"must have the shape (n, 2) or (n, 3), got {checks.describe(places)}"
-        )
-    return checks.finite(name, array.astype(np.float64))
-
-
-def polygon_of(region: Any, name: str) -> Any:
-    """A shapely polygon or multipolygon from one, or from the union of a frame of them."""
-    shapely = lazy.need("shapely", "polygons")
-    series = getattr(region, "geometry", region)
-    if hasattr(series, "union_all"):
-        check_reference(series, name)
-        region = series.union_all()
-    if not isinstance(region, shapely.Polygon | shapely.MultiPolygon) or region.is_empty:
-        raise checks.type_error(
-            name, f"must be a polygon of shapely or geopandas, got {checks.describe(region)}"
-        )
-    if not region.is_valid:
-        raise checks.value_error(
-            name,
-            f"must not cross itself, got {shapely.is_valid_reason(region)}: pass "
-            "shapely.make_valid(...), and check the result on a map",
-        )
-    return region
+def reference_of(points: Any, boundary: Any) -> Any:
+    """The coordinate reference system of points and a boundary, which must have the same."""
+    both = ((points, "points"), (boundary, "boundary"))
+    found = [None if each is None else geometries_of(each, name) for each, name in both]
+    first, second = (None if each is None else each.reference for each in found)
+    check_reference(first, "points")
+    check_reference(second, "boundary", first, "points")
+    return second if first is None else first
 
 
 def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, Any]:
     """The coordinates of points, if any, and the polygon of a boundary or of their hull."""
     shapely = lazy.need("shapely", "TriangleMesh.from_points")
-    _check_one_reference(points, boundary)
     places = None if points is None else coordinates(points, "points")
     if places is not None and places.shape[1] != 2:
         raise checks.value_error(
@@ -106,6 +78,8 @@ def around(
         away = shapely.distance(region, shapely.points(x))
         return np.asarray(np.minimum(outer, edge + _GROWTH * away))
 
+    ring = filled.buffer(width).difference(filled)
+    _require_room([(region, _SPACING * edge), (ring, _SPACING * outer)], edge)
     bands = [(region, _SPACING * edge)]
     reached, inside = 0.0, filled
     while reached < width:
@@ -116,7 +90,6 @@ def around(
         outside = filled.buffer(reached)
         bands.append((outside.difference(inside), _SPACING * longest))
         inside = outside
-    _require_room(bands, edge)
     shapely.prepare(region)
     outlines, domain = [region], region
     if width > 0:
@@ -128,6 +101,12 @@ def around(
 
 def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
     """An icosahedron whose triangles are divided into four, so many times."""
+    n = 10 * 4**subdivisions + 2
+    require_memory(
+        _VERTEX_BYTES * n,
+        f"a sphere of {n:,} vertices, with the factor of its field,",
+        "pass fewer `subdivisions`, each of which makes a quarter of these",
+    )
     ratio = (1 + np.sqrt(5)) / 2
     corners = [(0.0, y, z * ratio) for y in (-1, 1) for z in (-1, 1)]
     vertices = np.array([np.roll(corner, turn) for turn in range(3) for corner in corners])
@@ -221,26 +200,4 @@ def _check_inside(places: np.ndarray | None, domain: Any, diameter: float) -> No
             f"must lie in the `boundary`, but {outside.size} of {len(places)} do not, such as row "
             f"{outside[0]}, and the margin does not hold them: they are up to {away.max():.3g} "
             "outside; pass a wider boundary or `margin`, or leave these points out",
-        )
-
-
-def check_reference(series: Any, name: str) -> None:
-    """Refuse geometries in degrees."""
-    reference = getattr(series, "crs", None)
-    if reference is not None and reference.is_geographic:
-        raise checks.value_error(
-            name,
-            f"must be in metres or kilometres, got coordinates in degrees ({reference.name}): pass "
-            "frame.to_crs(frame.estimate_utm_crs())",
-        )
-
-
-def _check_one_reference(points: Any, boundary: Any) -> None:
-    """Refuse points and a boundary in different coordinate reference systems."""
-    first, second = (getattr(each, "crs", None) for each in (points, boundary))
-    if first is not None and second is not None and first != second:
-        raise checks.value_error(
-            "boundary",
-            f"must be in the coordinate reference system of the points, {first.name}, got "
-            f"{second.name}: pass boundary.to_crs(points.crs)",
         )

@@ -12,9 +12,10 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
-from graphrf.gp.fields import averages, sources, validity
+from graphrf.gp.fields import averages, geometries, sources, validity
 from graphrf.gp.fields.domain import Domain
 from graphrf.gp.fields.elements import Elements, edges_of, smallest_angles
+from graphrf.gp.fields.geometries import Geometries
 from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
 from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
@@ -36,11 +37,15 @@ class TriangleMesh(Domain):
         Coordinates, all in one unit: metres or kilometres, not degrees.
     triangles : array_like of int, shape (T, 3)
         Positions of vertices, from 0.
+    crs : optional
+        The projected coordinate reference system of the vertices, as pyproj reads it: geometries in
+        another one are refused. Geometries without one are taken as they are.
 
     Attributes
     ----------
     vertices : ndarray of float64, shape (V, 2) or (V, 3)
     triangles : ndarray of int64, shape (T, 3)
+    crs : pyproj.CRS or None
 
     Examples
     --------
@@ -68,8 +73,11 @@ class TriangleMesh(Domain):
     field_dimension = 2
     orders = (1, 1.5, 2, 2.5, 3)
     default_order = 2
+    label = "vertex"
 
-    def __init__(self, vertices: ArrayLike, triangles: ArrayLike) -> None:
+    def __init__(self, vertices: ArrayLike, triangles: ArrayLike, *, crs: Any = None) -> None:
+        found = geometries.geometries_of(vertices, "vertices") if crs is None else None
+        self.crs = geometries.read_reference(found.reference if found else crs)
         self.vertices = validity.checked_vertices(vertices)
         self.triangles = validity.checked_triangles(self.vertices, triangles)
         self.is_sphere = False
@@ -95,11 +103,11 @@ class TriangleMesh(Domain):
         Parameters
         ----------
         points : array_like or data frame of two columns, shape (n, 2), or GeoSeries of points
-            The places of data. None if `boundary` is given.
+            The places of data. None if `boundary` is given. The mesh has their `crs`.
         max_edge : float, optional
             The longest edge where the data are. Default: a thirtieth of the region's diameter. A
             third of the field's range, or less, is fine enough.
-        boundary : Polygon, MultiPolygon, GeoSeries or GeoDataFrame, optional
+        boundary : Polygon, MultiPolygon, list of these, GeoSeries or GeoDataFrame, optional
             The region, whose holes have no triangles. Details far below `max_edge` are left out.
             Default: the convex hull of the points, `max_edge` wider.
         margin : float, optional
@@ -122,7 +130,8 @@ class TriangleMesh(Domain):
             For points without extent, a boundary that crosses itself or leaves points outside,
             geographic coordinates, and meshes of more vertices than fit into memory.
         """
-        return cls(*sources.around(points, max_edge, boundary, margin, margin_edge))
+        crs = sources.reference_of(points, boundary)
+        return cls(*sources.around(points, max_edge, boundary, margin, margin_edge), crs=crs)
 
     @classmethod
     def from_mesh(cls, mesh: Any) -> TriangleMesh:
@@ -210,8 +219,14 @@ class TriangleMesh(Domain):
         return (
             f"TriangleMesh({self.n_vertices} vertices, {self.n_triangles} triangles, edges "
             f"{lengths.min():.3g} to {lengths.max():.3g}, smallest angle "
-            f"{self.smallest_angle:.1f}°, area {self.area:.6g})"
+            f"{self.smallest_angle:.1f}°, area {self.area:.6g}{self._short_crs})"
         )
+
+    @property
+    def _short_crs(self) -> str:
+        """The code of the coordinate reference system, where it has one."""
+        code = None if self.crs is None else self.crs.to_authority(min_confidence=100)
+        return "" if code is None else f", {':'.join(code)}"
 
     # -- the field -------------------------------------------------------------------------------
 
@@ -295,31 +310,30 @@ class TriangleMesh(Domain):
             For places outside the mesh, or farther from a surface than a tenth of its extent, which
             the message counts.
         """
-        series = getattr(places, "geometry", places)
-        if hasattr(series, "geom_type") and (series.geom_type != "Point").any():
-            return self._averages(series)
+        found = geometries.geometries_of(places, "places")
+        if found is not None and not found.are_points.all():
+            return self._averages(found)
         located = self.located(self.points(places))
         self._check_distances(located)
         rows = np.arange(len(located.triangle))
         return self._rows(rows, located.triangle, located.weights, len(rows))
 
-    def _averages(self, series: Any) -> sp.csr_array:
-        """Rows of a GeoSeries with polygons or lines, whose averages they are, and points."""
+    def _averages(self, places: Geometries) -> sp.csr_array:
+        """Rows of polygons or lines, whose averages they are, and points."""
         self._require_plane("places", "points")
-        sources.check_reference(series, "places")
-        points = np.flatnonzero(series.geom_type == "Point")
-        others = np.flatnonzero(series.geom_type != "Point")
+        geometries.check_reference(places.reference, "places", self.crs)
+        points, others = (np.flatnonzero(places.are_points == each) for each in (True, False))
         corners = self.vertices[self.triangles]
-        parts = averages.pieces(corners, series.iloc[others], "places")
+        parts = averages.pieces(corners, places.values, others, "places")
         weights = barycentric(parts.centre, corners[parts.triangle]) * parts.size[:, None]
         weights /= np.bincount(parts.geometry, parts.size)[parts.geometry, None]
-        result = self._rows(others[parts.geometry], parts.triangle, weights, len(series))
+        result = self._rows(parts.geometry, parts.triangle, weights, len(places))
         if not points.size:
             return result
-        alone = self.weights(series.iloc[points])
+        alone = self.weights(places.at(points))
         select = sp.csr_array(
             (np.ones(points.size), (points, np.arange(points.size))),
-            shape=(len(series), points.size),
+            shape=(len(places), points.size),
         )
         return sp.csr_array(result + select @ alone)
 
@@ -334,7 +348,9 @@ class TriangleMesh(Domain):
 
     def points(self, places: Any) -> np.ndarray:
         """Places as coordinates, checked, shape (n, 2) or (n, 3)."""
-        points = sources.coordinates(places, "places")
+        points = geometries.coordinates(
+            places, "places", self.dimension, self.crs, degrees=self.is_sphere
+        )
         if self.is_sphere and points.shape[1] == 2:
             radius = float(np.linalg.norm(self.vertices[0]))
             return radius * sources.directions(points)
@@ -342,7 +358,8 @@ class TriangleMesh(Domain):
             raise checks.value_error(
                 "places",
                 f"must have {self.dimension} coordinates, as the vertices of the mesh, got "
-                f"{points.shape[1]}",
+                f"{points.shape[1]}"
+                + (": leave out the height (x and y alone)" if self.dimension == 2 else ""),
             )
         return points
 
@@ -371,8 +388,8 @@ class TriangleMesh(Domain):
         way_out = (
             f"make the mesh with a `boundary` or a `margin` that holds them (margin={worst:.3g} "
             "more)"
-            if planar
-            else "are coordinates in the same unit and frame as the vertices?"
+            if planar and far.size < located.distance.size
+            else "are coordinates in the same unit and reference system as the vertices?"
         )
         raise checks.value_error(
             "places",
@@ -412,9 +429,9 @@ class TriangleMesh(Domain):
         if region is None:
             return averages.cubic_rule(self.vertices, self.triangles, self.elements.areas)
         self._require_plane("region", "left out")
-        polygon = sources.polygon_of(region, "region")
+        polygon = geometries.polygon_of(region, "region", self.crs)
         corners = self.vertices[self.triangles]
-        parts = averages.pieces(corners, [polygon], "region")
+        parts = averages.pieces(corners, np.array([polygon]), np.zeros(1, dtype=int), "region")
         areas = self.elements.areas[parts.triangle]
         within = parts.size > (1 - _ROUNDING) * areas
         points, weights = averages.cubic_rule(

@@ -9,6 +9,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.gp.fields.elements import smallest_angles, triangle_areas
+from graphrf.gp.fields.geometries import coordinates
 from graphrf.gp.fields.location import TriangleGrid
 
 # Triangles with a smaller area, in squares of their longest edge, have none.
@@ -19,12 +20,7 @@ _SHARP = 5.0
 
 def checked_vertices(vertices: Any) -> np.ndarray:
     """Coordinates, shape (V, 2) or (V, 3)."""
-    array = checks.array("vertices", vertices)
-    if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
-        raise checks.value_error(
-            "vertices", f"must have the shape (V, 2) or (V, 3), got {checks.describe(vertices)}"
-        )
-    vertices = checks.finite("vertices", array.astype(np.float64))
+    vertices = coordinates(vertices, "vertices", 3)
     if vertices.shape[1] == 2 and len(vertices):
         _warn_of_degrees(vertices)
     return vertices

@@ -1,4 +1,4 @@
-"""Labels of levels in files: text, numbers, dates, and tuples, lists and weights of these."""
+"""Labels of levels in files: text, numbers, dates, geometries, and tuples, lists and weights."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from graphrf._base import checks
+from graphrf._base import checks, lazy
 
 _OFFSET = re.compile(r"UTC([+-]\d\d:\d\d)?")
+# Geometries that are places, without collections, which may be nested.
+_GEOMETRIES = ("Point", "LineString", "LinearRing", "Polygon", "MultiLineString", "MultiPolygon")
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns")
 
 
@@ -43,6 +45,9 @@ def _encoded(column: str, label: Any) -> Any:
     dated = _encoded_date(label)
     if dated is not None:
         return dated
+    shape = getattr(label, "__geo_interface__", {})
+    if shape.get("type") in _GEOMETRIES:
+        return {"geometry": [shape["type"], shape["coordinates"]]}
 
     raise checks.type_error(
         column,
@@ -95,6 +100,8 @@ def _decoded(record: Any) -> Any:
         return np.array(value[0], dtype=f"datetime64[{unit}]")[()]
     if kind == "timestamp":
         return _timestamp(*value)
+    if kind == "geometry":
+        return _geometry(*value)
     if kind in ("datetime", "date"):
         return {"datetime": datetime.datetime, "date": datetime.date}[kind].fromisoformat(value)
     raise ValueError(f"it has a level of kind {kind!r}")
@@ -110,6 +117,19 @@ def _timestamp(number: Any, unit: Any, zone: Any) -> Any:
         raise ValueError("it has a date or a time zone that is none")
     made = pandas.Timestamp(count).as_unit(unit)
     return made if zone is None else made.tz_localize("UTC").tz_convert(zone)
+
+
+def _geometry(kind: Any, coordinates: Any) -> Any:
+    """The geometry of shapely with these coordinates, once it is one."""
+    shapely = lazy.need("shapely", "labels that are geometries")
+    checks.choice("geometry", kind, _GEOMETRIES)
+    try:
+        made = shapely.geometry.shape({"type": kind, "coordinates": coordinates})
+    except (TypeError, ValueError, LookupError, AttributeError, shapely.errors.ShapelyError):
+        raise ValueError(f"it has a geometry that is none, of type {kind}") from None
+    if made.is_empty or not np.isfinite(shapely.get_coordinates(made)).all():
+        raise ValueError("it has a geometry without coordinates")
+    return made
 
 
 @functools.cache

@@ -98,6 +98,7 @@ class MetricGraph(Domain):
     field_dimension = 1
     orders = (1, 2)
     default_order = 1
+    label = "node"
 
     def __init__(
         self,

@@ -26,7 +26,11 @@ class Titles(NamedTuple):
         return cls(levels, None if columns is None else tuple(columns))
 
     def frame(
-        self, names: Sequence[Hashable], columns: Mapping[str, np.ndarray], nodes: Any = None
+        self,
+        names: Sequence[Hashable],
+        columns: Mapping[str, np.ndarray],
+        nodes: Any = None,
+        usual: str = "node",
     ) -> Any:
         """A data frame with a row for each name; columns of several outputs are pairs of titles."""
         table: dict[Any, np.ndarray] = {}
@@ -38,7 +42,7 @@ class Titles(NamedTuple):
                 table |= {
                     (title, output): each for output, each in zip(outputs, values.T, strict=True)
                 }
-        return frame_of(names, table, levels_of(nodes) or self.levels)
+        return frame_of(names, table, levels_of(nodes) or self.levels, usual)
 
 
 def levels_of(table: Any) -> tuple[Hashable, ...] | None:

@@ -172,7 +172,7 @@ def _columns(nodes: Any) -> np.ndarray | None:
     )
 
 
-def checked_weights(weights: Any, n: int) -> np.ndarray | None:
+def checked_weights(weights: Any, n: int, noun: str = "node") -> np.ndarray | None:
     """`sample_weight` of n observations, shape (n,), float64; None for none."""
     if weights is None:
         return None
@@ -183,7 +183,7 @@ def checked_weights(weights: Any, n: int) -> np.ndarray | None:
     if values.shape != (n,):
         raise checks.value_error(
             "sample_weight",
-            f"must be a number or have shape ({n},), one weight for each node of `nodes`, got "
+            f"must be a number or have shape ({n},), one weight for each {noun} of `{noun}s`, got "
             f"{values.shape}",
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.lazy import need
 from graphrf.gp.model.answers import Titles
-from graphrf.graph.alignment import Rows
+from graphrf.graph.alignment import Rows, shown
 
 _DUMMIES = "pandas.get_dummies(..., drop_first=True) makes numbers of categories"
 # The columns of tables of coefficients and hyperparameters.
@@ -109,10 +109,11 @@ class Covariates(NamedTuple):
         distinct, first, place = np.unique(positions, return_index=True, return_inverse=True)
         unlike = np.flatnonzero((table != table[first][place]).any(axis=1))
         if unlike.size:
+            labels = (rows.keys() or [positions.tolist()])[0]
             raise checks.value_error(
                 "x",
-                "must be the same for all observations of a node, and differs at node "
-                f"{positions[unlike[0]]}; take their mean",
+                f"must be the same for all observations of a {rows.noun}, and differs at "
+                f"{rows.noun} {shown([labels[unlike[0]]])}; take their mean",
             )
         return cls.at(distinct, table[first], names, n_nodes)
 
@@ -175,7 +176,7 @@ class MeanFunction(NamedTuple):
         if fixed.size:
             raise checks.value_error(
                 argument,
-                "must hold covariates that vary over the observed nodes, and column "
+                "must hold covariates that vary over the observations, and column "
                 f"{_title(names, fixed[0])} does not; drop it: the mean has a constant anyway",
             )
 
@@ -186,7 +187,7 @@ class MeanFunction(NamedTuple):
             raise checks.value_error(
                 argument,
                 f"must hold covariates that elsewhere are within {_LARGEST:g} times their spread "
-                f"at the observed nodes, and column {_title(names, far[0] - 1)} is not; rescale or "
+                f"in the observations, and column {_title(names, far[0] - 1)} is not; rescale or "
                 "drop it",
             )
 
@@ -195,9 +196,9 @@ class MeanFunction(NamedTuple):
         if rank < basis.shape[1]:
             raise checks.value_error(
                 argument,
-                "must hold covariates that are not collinear at the observed nodes, but with the "
-                f"constant its {basis.shape[1]} columns have rank {rank} at {observed.size} nodes; "
-                "drop columns, or observe more nodes",
+                "must hold covariates that are not collinear over the observations, but with the "
+                f"constant its {basis.shape[1]} columns have rank {rank} at {observed.size} places "
+                "or nodes; drop columns, or observe more",
             )
         return cls(basis, centre, width, names)
 
@@ -231,7 +232,7 @@ class MeanFunction(NamedTuple):
         basis[nodes, 1:] = scaled
         if (basis[nodes, 1:] != scaled).any():
             raise checks.value_error(
-                "x", "must be the same wherever a node is repeated, and is not"
+                "x", "must be the same wherever a node or place is repeated, and is not"
             )
 
         if (np.abs(basis[nodes]) > _LARGEST).any():
@@ -276,7 +277,7 @@ def checked_table(x: Any, rows: Rows) -> tuple[np.ndarray, tuple[str, ...]]:
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
         raise checks.value_error(
             "x",
-            f"must have shape ({n},) or ({n}, b), a row for each entry of `nodes`, got "
+            f"must have shape ({n},) or ({n}, b), a row for each entry of `{rows.noun}s`, got "
             f"{array.shape}",
         )
     values = _safe("x", array)

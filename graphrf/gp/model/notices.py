@@ -143,16 +143,21 @@ def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: 
 
 
 def warn_of_nothing(
-    log_factor: float, n: int, what: str = "y", than: str = "independent values"
+    log_factor: float,
+    n: int,
+    what: str = "y",
+    than: str = "independent values",
+    prior: tuple[str, str] = ("graph", "nodes"),
 ) -> None:
-    """Warn if n observations favour what has no graph, by the log Bayes factor of the graph against
-    it.
+    """Warn if n observations favour what has no graph, or field, by the log Bayes factor of this
+    against it.
     """
     if n >= DECIDING and log_factor < 0:
         warn(
-            f"the graph explains {what} no better than {than} would (Bayes factor "
-            f"{math.exp(log_factor):.2g} from {n} observations): are nodes and {what} in the same "
-            "order? If they are, predictions are hardly better than those without a graph"
+            f"the {prior[0]} explains {what} no better than {than} would (Bayes factor "
+            f"{math.exp(log_factor):.2g} from {n} observations): are {prior[1]} and {what} in the "
+            "same order? If they are, predictions are hardly better than those without a "
+            f"{prior[0]}"
         )
 
 

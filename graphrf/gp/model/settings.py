@@ -292,9 +292,9 @@ def trained_names(optimize: Any, kernel: Kernel) -> tuple[str, ...]:
     return tuple(name for name in own if name in optimize)
 
 
-def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
-    """The values observed at `n` nodes as float64 (n, p), and whether they came without an axis of
-    outputs.
+def checked_targets(y: Any, n: int, noun: str = "node") -> tuple[np.ndarray, bool]:
+    """The values observed at `n` nodes or places as float64 (n, p), and whether they came without
+    an axis of outputs.
     """
     y = checks.to_array_like("y", y)
     try:
@@ -311,11 +311,11 @@ def checked_targets(y: Any, n: int) -> tuple[np.ndarray, bool]:
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(array)}{way_out}")
 
     if n == 0:
-        raise checks.value_error("nodes", "must hold at least one node, got none")
+        raise checks.value_error(f"{noun}s", f"must hold at least one {noun}, got none")
     if array.ndim not in (1, 2) or array.shape[0] != n or array.size == 0:
         raise checks.value_error(
             "y",
-            f"must have shape ({n},) or ({n}, p), one value for each node of `nodes`, got "
+            f"must have shape ({n},) or ({n}, p), one value for each {noun} of `{noun}s`, got "
             f"{array.shape}",
         )
 

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory
 from graphrf.gp.fields.domain import Domain, FieldNodes, check_few
+from graphrf.gp.fields.geometries import geometries_of, titles_of
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.model.answers import Question, Titles, checked_bounds, deviations_like
 from graphrf.gp.model.estimator import checked_weights
@@ -25,6 +26,7 @@ from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.space.saved import SavedField, Seen
 from graphrf.gp.space.training import FieldHyperparameters
 from graphrf.graph.alignment import Rows, as_pandas, labels_of, reordered
+from graphrf.graph.tables import is_table
 
 LESS_MEMORY = "observe or ask for fewer places at a time, or pass hyperparameters='mode'"
 
@@ -162,7 +164,7 @@ class FieldPredictor(WithCriteria, SavedField):
         Normal ones, with the mean and the standard deviation that `predict` has for observations.
         """
         places, y, rows = observed_places(places, y)
-        values, single = checked_targets(y, rows.n)
+        values, single = checked_targets(y, rows.n, "place")
         own = None if x is None else rows.taken("x", x)
 
         mean, std = self.predict(places, return_std="observation", x=own)
@@ -179,11 +181,13 @@ class FieldPredictor(WithCriteria, SavedField):
     ) -> float:
         """The coefficient of determination R^2 of the predicted means; arguments as in `fit`."""
         places, y, rows = observed_places(places, y)
-        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n, "place")
         predicted = self.predict(places, x=None if x is None else rows.taken("x", x))
         from sklearn.metrics import r2_score  # which loads much of scipy
 
-        return float(r2_score(checked_targets(y, rows.n)[0], predicted, sample_weight=weights))
+        return float(
+            r2_score(checked_targets(y, rows.n, "place")[0], predicted, sample_weight=weights)
+        )
 
     def _answers(self, posterior: Posterior, vertices: np.ndarray, argument: str) -> Answers:
         """Answers about each vertex alone, for one output."""
@@ -221,6 +225,7 @@ class FieldPredictor(WithCriteria, SavedField):
         is.
         """
         self._check_fitted()
+        places = self._selected(places)
         asked = self.domain.places(places)
         nodes = self.domain.field_nodes(self._seen.places.followed_by(asked), self._order)
         n_seen = self._seen.places.size
@@ -260,14 +265,30 @@ class FieldPredictor(WithCriteria, SavedField):
         result: Posterior = posterior.with_readings(readings, basis)
         return result
 
+    def _selected(self, places: Any) -> Any:
+        """The columns of a data frame that `fit` read, by title; other places as they are."""
+        titles = list(getattr(self, "feature_names_in_", ()))
+        if not titles or (found := titles_of(places)) is None:
+            return places
+        if lacking := [title for title in titles if title not in found]:
+            raise checks.value_error(
+                "places",
+                f"must have the columns {', '.join(map(repr, titles))}, as in `fit`, but lacks "
+                f"{', '.join(map(repr, lacking))}: rename its columns, or pass an array of them",
+            )
+        return (places if hasattr(places, "columns") else places.to_frame(index=False))[titles]
+
     def _frame(self, places: Any, columns: dict[Any, np.ndarray]) -> Any:
         """A data frame with a row for each of the places."""
+        places = self._selected(places)
         labels, _ = labels_of(places)
-        if labels is None:
-            labels = self.domain.labels if places is None else places
-        listed = labels.tolist() if hasattr(labels, "tolist") else list(labels)
-        names = [tuple(each) if isinstance(each, list) else each for each in listed]
-        return self._titles.frame(names, columns, places)
+        titles, usual = self._titles, "place"
+        if places is None:
+            labels, usual = self.domain.labels, self.domain.label
+            # Vertices of a mesh are none of the places that the labels of a fit name.
+            titles = titles if usual == "node" else titles._replace(levels=None)
+        names = names_of_places(places) if labels is None else list(labels)
+        return titles.frame(names, columns, places, usual)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_posterior"):
@@ -291,7 +312,8 @@ def observed_places(places: Any, y: Any) -> tuple[Any, Any, Rows]:
                 "must be given, unless `places` is a dictionary or a Series, got "
                 f"{checks.describe(places)}",
             )
-        return list(labels), reordered(places, None), Rows(len(labels), labels, False, list)
+        rows = Rows(len(labels), labels, False, list, noun="place")
+        return labels, reordered(places, None), rows
 
     n = len(places) if hasattr(places, "__len__") else np.size(places)
     rows = place_rows(places, n)
@@ -302,10 +324,16 @@ def place_rows(places: Any, n: int) -> Rows:
     """The rows of n places that a user gave; their other labels are the places themselves."""
     labels, numbered = labels_of(places)
 
-    def keys() -> list[Any]:
-        if hasattr(places, "itertuples"):
-            return [list(places.itertuples(index=False, name=None))]
-        listed = places.tolist() if hasattr(places, "tolist") else list(places)
-        return [[tuple(each) if isinstance(each, list) else each for each in listed]]
+    return Rows(n, labels, numbered, lambda: [names_of_places(places)], noun="place")
 
-    return Rows(n, labels, numbered, keys)
+
+def names_of_places(places: Any) -> list[Any]:
+    """Places as labels: geometries, nodes, or tuples of coordinates."""
+    geometries = geometries_of(places, "places")
+    if geometries is not None:
+        return list(geometries.values)
+    if is_table(places):
+        columns = [np.asarray(places[title]).tolist() for title in places.columns]
+        return list(zip(*columns, strict=True))
+    listed = places.tolist() if hasattr(places, "tolist") else list(places)
+    return [tuple(each) if isinstance(each, list) else each for each in listed]

@@ -14,6 +14,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
 from graphrf._base.threads import ordered_map, thread_count
 from graphrf.gp.fields.domain import Domain, FieldNodes, require_domain
+from graphrf.gp.fields.geometries import titles_of
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.model.answers import Titles
 from graphrf.gp.model.estimator import checked_weights, forget
@@ -106,6 +107,8 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         Of all observations, without the prior, summed over outputs.
     converged_ : bool
         Whether the gradient vanishes at the fitted hyperparameters.
+    feature_names_in_ : ndarray of str
+        The columns of coordinates, where `places` were a data frame with titles that are text.
     n_points_, n_observations_, n_observed_places_ : int
         Sets of hyperparameters over which predictions are averaged, observations, and distinct
         places.
@@ -164,14 +167,15 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         Parameters
         ----------
         places : array_like, shape (n, d), or as in `MetricGraph`
-            On meshes coordinates: an array, a data frame or a GeoSeries of points, polygons (over
-            which y is an average) or lines. On a metric graph nodes, pairs (edge number, distance)
-            or triples (u, v, distance from u). Repeated places are repeated observations. Without
-            `y`, a dictionary of places and values, or a Series or data frame of pandas, whose index
-            holds the places.
+            On meshes coordinates: an array, a data frame, whose columns later calls find by their
+            titles, or geometries: points, polygons (over which y is an average) or lines. On a
+            metric graph nodes, pairs (edge number, distance) or triples (u, v, distance from u).
+            Repeated places are repeated observations. Without `y`, a dictionary of places and
+            values, or a Series or data frame of pandas, whose index holds the places.
         y, sample_weight, x
-            As in `GraphGPRegressor.fit`. Arguments with an index are aligned by the one that they
-            share with `places` or `y`; an index that differs is refused.
+            As in `GraphGPRegressor.fit`; x is equal where a place is repeated. Arguments with an
+            index are aligned by the one that they share with `places` or `y`; an index that
+            differs is refused.
 
         Raises
         ------
@@ -190,8 +194,12 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)
         result = self.domain.places(places)
-        values, single = checked_targets(y, result.size)
-        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
+        on_mesh = self.domain.label == "vertex"
+        if on_mesh:
+            # Other places than those of the fit have no such labels, but the same coordinates.
+            self._titles = self._titles._replace(levels=titles_of(places))
+        values, single = checked_targets(y, result.size, "place")
+        weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n, "place")
         if x is not None:
             x = rows.taken("x", x)
         labels = list(rows.labels if rows.labels is not None and rows.labelled else rows.keys()[0])
@@ -203,6 +211,8 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
                 x = x.iloc[kept] if hasattr(x, "iloc") else np.asarray(x)[kept]
         self.domain.warn_of_parts(result)
         self._condition_on(result, values, weights, x, single, fixed, priors, labels)
+        if on_mesh and self._titles.levels:
+            self.feature_names_in_ = np.array(self._titles.levels, dtype=object)
         return self
 
     def _checked(self) -> tuple[FieldHyperparameters, FieldPriors]:
@@ -239,7 +249,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         nodes = domain.field_nodes(observed, self._order)
         covariates = None
         if x is not None:
-            aligned = Rows(observed.size, labels_of(x)[0], False, list)
+            aligned = Rows(observed.size, labels_of(x)[0], False, lambda: [labels], noun="place")
             covariates = Covariates.of(x, aligned, nodes.where, nodes.n_nodes)
         mean = MeanFunction.of(self.mean, nodes.n_nodes, np.unique(nodes.where), covariates)
         values, offset = mean.centred(values)

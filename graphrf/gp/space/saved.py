@@ -66,6 +66,7 @@ class SavedField(Saved):
             "single": bool(seen.single),
             "x_names": list(mean.names),
             "labels": encoded_labels("labels of y", seen.labels),
+            "columns": list(getattr(self, "feature_names_in_", ())),
         }
         return record, arrays
 
@@ -88,6 +89,8 @@ class SavedField(Saved):
             checks.number(name, fitted[name])
         checks.flag("converged_", fitted["converged_"])
         loaded._settle(seen, nodes, points)
+        if columns := _columns(record["columns"]):
+            loaded.feature_names_in_ = np.array(columns, dtype=object)
         for name, value in fitted.items():
             setattr(loaded, name, value)
         return loaded
@@ -122,6 +125,14 @@ def _seen(
     function = MeanFunction.of(mean, nodes.n_nodes, np.unique(nodes.where), covariates)
     function = function._replace(names=names or function.names)
     return Seen(places, values, offset, weights, function, single, labels), nodes
+
+
+def _columns(names: Any) -> list[str]:
+    """The titles of columns in a file, once they can be those of coordinates."""
+    are_text = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not are_text or len(names) not in (0, 2, 3) or len(set(names)) < len(names):
+        raise ValueError("its columns are not those of coordinates")
+    return list(names)
 
 
 def _prior(value: Any) -> Any:

@@ -137,7 +137,7 @@ def warn_of_no_information(
         alone -= 0.5 * observations.n_outputs * observations.nodes.size * math.log(noise)
         n_parameters = 1 + (fixed.range is None)
         factor = schwarz_factor(result.value, alone, n_parameters, observations.n_total)
-        warn_of_nothing(factor, observations.n_total)
+        warn_of_nothing(factor, observations.n_total, prior=("field", "places"))
 
 
 def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, float]]:

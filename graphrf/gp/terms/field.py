@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphrf._base import checks, lazy
+from graphrf._base import checks
 from graphrf.gp.fields.domain import Domain, require_domain
+from graphrf.gp.fields.geometries import check_order, geometries_of, in_order
 from graphrf.gp.fields.mesh_nodes import MeshPlaces
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.metric.graph import MetricGraph
@@ -114,7 +115,14 @@ class Field(Term):
         if self.at is None:
             object.__setattr__(self, "at", ("edge", "distance") if along else ("x", "y"))
         elif not isinstance(self.at, str):
+            if not isinstance(self.at, tuple | list) or not 0 < len(self.at) < 4:
+                raise checks.value_error(
+                    "at", f"must be a column of geometries or two or three, got {self.at!r}"
+                )
             object.__setattr__(self, "at", tuple(self.at))
+        if not along:
+            ordered = in_order(self.columns)
+            check_order(self.columns, "at", f"at={ordered!r}")
         if along and len(self.columns) != 2:
             raise checks.value_error(
                 "at", f"must be the columns with edges and distances along them, got {self.at!r}"
@@ -205,14 +213,15 @@ class MeshAxis(LevelAxis):
         self._mesh.warn_of_range(values[self.structure.parameters[0].name], self.observed)
 
     def cells(self, frame: Any) -> Any:
-        """Coordinates, shape (n, d), or a GeoSeries."""
-        if len(self.columns) == 1:
-            geometries = frame[self.columns[0]]
-            if hasattr(geometries, "geom_type"):
-                return geometries
-            geopandas = lazy.need("geopandas", "a column of geometries")
-            return geopandas.GeoSeries(geometries)
-        return np.column_stack([np.asarray(frame[name], dtype=np.float64) for name in self.columns])
+        """Geometries, or columns of coordinates."""
+        if len(self.columns) > 1:
+            return frame[list(self.columns)]
+        found = geometries_of(frame[self.columns[0]], self.columns[0])
+        if found is None:
+            raise checks.type_error(
+                self.columns[0], "must hold geometries of shapely: pass at=('x', 'y') for others"
+            )
+        return found
 
     def rows(self, values: Any) -> sp.csr_array:
         weights = self._mesh.weights(values)

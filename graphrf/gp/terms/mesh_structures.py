@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks, lazy
-from graphrf.gp.fields.sources import polygon_of
+from graphrf.gp.fields.geometries import polygon_of
 from graphrf.gp.fields.triangle_mesh import TriangleMesh
 from graphrf.gp.fields.varying_precision import Coefficients, VaryingMatrices, VaryingPrecision
 from graphrf.gp.search.coordinates import Parameter
@@ -109,9 +109,7 @@ def _checked_barrier(mesh: TriangleMesh, barrier: Any) -> np.ndarray:
                 "barrier", "must be True and False for each triangle of a surface, got polygons"
             )
         shapely = lazy.need("shapely", "barriers")
-        if isinstance(barrier, list | tuple):
-            barrier = shapely.union_all([polygon_of(part, "barrier") for part in barrier])
-        region = polygon_of(barrier, "barrier")
+        region = polygon_of(barrier, "barrier", mesh.crs)
         # A triangle is of the barrier where its centre is, as in R-INLA.
         centres = mesh.vertices[mesh.triangles].mean(axis=1)
         inside = shapely.contains_xy(region, *centres.T)

@@ -108,7 +108,7 @@ REFUSED = {
     ),
     "one coordinate": (
         lambda: TriangleMesh([[0], [1], [2]], [[0, 1, 2]]),
-        r"`vertices` must have the shape \(V, 2\) or \(V, 3\)",
+        r"`vertices` must have the shape \(n, 2\) or \(n, 3\)",
     ),
     "triangles of floats": (
         lambda: TriangleMesh(SQUARE, HALVES.astype(float)),
@@ -210,7 +210,7 @@ REFUSED = {
         lambda: TriangleMesh.from_points(
             None, boundary=shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)])
         ),
-        r"`boundary` must not cross itself.*Self-intersection.*make_valid",
+        r"`boundary` must be valid.*Self-intersection.*make_valid",
     ),
     "a line for a boundary": (
         lambda: TriangleMesh.from_points(None, boundary=shapely.LineString([(0, 0), (1, 1)])),

@@ -112,11 +112,11 @@ def test_an_exact_trend_is_continued_exactly(grid):
             ValueError,
             "`mean` must be finite, got nan at position 7",
         ),
-        (np.full(144, 1e5), ValueError, "vary over the observed nodes, and column 0 does not"),
+        (np.full(144, 1e5), ValueError, "vary over the observations, and column 0 does not"),
         (
             np.column_stack([COORDINATES, COORDINATES.sum(axis=1)]),
             ValueError,
-            "not collinear at the observed nodes",
+            "not collinear over the observations",
         ),
     ],
 )
@@ -126,5 +126,5 @@ def test_bad_means_are_refused(grid, mean, error, message):
 
 
 def test_more_covariates_than_observed_nodes_can_tell_apart_are_refused(grid):
-    with pytest.raises(ValueError, match="rank 2 at 2 nodes"):
+    with pytest.raises(ValueError, match="rank 2 at 2 places or nodes"):
         grf.GraphGPRegressor(grid, mean=COORDINATES).fit([0, 0, 20], [1.0, 2.0, 3.0])

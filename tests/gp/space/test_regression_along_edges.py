@@ -175,7 +175,7 @@ def test_several_outputs_share_hyperparameters(observed):
 
 
 # Some draws of so few values look so.
-@pytest.mark.filterwarnings("ignore:the graph explains y no better")
+@pytest.mark.filterwarnings("ignore:the field explains y no better")
 @pytest.mark.parametrize("hyperparameters", ["mode", "average"])
 def test_draws_have_the_law_of_the_predictions(observed, hyperparameters):
     graph, places, y, asked = observed

@@ -179,7 +179,7 @@ def test_several_outputs_share_hyperparameters(square, observed):
     assert both.sample(asked, 3, seed=0).shape == (3, 8, 2)
 
 
-@pytest.mark.filterwarnings("ignore:the graph explains y no better")
+@pytest.mark.filterwarnings("ignore:the field explains y no better")
 def test_draws_probabilities_and_quantiles_agree(square, observed):
     points, y, asked = observed
     gp = FieldGPRegressor(square).fit(points, y)

@@ -219,7 +219,13 @@ def test_levels_of_a_product_of_half_order_are_vertices(mesh):
     np.testing.assert_allclose(covariance(both, both.rows(frame).toarray()), wanted, atol=1e-8)
     assert both.level_rows().shape == (3 * mesh.n_vertices, both.structure.size)
     assert len(both.levels) == 3 * mesh.n_vertices
-    np.testing.assert_allclose(alone.level_rows().toarray()[:, : mesh.n_vertices].sum(axis=0), 1)
+    at_vertices = alone.level_rows().toarray()
+    np.testing.assert_array_equal(at_vertices, np.eye(mesh.n_vertices, alone.structure.size))
+    vertex, group = map(np.array, zip(*both.levels, strict=True))
+    of_vertices = covariance(alone, at_vertices)[np.ix_(vertex, vertex)]
+    wanted = np.equal.outer(group, group) * of_vertices
+    found = covariance(both, both.level_rows().toarray())
+    np.testing.assert_allclose(found, wanted, atol=1e-8)
 
 
 def test_geometries_are_places_and_averages(mesh):

@@ -292,7 +292,7 @@ REFUSED = {
     "a barrier that crosses itself": (
         lambda mesh: Field(mesh, barrier=shapely.Polygon([(0, 0), (2, 2), (2, 0), (0, 2)])),
         ValueError,
-        "`barrier` must not cross itself",
+        "`barrier` must be valid",
     ),
     "a barrier of words": (lambda mesh: Field(mesh, barrier="land"), TypeError, "`barrier`"),
     "a barrier of another order": (

@@ -144,11 +144,15 @@ class HalfOrderPrecision:
         total += powers * change * float(self._shifted(0.0).inverse_diagonal @ mass)
         return -total / self.kernel.range
 
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        return Elimination.of(self.matrix)
+
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
         added = sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
-        matrix = sp.csr_array(self.matrix + added)
-        return SparseCholesky(matrix, Elimination.of(matrix))
+        return SparseCholesky(sp.csr_array(self.matrix + added), self.own_elimination)
 
     @cached_property
     def _chain(self) -> RootChain:

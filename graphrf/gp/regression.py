@@ -232,7 +232,11 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
         Time: K among at most 500 nodes, and some 100 reductions of matrices of 250 rows to
         tridiagonal form for each block; then eight posteriors: sparse factors, or Cholesky, m^3 / 6
         for m observed nodes, or conjugate gradients (one product with K a step). Memory: m^2
-        numbers for each Cholesky factor; up to 512 MB for training by the series.
+        numbers for each Cholesky factor; up to 512 MB for training by the series. Of sparse factors
+        there is one at a time, with as many numbers to work with, and more on threads where they
+        have room. An average keeps means and variances of all nodes by them, and none of them:
+        covariances take another factorisation for each set of hyperparameters, and `sample` one for
+        each set that has draws, in every call. A mode keeps its factor.
         """
         forget(
             self,

@@ -184,6 +184,9 @@ CASES |= {
     "draws of the average": _predictions(
         SMALL, (200, 500), _draws, method="series", kernel="diffusion"
     ),
+    "draws of the average, precision": _predictions(
+        SMALL, (200, 500), _draws, method="precision", kernel=grf.Matern(2.0)
+    ),
     "prior covariance": _predictions(SMALL, (50, 400), lambda gp: gp.prior_covariance(), **SERIES),
 }
 

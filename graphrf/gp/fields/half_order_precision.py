@@ -78,6 +78,7 @@ class HalfOrderMatrices:
         low = FieldKernel(start, alpha, 2).kappa ** 2
         self.n_fields = layers_needed(1 + self.end / low, _LARGEST_ERROR)
         self.degrees = (highest - 1, *[(highest - 1) % 2] * (self.n_fields - 1))
+        self.orders: list[Elimination] = []  # of elimination of Q, once it is asked for
 
 
 class HalfOrderPrecision:
@@ -144,11 +145,18 @@ class HalfOrderPrecision:
         total += powers * change * float(self._shifted(0.0).inverse_diagonal @ mass)
         return -total / self.kernel.range
 
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        orders = self._matrices.orders
+        if not orders:
+            orders.append(Elimination.of(self.matrix))
+        return orders[0]
+
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
         added = sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
-        matrix = sp.csr_array(self.matrix + added)
-        return SparseCholesky(matrix, Elimination.of(matrix))
+        return SparseCholesky(sp.csr_array(self.matrix + added), self.own_elimination)
 
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
         """x: there are no constraints."""

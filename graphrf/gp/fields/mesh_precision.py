@@ -100,10 +100,15 @@ class MeshPrecision:
         in_log_kappa -= 2 * self.kernel.excess * self.n_nodes
         return -in_log_kappa / self.kernel.range
 
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        return self._matrices.elimination
+
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
         added = sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
-        return SparseCholesky(sp.csr_array(self.matrix + added), self._matrices.elimination)
+        return SparseCholesky(sp.csr_array(self.matrix + added), self.own_elimination)
 
     def unconstrained(self, x: np.ndarray) -> np.ndarray:
         """x: there are no constraints."""

@@ -4,6 +4,7 @@ sparse precision.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from graphrf.gp.posterior.generalised_mean import least_squares_mean
 from graphrf.kernels.kernel import Kernel
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.precision.readings import VARIABLES, Readings
+from graphrf.operators.sparse.ordering import Elimination
 
 
 def precision_likelihood(
@@ -40,9 +42,9 @@ def precision_likelihood(
               \partial (r^\top A^{-1} r) = \tfrac1a \hat f^\top \partial Q \hat f.
 
     Derivatives are in the hyperparameters `names` at a fixed amplitude (None: no gradient), and in
-    log a. Cost: two sparse factorisations, and two selected inverses for the gradient. The
-    quadratic form is a minimum, so that errors of f_hat enter by their squares. Source: Rue and
-    Held 2005, Sec. 2.3 and 2.4.
+    log a. Cost: two sparse factorisations, one after the other, and two selected inverses for the
+    gradient. The quadratic form is a minimum, so that errors of f_hat enter by their squares.
+    Source: Rue and Held 2005, Sec. 2.3 and 2.4.
     """
     nodes, p = observations.nodes, observations.n_outputs
     d = observations.counts / noise
@@ -57,10 +59,16 @@ def precision_likelihood(
     signal = float(np.vdot(f, precision.matrix @ f)) / amplitude
     error = float(np.vdot(residual, d[:, None] * residual))
 
+    changes = [precision.derivative(name) for name in names or ()]
+    explained, traces = 0.0, []
+    if names is not None:
+        explained = amplitude * readings.weighted_variance(factor, nodes, d)  # tr(A^-1 a K_uu)
+        traces = [factor.trace(change) for change in changes]
+    own = factor.log_determinant
+    del factor  # that of the prior takes its room
+
     # |C^{1/2} A C^{1/2}| = |A| |C|: what the counts add is taken off again by log_constant
-    log_determinant = (
-        factor.log_determinant - precision.log_determinant() + nodes.size * np.log(noise)
-    )
+    log_determinant = own - precision.log_determinant() + nodes.size * np.log(noise)
     value = (
         -0.5 * (signal + error)
         - 0.5 * p * log_determinant
@@ -69,13 +77,11 @@ def precision_likelihood(
 
     if names is None:
         return MarginalLikelihood(value, mean, 0.0, 0.0, np.zeros(0))
-    explained = amplitude * readings.weighted_variance(factor, nodes, d)  # trace(A^-1 a K_uu)
     log_noise = 0.5 * (error + observations.within / noise - p * (observations.n_total - explained))
     slopes = []
-    for name in names:
-        change = precision.derivative(name)
-        traces = factor.trace(change) - precision.trace_of_derivative(name)
-        slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * traces))
+    for name, change, trace in zip(names, changes, traces, strict=True):
+        both = trace - precision.trace_of_derivative(name)
+        slopes.append(-0.5 * (float(np.vdot(f, change @ f)) / amplitude + p * both))
 
     return MarginalLikelihood(
         value, mean, 0.5 * (signal - p * explained), log_noise, np.array(slopes)
@@ -99,6 +105,11 @@ class PrecisionSearch(LikelihoodSearch):
         self._readings = readings
 
     @property
+    def elimination(self) -> Elimination:
+        """The order of elimination of P."""
+        return self._readings.elimination(self._precision)
+
+    @property
     def _size(self) -> int:
         return self._observations.means.size
 
@@ -111,7 +122,8 @@ class PrecisionSearch(LikelihoodSearch):
         noise: float,
     ) -> MarginalLikelihood:
         try:
-            precision = self._precision.with_kernel(kernel)
+            # a copy, so that the factor of the prior goes with it
+            precision = copy.copy(self._precision.with_kernel(kernel))
         except ValueError as error:  # numerically singular
             raise np.linalg.LinAlgError from error
         return precision_likelihood(

@@ -71,7 +71,7 @@ def choose_method(
     may serve some.
     """
     if method == "precision":
-        precision, fitting = factored_precision(graph, kernels, n_points)
+        precision, fitting = factored_precision(graph, kernels)
         return Choice(PrecisionMethod(graph, precision, n_threads), fitting)
 
     if (
@@ -131,7 +131,7 @@ def _cheaper(
         # layers are not ordered only to see that they take longer
         if not automatic and not _is_cheaper(costed, served, n_observed, n_points):
             return None
-        precision, fitting = factored_precision(graph, served, n_points, costed)
+        precision, fitting = factored_precision(graph, served, costed)
         if len(fitting) < len(served) and not automatic:
             return None
         return (precision, fitting) if _is_cheaper(costed, fitting, n_observed, n_points) else None

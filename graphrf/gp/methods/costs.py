@@ -117,20 +117,18 @@ def deviation_products(graph: Graph) -> float:
 def factored_precision(
     graph: Graph,
     kernels: Sequence[tuple[Kernel, tuple[str, ...]]],
-    n_points: int,
     precision: KernelPrecision | None = None,
 ) -> tuple[KernelPrecision, list[tuple[Kernel, tuple[str, ...]]]]:
     """The sparse precision that kernels share, and the (kernel, names) whose factors fit into
     memory.
 
-    An average over points holds a factor for each of them and for noise alone; a mode holds three.
-    `precision` is one with known orders of elimination. FactorTooLargeError if no kernel fits.
+    A fit has one factor at a time, and as many numbers to work with: a factor may take half of the
+    memory. `precision` is one with known orders of elimination. FactorTooLargeError if no kernel
+    fits.
     """
     precision = precision_of(graph, kernels[0][0]) if precision is None else precision
 
     kept, lacking = [], ""
-    count = n_points + 1 if n_points > 1 else 3
-    most = numbers_there() * min(1.0, 2.0 / count)  # together they may take all of the memory
     fits = 0.0  # so many entries has a matrix whose factor surely fits
 
     for kernel, names in kernels:
@@ -138,12 +136,10 @@ def factored_precision(
         try:
             # an order of elimination is not found only to see what it costs
             if with_kernel.matrix.nnz > fits:
-                entries = with_kernel.own_elimination.n_entries
-                if entries > most:
-                    needed = f"{count} sparse factors of {entries:.2g} numbers"
-                    lacking = f"there is no room for {needed}, which a fit with {kernel!r} holds"
-                    continue
-                fits = with_kernel.matrix.nnz * most / (_MARGIN * entries)
+                elimination = with_kernel.own_elimination
+                elimination.require_room()
+                share = numbers_there() / (_MARGIN * elimination.n_entries)
+                fits = with_kernel.matrix.nnz * share
             kept.append((kernel, names))
         except FactorTooLargeError as error:
             lacking = str(error).partition(";")[0]  # a fit has other ways out
@@ -151,8 +147,7 @@ def factored_precision(
     if not kept:
         raise FactorTooLargeError(
             f"{lacking}: graphs with hubs or without small separators have no small factor; use "
-            "method='series' or 'features', a kernel of smaller `nu`, or hyperparameters='mode', "
-            "which holds three factors"
+            "method='series' or 'features', or a kernel of smaller `nu`"
         )
     return precision.with_kernel(kept[0][0]), kept
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base.blas import blas_threads
-from graphrf._base.memory import require_memory
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.threads import ordered_map
 from graphrf.gp.covariance.covariance import Covariance
 from graphrf.gp.methods.gram import PrecisionGram
 from graphrf.gp.methods.protocol import Grams, TrainedKernel
@@ -114,27 +113,23 @@ class PrecisionMethod:
     def posterior(
         self, model: FittedModel, basis: np.ndarray, numerics: Numerics, step: Step | None
     ) -> tuple[Posterior, float]:
-        """Posteriors by sparse factors, which share their orders of elimination."""
+        """Posteriors by sparse factors, which share their orders of elimination; only that of one
+        set of hyperparameters holds its factor.
+        """
         parts = model.parts
         precisions = [self._own.with_kernel(part.kernel) for part in parts]
         # orders of elimination are computed before threads need them
-        entries = sum(precision.own_elimination.n_entries for precision in precisions)
-        require_memory(
-            8.0 * entries,
-            f"holding the sparse factors of {len(parts)} sets of hyperparameters",
-            "pass hyperparameters='mode', or method='series'",
-        )
+        n_threads = min(each.own_elimination.at_once(self._n_threads) for each in precisions)
+        keeps = "variances" if len(parts) > 1 else "factor"
 
         def posterior_of(number: int) -> PrecisionPosterior:
-            part = parts[number]
+            part, own = parts[number], precisions[number]
             return PrecisionPosterior(
-                precisions[number], part.amplitude, part.observations, **part.conditions(basis)
+                own, part.amplitude, part.observations, **part.conditions(basis), keeps=keeps
             )
 
         with blas_threads(1):  # bits must not depend on the number of threads
-            posteriors = list(
-                ordered_map(posterior_of, range(len(parts)), thread_count(self._n_threads))
-            )
+            posteriors = list(ordered_map(posterior_of, range(len(parts)), n_threads))
         return averaged(posteriors, model.points, self._n_threads), 0.0
 
     def prior(

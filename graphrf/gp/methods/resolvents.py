@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.threads import ordered_map
 from graphrf.graph.graph import Graph
 from graphrf.kernels.chebyshev import WIDTHS
 from graphrf.kernels.derivatives import spectral_derivatives
@@ -118,14 +118,13 @@ def resolvents_between(
     every = np.unique(np.concatenate(blocks))
     places = [np.searchsorted(every, block) for block in blocks]
     result = [np.empty((len(fit.resolvents) + 1, block.size, block.size)) for block in blocks]
-    precision.with_kernel(
-        fit.resolvents[0]
-    ).own_elimination.require_room()  # computed once, before threads need it
+    # computed once, before threads need it
+    at_once = precision.with_kernel(fit.resolvents[0]).own_elimination.at_once(n_threads)
 
     def inverse(kernel: Kernel) -> np.ndarray:
         return precision.with_kernel(kernel).factor().inverse_between(every)
 
-    for number, matrix in enumerate(ordered_map(inverse, fit.resolvents, thread_count(n_threads))):
+    for number, matrix in enumerate(ordered_map(inverse, fit.resolvents, at_once)):
         for each, place in zip(result, places, strict=True):
             each[number] = matrix[np.ix_(place, place)] / fit.sizes[number]
     for each in result:

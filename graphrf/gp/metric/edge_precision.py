@@ -130,12 +130,17 @@ class EdgePrecision:
         x = self.kernel.kappa * self.pieces.length
         return self.states.assembled((-x / self.kernel.range)[:, None, None] * self._blocks[1])
 
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        if not self._elimination:
+            self._elimination.append(Elimination.of(self.matrix))
+        return self._elimination[0]
+
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
         matrix = self.matrix + sp.diags_array(np.broadcast_to(weights, self.n_nodes), format="csr")
-        if not self._elimination:
-            self._elimination.append(Elimination.of(self.matrix))
-        return SparseCholesky(sp.csr_array(matrix), self._elimination[0])
+        return SparseCholesky(sp.csr_array(matrix), self.own_elimination)
 
     def log_determinant(self) -> float:
         """log |Q|."""

@@ -11,7 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from graphrf._base.blas import blas_threads
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.cached import cached_property
+from graphrf._base.threads import ordered_map
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.posterior.generalised_mean import ALONE, GeneralisedMean
 from graphrf.gp.posterior.single import SinglePosterior
@@ -36,6 +37,10 @@ class PrecisionPosterior(SinglePosterior):
     nodes, `offset` (p,) is added to all predictions, and `mean_precision` is that of the prior of
     beta, 0 if it is flat.
 
+    Means at all nodes are kept, and of `keeps` "factor", "variances" or neither ("means"). What
+    else is asked for takes another factorisation, to the same bits: variances if these are not
+    kept, covariances, averages over more than a triangle, and all draws of one call.
+
     Source: Rue and Held 2005, "Gaussian Markov Random Fields", Ch. 2; variances by selected
     inversion (Erisman and Tinney 1975; Rue and Martino 2007).
     """
@@ -53,6 +58,7 @@ class PrecisionPosterior(SinglePosterior):
         offset: np.ndarray,
         mean_precision: float = 0.0,
         readings: Readings = VARIABLES,
+        keeps: str = "factor",
     ) -> None:
         self._precision = precision
         self._readings = self._observed_readings = readings
@@ -64,22 +70,29 @@ class PrecisionPosterior(SinglePosterior):
         self._noise_precisions = observations.counts / noise
         self._basis = basis
         self._offset = offset
-        self._factor: SparseCholesky = readings.factor(
-            precision, self._nodes, amplitude * self._noise_precisions
-        )
-        predicted = self._prediction(np.column_stack([observations.means, observations.basis]))
+
+        own = copy.copy(precision)  # the matrices that it makes go with it
+        factor = readings.factor(own, self._nodes, amplitude * self._noise_precisions)
+        self._held = factor if keeps == "factor" else None
+        self._inverse = readings.inverse(factor) if keeps == "variances" else None
+        self._elimination, self._log_determinant = factor.elimination, factor.log_determinant
+
+        values = np.column_stack([observations.means, observations.basis])
+        weights = (amplitude * self._noise_precisions)[:, None]
+        predicted = factor.solve(self._spread(weights * values))  # f_hat of values and basis
         p = self.n_outputs
 
         self._mean = GeneralisedMean(
             observations.basis, self._solved(observations.basis, predicted[:, p:]), mean_precision
         )
         self.coefficients_covariance = self._mean.covariance
-        values = self._solved(observations.means, predicted[:, :p])
-        self.coefficients, _ = self._mean.fit(observations.means, values)
+        solved = self._solved(observations.means, predicted[:, :p])
+        self.coefficients, _ = self._mean.fit(observations.means, solved)
 
         self._by_mean = predicted[:, p:]
         self._f = predicted[:, :p] - self._by_mean @ self.coefficients
-        self.solution = self._checked(observations.means - observations.basis @ self.coefficients)
+        residual = observations.means - observations.basis @ self.coefficients
+        self.solution = self._checked(own, residual)
 
     def with_basis(self, basis: np.ndarray) -> Self:
         """A copy with another basis of the mean at queried nodes."""
@@ -93,7 +106,7 @@ class PrecisionPosterior(SinglePosterior):
         other._readings, other._basis = readings, basis
         return other
 
-    @property
+    @cached_property
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the observations."""
         observations = self._observations
@@ -103,7 +116,7 @@ class PrecisionPosterior(SinglePosterior):
                 residual, self._noise_precisions[:, None] * (residual - self._observed(self._f))
             )
         )
-        log_determinant = self._factor.log_determinant - self._precision.log_determinant()
+        log_determinant = self._log_determinant - copy.copy(self._precision).log_determinant()
         log_determinant -= float(np.log(self._noise_precisions).sum())
         return observations.log_likelihood(quadratic, log_determinant, self.noise)
 
@@ -121,7 +134,7 @@ class PrecisionPosterior(SinglePosterior):
     def _variances(
         self, readings: Readings, nodes: np.ndarray, unexplained: np.ndarray, bar: Any = None
     ) -> np.ndarray:
-        variances = readings.variances(self._factor, nodes)
+        variances = readings.variances(nodes, self._inverse, self._made)
         if bar is not None:
             bar.update(nodes.size)
         return np.asarray(
@@ -136,7 +149,7 @@ class PrecisionPosterior(SinglePosterior):
         result = []
         with blas_threads(1):  # bits must not depend on the number of threads
             for variances in ordered_map(
-                lambda part: part.variances(nodes), parts, thread_count(n_threads)
+                lambda part: part.variances(nodes), parts, parts[0]._elimination.at_once(n_threads)
             ):
                 result.append(variances)
                 if bar is not None:
@@ -176,12 +189,13 @@ class PrecisionPosterior(SinglePosterior):
     def covariances(self, nodes: np.ndarray) -> np.ndarray:
         """The joint covariance of f + H beta, shape (q, q)."""
         half = self._mean.half(self._unexplained(nodes))
-        between = self._readings.covariances(self._factor, nodes)
+        between = self._readings.covariances(self._made(), nodes)
         return np.asarray(self._amplitude * between + half @ half.T)
 
     def draw_bytes(self, n_samples: int) -> float:
         """Memory beside the draws while they are made one after the other, in bytes."""
-        return draws_bytes(self._precision.n_nodes * self.n_outputs, 1)
+        numbers = 0 if self._held is not None else self._elimination.n_entries
+        return draws_bytes(self._precision.n_nodes * self.n_outputs, 1) + 8.0 * numbers
 
     def draw_blocks(
         self, nodes: np.ndarray, n_samples: int, rng: np.random.Generator
@@ -190,19 +204,23 @@ class PrecisionPosterior(SinglePosterior):
         nodes.
         """
         b, p = self._mean.rank, self.n_outputs
+        factor = self._made()
         for number in range(n_samples):
-            z = rng.standard_normal((self._precision.n_nodes, p))
+            z = rng.standard_normal((factor.shape[0], p))
             trend = self._mean.draw(rng.standard_normal((b, p)))
-            f = np.sqrt(self._amplitude) * self._factor.root(z)
+            f = np.sqrt(self._amplitude) * factor.root(z)
             f += self._f - self._by_mean @ trend
             mean = self._basis[nodes] @ (self.coefficients + trend)
             draw = self._readings.read(f, nodes) + mean + self._offset
             yield slice(number, number + 1), draw[None]
 
-    def _prediction(self, values: np.ndarray) -> np.ndarray:
-        """f_hat of values at the observed nodes."""
-        weighted = (self._amplitude * self._noise_precisions)[:, None] * values
-        return self._factor.solve(self._spread(weighted))
+    def _made(self) -> SparseCholesky:
+        """The factor of P, made again unless it is held."""
+        if self._held is not None:
+            return self._held
+        weights = self._amplitude * self._noise_precisions
+        own = copy.copy(self._precision)
+        return self._observed_readings.factor(own, self._nodes, weights)
 
     def _observed(self, x: np.ndarray) -> np.ndarray:
         """Values at the observed nodes, from variables."""
@@ -222,13 +240,13 @@ class PrecisionPosterior(SinglePosterior):
         """
         return np.asarray(self._basis[nodes] - self._readings.read(self._by_mean, nodes))
 
-    def _checked(self, residual: np.ndarray) -> Solution:
+    def _checked(self, precision: Precision, residual: np.ndarray) -> Solution:
         """The relative residual of P f_hat = a S^T D^-1 r."""
         weights = (self._amplitude * self._noise_precisions)[:, None]
         wanted = self._spread(weights * residual)
-        left = wanted - self._precision.matrix @ self._f
+        left = wanted - precision.matrix @ self._f
         left -= self._spread(weights * self._observed(self._f))
-        left = self._precision.unconstrained(left)
+        left = precision.unconstrained(left)
         size = float(
             np.linalg.norm(left) / max(float(np.linalg.norm(wanted)), np.finfo(np.float64).tiny)
         )

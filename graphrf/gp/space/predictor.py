@@ -48,6 +48,7 @@ class FieldPredictor(WithCriteria, SavedField):
         nodes: FieldNodes,
         points: list[tuple[FieldHyperparameters, float]],
         basis: np.ndarray,
+        deviations: bool,
     ) -> Posterior:
         raise NotImplementedError
 
@@ -86,7 +87,8 @@ class FieldPredictor(WithCriteria, SavedField):
 
     def _answered(self, question: Question, places: Any, x: Any) -> Any:
         """The arrays that `predict` returns."""
-        posterior, vertices, inverse = self._at(places, x)
+        deviations = bool(question.return_std or question.levels is not None)
+        posterior, vertices, inverse = self._at(places, x, deviations)
         if question.levels is not None:
             return self._answers(posterior, vertices, "quantiles").to(question)[inverse]
 
@@ -123,7 +125,7 @@ class FieldPredictor(WithCriteria, SavedField):
         """
         low, high = checked_bounds(above, below)
         as_frame = checks.flag("as_frame", as_frame)
-        posterior, vertices, inverse = self._at(places, x)
+        posterior, vertices, inverse = self._at(places, x, deviations=True)
         result = self._answers(posterior, vertices, "above").probability(low, high)[inverse]
         return self._frame(places, {"probability": result}) if as_frame else result
 
@@ -220,9 +222,11 @@ class FieldPredictor(WithCriteria, SavedField):
         temper = min(1.0, INFORMATION / observations.means.size)
         return Evaluation(rows, probabilities, seen.labels, temper)
 
-    def _at(self, places: Any, x: Any) -> tuple[Posterior, np.ndarray, np.ndarray]:
+    def _at(
+        self, places: Any, x: Any, deviations: bool = False
+    ) -> tuple[Posterior, np.ndarray, np.ndarray]:
         """The posterior where places are nodes, their distinct nodes, and which of these each place
-        is.
+        is; `deviations` says that these will be asked for.
         """
         self._check_fitted()
         places = self._selected(places)
@@ -247,20 +251,23 @@ class FieldPredictor(WithCriteria, SavedField):
                     f"{int((~np.isin(own, seen)).sum())} of these places; pass a row for "
                     "each place, or ask for observed places only",
                 )
-            posterior = self._extended(nodes, observed, basis)
+            posterior = self._extended(nodes, observed, basis, deviations)
         elif x is not None:
             raise checks.value_error("x", "must be None: `fit` was given no covariates")
         distinct, inverse = np.unique(own, return_inverse=True)
         return posterior, distinct, inverse
 
-    def _extended(self, nodes: FieldNodes, observed: np.ndarray, basis: np.ndarray) -> Posterior:
+    def _extended(
+        self, nodes: FieldNodes, observed: np.ndarray, basis: np.ndarray, deviations: bool
+    ) -> Posterior:
         """The posterior at further nodes; anew where these bring variables of their own.
 
         The bases of the mean are those of the observations and of predictions, at all nodes.
         """
         readings = nodes.readings_by(self._nodes)
         if readings is None:
-            return self._conditioned(self._seen, nodes, self._points, observed).with_basis(basis)
+            made = self._conditioned(self._seen, nodes, self._points, observed, deviations)
+            return made.with_basis(basis)
         posterior: Any = self._posterior
         result: Posterior = posterior.with_readings(readings, basis)
         return result

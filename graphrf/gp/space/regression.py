@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.threads import ordered_map
 from graphrf.gp.fields.domain import Domain, FieldNodes, require_domain
 from graphrf.gp.fields.geometries import titles_of
 from graphrf.gp.hyperparameters.explore import INFORMATION
@@ -119,8 +119,10 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     the field is linear, or at the vertices of edges that are subdivided at the places. Parts
     without observations keep the prior, of which a mesh warns. Time: an ordering of the variables,
     some 30 factorisations for training, and one for each set of hyperparameters; along edges new
-    places need these again. A mesh of 150,000 vertices with 100,000 observations takes about a
-    minute of one core and 2 GiB.
+    places need these again. Memory: one factor at a time, with as many numbers to work with, and
+    more on threads where they have room. An average keeps none: covariances make those of all sets
+    of hyperparameters again in every call, `sample` those of the sets with draws. A mesh of 150,000
+    vertices with 100,000 observations takes about a minute of one core and 2 GiB.
 
     Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
     Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
@@ -278,7 +280,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         self, seen: Seen, nodes: FieldNodes, points: list[tuple[FieldHyperparameters, float]]
     ) -> None:
         """The posterior for known hyperparameters, and what it determines."""
-        posterior = self._conditioned(seen, nodes, points, seen.mean.basis)
+        posterior = self._conditioned(seen, nodes, points, seen.mean.basis, deviations=True)
         self._seen, self._points, self._nodes, self._posterior = seen, points, nodes, posterior
         self.n_points_ = len(points)
         self.n_observations_ = seen.places.size
@@ -299,13 +301,17 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         nodes: FieldNodes,
         points: list[tuple[FieldHyperparameters, float]],
         basis: np.ndarray,
+        deviations: bool,
     ) -> Posterior:
-        """The posterior at nodes of places, whose first are those that were observed."""
+        """The posterior at nodes of places, whose first are those that were observed; of several
+        sets of hyperparameters none holds its factor.
+        """
         where = nodes.where[: seen.places.size]
         observations = Observations.of(where, seen.values, basis, seen.weights)
         kernel = self.domain.kernel(points[0][0].range, self._order)
         precision = nodes.precision(kernel)
         readings = nodes.readings
+        keeps = "factor" if len(points) == 1 else "variances" if deviations else "means"
 
         def part(point: FieldHyperparameters) -> PrecisionPosterior:
             return PrecisionPosterior(
@@ -316,12 +322,14 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
                 basis=basis,
                 offset=seen.offset,
                 readings=readings,
+                keeps=keeps,
             )
 
         with blas_threads(1):  # bits must not depend on the number of threads
             (first, _), *others = points  # the first orders the variables for all
             parts = [part(first)]
-            parts += ordered_map(part, [point for point, _ in others], thread_count(None))
+            n_threads = readings.elimination(precision).at_once(None)
+            parts += ordered_map(part, [point for point, _ in others], n_threads)
         return (
             parts[0]
             if len(parts) == 1

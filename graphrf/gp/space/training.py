@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from graphrf._base.blas import blas_threads
-from graphrf._base.threads import ordered_map, thread_count
+from graphrf._base.threads import ordered_map
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_mean_variance
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import NOISES, NORMAL, OUTPUT_SCALES, Space
@@ -191,7 +191,7 @@ def _log_posteriors(search: PrecisionSearch, points: Sequence[np.ndarray]) -> li
 
     with blas_threads(1):  # bits must not depend on the number of threads
         first = height(points[0])  # which orders the variables for all others
-        return [first, *ordered_map(height, points[1:], thread_count(None))]
+        return [first, *ordered_map(height, points[1:], search.elimination.at_once(None))]
 
 
 def _hyperparameters(search: PrecisionSearch, point: np.ndarray) -> FieldHyperparameters:

@@ -34,6 +34,11 @@ class Precision(Protocol):
         """Precision for other hyperparameters, which shares what does not depend on them."""
         ...
 
+    @property
+    def own_elimination(self) -> Elimination:
+        """The order of elimination of Q."""
+        ...
+
     def factor(self, weights: np.ndarray | float = 0.0) -> SparseCholesky:
         """The Cholesky factor of Q + diag(weights)."""
         ...
@@ -66,11 +71,6 @@ class KernelPrecision(Precision, Protocol):
     @property
     def kernel(self) -> Kernel:
         """The kernel."""
-        ...
-
-    @property
-    def own_elimination(self) -> Elimination:
-        """The order of elimination of Q."""
         ...
 
     @property

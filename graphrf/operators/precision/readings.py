@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphrf._base.rows import slices
 from graphrf.operators.precision.protocol import Precision
 from graphrf.operators.sparse.cholesky import SparseCholesky
 from graphrf.operators.sparse.layout import VariableLayout
+from graphrf.operators.sparse.ordering import Elimination
 
 # Numbers of half solves at once, for variances of rows outside of the pattern.
 _NUMBERS = 2e7
@@ -33,9 +35,19 @@ class Readings(Protocol):
         """The factor of P, which is Q plus the weights of the values at distinct nodes."""
         ...
 
-    def variances(self, factor: SparseCholesky, nodes: np.ndarray) -> np.ndarray:
+    def elimination(self, precision: Precision) -> Elimination:
+        """The order of elimination of P."""
+        ...
+
+    def inverse(self, factor: SparseCholesky) -> np.ndarray:
+        """The entries of P^-1 by which variances are known without a factor."""
+        ...
+
+    def variances(
+        self, nodes: np.ndarray, inverse: np.ndarray | None, factor: Callable[[], SparseCholesky]
+    ) -> np.ndarray:
         """The variances of the values at distinct nodes where variables have the covariance P^-1,
-        shape (q,).
+        shape (q,), by these entries; `factor` is called where they are None or do not suffice.
         """
         ...
 
@@ -66,10 +78,21 @@ class VariableReadings:
     ) -> SparseCholesky:
         return precision.factor(self.spread(weights, nodes, precision.n_nodes))
 
-    def variances(self, factor: SparseCholesky, nodes: np.ndarray) -> np.ndarray:
-        if nodes.size**2 <= factor.shape[0]:  # for so few, faster than selected inversion
-            return np.diagonal(factor.inverse_between(nodes))
-        return np.asarray(factor.inverse_diagonal[nodes])
+    def elimination(self, precision: Precision) -> Elimination:
+        return precision.own_elimination
+
+    def inverse(self, factor: SparseCholesky) -> np.ndarray:
+        return factor.inverse_diagonal
+
+    def variances(
+        self, nodes: np.ndarray, inverse: np.ndarray | None, factor: Callable[[], SparseCholesky]
+    ) -> np.ndarray:
+        if inverse is not None:
+            return np.asarray(inverse[nodes])
+        made = factor()
+        if nodes.size**2 <= made.shape[0]:  # for so few, faster than selected inversion
+            return np.diagonal(made.inverse_between(nodes))
+        return np.asarray(made.inverse_diagonal[nodes])
 
     def weighted_variance(
         self, factor: SparseCholesky, nodes: np.ndarray, weights: np.ndarray
@@ -113,13 +136,22 @@ class RowReadings:
         lower[places] += precision.matrix.data[kept]
         return self.layout.factor(lower)
 
-    def variances(self, factor: SparseCholesky, nodes: np.ndarray) -> np.ndarray:
+    def elimination(self, precision: Precision) -> Elimination:
+        return self.layout.elimination
+
+    def inverse(self, factor: SparseCholesky) -> np.ndarray:
+        return factor.selected_inverse()
+
+    def variances(
+        self, nodes: np.ndarray, inverse: np.ndarray | None, factor: Callable[[], SparseCholesky]
+    ) -> np.ndarray:
         rows = sp.csr_array(self.rows[nodes])
         try:
             pairs = self.layout.rows(rows).pairs
         except KeyError:  # averages over more than a triangle
-            return self._by_solves(factor, rows)
-        return np.asarray(pairs.T @ (factor.selected_inverse() * self.layout.twice))
+            return self._by_solves(factor(), rows)
+        known = self.inverse(factor()) if inverse is None else inverse
+        return np.asarray(pairs.T @ (known * self.layout.twice))
 
     def weighted_variance(
         self, factor: SparseCholesky, nodes: np.ndarray, weights: np.ndarray

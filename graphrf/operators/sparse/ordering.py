@@ -9,11 +9,13 @@ import scipy.sparse as sp
 
 from graphrf._base.lazy import missing
 from graphrf._base.memory import NoRoomError, available_memory
+from graphrf._base.threads import thread_count
 from graphrf.operators.sparse import symbolic
 
 # Default limit on the bytes of a factor, and the share of the available memory that it may take.
 _ANYWHERE = 8e9
 _SHARE = 0.5
+_WAYS_OUT = "free some memory, or use a method without a factor, such as the series"
 # Multiply-adds, numbers of the factor and rows of the matrix a second.
 _OPERATIONS, _NUMBERS, _ROWS = 1e10, 2e8, 5e5
 
@@ -63,10 +65,21 @@ class Elimination(NamedTuple):
             + rows / _ROWS
         )
 
+    def at_once(self, n_threads: int | None) -> int:
+        """The threads that may each have a factor and as many numbers to work with, at least 1."""
+        most = numbers_there() / max(self.n_entries, 1)
+        return max(1, int(min(thread_count(n_threads), most)))
+
     def require_room(self) -> None:
-        """Raise FactorTooLargeError if there is less memory by now than the factor takes."""
+        """Raise FactorTooLargeError if there is less memory by now than the factor takes, and as
+        much to work with.
+        """
         if self.n_entries > (most := numbers_there()):
-            raise _too_large(self.order.size, most)
+            needed, left = (f"{16 * numbers / 2**30:.3g} GiB" for numbers in (self.n_entries, most))
+            raise FactorTooLargeError(
+                f"a sparse factor of {self.n_entries:.2g} numbers, and as many to work with, need "
+                f"about {needed} of memory, and {left} are left; {_WAYS_OUT}"
+            )
 
     @classmethod
     def of(
@@ -115,7 +128,7 @@ class Elimination(NamedTuple):
 def _too_large(n: int, most: float) -> FactorTooLargeError:
     return FactorTooLargeError(
         f"the Cholesky factor of a sparse matrix of {n} rows would hold more than {most:.2g} "
-        "numbers; free some memory, or use a method without a factor, such as the series"
+        f"numbers; {_WAYS_OUT}"
     )
 
 

@@ -102,7 +102,8 @@ def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
 
 def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(roads, monkeypatch):
     entries = SparsePrecision(roads, grf.Matern(nu=1.0)).own_elimination.n_entries
-    monkeypatch.setattr("graphrf.gp.methods.costs.numbers_there", lambda: 4.6 * entries)
+    room = 1.02 * 16 * entries
+    monkeypatch.setattr("graphrf.operators.sparse.ordering.available_memory", lambda: room)
     plan = _plan(roads)
     assert plan.method.name == "precision"
     assert {kernel.nu for kernel, _ in plan.kernels} == {1.0}

@@ -17,6 +17,7 @@ from graphrf.gp.methods.costs import (
     series_or_features,
     solve_products,
 )
+from graphrf.operators.sparse import ordering
 from graphrf.operators.sparse.ordering import Elimination, FactorTooLargeError
 
 
@@ -85,26 +86,25 @@ def test_an_order_of_elimination_is_not_found_to_see_that_a_factor_fits(monkeypa
     found = []
     of = Elimination.of
     monkeypatch.setattr(Elimination, "of", lambda *given: found.append(1) or of(*given))
-    precision, kept = factored_precision(graph, KERNELS, 1)
+    precision, kept = factored_precision(graph, KERNELS)
     assert (len(found), kept) == (1, KERNELS)
     first = precision.own_elimination.n_entries
-    # with room for three factors of 3.3 times the first one the others have to be ordered
-    monkeypatch.setattr(costs, "numbers_there", lambda: 5.0 * first)
-    assert factored_precision(graph, KERNELS, 1)[1] == KERNELS
+    # with room for 3.3 times the first factor the others have to be ordered
+    monkeypatch.setattr(costs, "numbers_there", lambda: 10 / 3 * first)
+    assert factored_precision(graph, KERNELS)[1] == KERNELS
     assert len(found) == 3
 
 
-@pytest.mark.parametrize(("n_points", "count"), [(1, 3), (8, 9)])
-def test_kernels_are_kept_whose_factors_fit_beside_each_other(n_points, count, monkeypatch):
+def test_kernels_are_kept_whose_factors_fit(monkeypatch):
     graph = grf.load_graph(nx.grid_2d_graph(20, 20))
-    entries = factored_precision(graph, KERNELS, 1)[0].own_elimination.n_entries
-    monkeypatch.setattr(costs, "numbers_there", lambda: 0.5 * count * entries)
-    assert factored_precision(graph, KERNELS, n_points)[1] == KERNELS[:1]
-    monkeypatch.setattr(costs, "numbers_there", lambda: 0.49 * count * entries)
+    entries = factored_precision(graph, KERNELS)[0].own_elimination.n_entries
+    monkeypatch.setattr(ordering, "available_memory", lambda: 16 * entries)
+    assert factored_precision(graph, KERNELS)[1] == KERNELS[:1]
+    monkeypatch.setattr(ordering, "available_memory", lambda: 16 * entries - 8)
     with pytest.raises(
-        FactorTooLargeError, match=f"no room for {count} sparse factors .* Matern.*; use method="
+        FactorTooLargeError, match=r"would hold more than .* numbers: .*; use method="
     ):
-        factored_precision(graph, KERNELS, n_points)
+        factored_precision(graph, KERNELS)
 
 
 def test_an_elimination_without_room_is_one_kernel_less(monkeypatch):
@@ -112,6 +112,6 @@ def test_an_elimination_without_room_is_one_kernel_less(monkeypatch):
     monkeypatch.setattr("graphrf.operators.sparse.ordering.numbers_there", lambda: 100.0)
     monkeypatch.setattr(costs, "numbers_there", lambda: 1e12)
     with pytest.raises(
-        FactorTooLargeError, match=r"numbers: graphs with hubs .* hyperparameters='mode'"
+        FactorTooLargeError, match=r"numbers: graphs with hubs .* kernel of smaller `nu`"
     ):
-        factored_precision(graph, KERNELS, 1)
+        factored_precision(graph, KERNELS)

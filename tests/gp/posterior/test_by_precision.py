@@ -52,11 +52,11 @@ class Units:
         return np.repeat(unit[first : first + shape[0], None], shape[1], axis=1)
 
 
-def made(kernel, noise, basis, precisions=None):
+def made(kernel, noise, basis, precisions=None, **options):
     observations = Observations.of(NODES, Y, basis, precisions)
-    precision = SparsePrecision(GRAPH, kernel)
+    precision, offset = SparsePrecision(GRAPH, kernel), np.array([1.0, -2.0])
     return PrecisionPosterior(
-        precision, AMPLITUDE, observations, noise=noise, basis=basis, offset=np.array([1.0, -2.0])
+        precision, AMPLITUDE, observations, noise=noise, basis=basis, offset=offset, **options
     )
 
 
@@ -102,6 +102,20 @@ def test_a_draw_is_one_function_whatever_nodes_and_however_many_draws_are_asked_
     many = joint_draws(posterior, np.arange(N), np.arange(N), 3, np.random.default_rng(1))[0]
     few = joint_draws(posterior, np.array([7, 2]), np.arange(2), 1, np.random.default_rng(1))[0]
     np.testing.assert_array_equal(few[0], many[0, [7, 2]])
+
+
+@pytest.mark.parametrize(("kernel", "mean"), CASES, ids=repr)
+def test_what_is_made_again_has_the_bits_of_what_was_held(kernel, mean):
+    every, answers = np.arange(N), []
+    for keeps in ("factor", "variances", "means"):
+        posterior = made(kernel, 0.3, BASES[mean], keeps=keeps)
+        variances = posterior.variances_of([posterior, posterior], every, None, 2)
+        moments = [*posterior.leave_one_out_moments()[0], posterior.log_likelihood]
+        draws = joint_draws(posterior, every, every, 3, np.random.default_rng(1))[0]
+        answers.append([posterior.means(every), *variances, posterior.covariances(every), draws])
+        answers[-1] += [np.nan_to_num(moment) for moment in moments]
+    for other in answers[1:]:
+        assert all(map(np.array_equal, answers[0], other))
 
 
 @pytest.mark.parametrize(("kernel", "mean"), CASES, ids=repr)

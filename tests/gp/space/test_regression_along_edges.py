@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -15,6 +16,7 @@ from graphrf.gp.model.observations import Observations
 from graphrf.gp.space.priors import FieldPriors
 from graphrf.gp.space.training import FieldHyperparameters, averaged, best
 from graphrf.gp.terms import PenalisedDeviation
+from graphrf.operators.sparse.ordering import Elimination
 
 FIXED = {"range": 3.0, "sd": 3.0**0.5, "noise": 0.2}
 
@@ -143,6 +145,7 @@ def test_points_of_a_normal_posterior_have_its_moments():
     class Normal:
         def __init__(self):
             self.space, self.box = self, np.tile([-np.inf, np.inf], (3, 1))
+            self.elimination = Elimination.of(sp.eye_array(3, format="csr"))
 
         def log_posterior(self, point, gradient=True):
             return -0.5 * (point - mode) @ inner @ (point - mode), -inner @ (point - mode)

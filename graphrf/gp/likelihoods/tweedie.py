@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from scipy.special import gammainc, gammaln, logsumexp, ndtr
+from scipy.special import gammainc, gammaln, ndtr
 
 from graphrf._base import checks
 from graphrf._base.rows import slices
@@ -176,7 +176,9 @@ def log_series(y: np.ndarray, phi: float, p: float) -> np.ndarray:
         first = np.maximum(1, np.floor(top[group] - half[group]))
         j = first[:, None] + np.arange(width)
         terms = j * log_z[group, None] - gammaln(1 + j) - gammaln(-a * j)
-        log_sums[group] = logsumexp(terms, axis=1) - np.log(values[group])
+        highest = terms.max(axis=1)
+        sums = np.exp(terms - highest[:, None]).sum(axis=1)
+        log_sums[group] = highest + np.log(sums) - np.log(values[group])
         start += _GROUP
     result.ravel()[positive] = log_sums
     return result

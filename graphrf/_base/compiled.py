@@ -18,7 +18,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
 
     def compiled(function: Callable[..., Any]) -> Any:
         # Nothing calls the loops from C; without such entries a tenth less is compiled.
-        dispatcher = numba.njit(no_cfunc_wrapper=True, **options)(function)
+        dispatcher = numba.njit(**options | {"no_cfunc_wrapper": True})(function)
         if cache:
             dispatcher._cache = _Cache(function)
         return dispatcher

@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphrf import Graph
 
 EXAMPLES = ("graphrf compile",)
 
@@ -40,11 +44,11 @@ def _graph_gps() -> None:
 
     from graphrf.gp import GraphGPRegressor
 
-    nodes = np.arange(0, 60, 3)
+    nodes = np.arange(0, 1000, 50)  # so far apart that rows of features have few nodes in common
     kernels = {"precision": "matern", "series": "diffusion", "features": "diffusion"}
     for method, kernel in kernels.items():
-        gp = GraphGPRegressor(_ring(), kernel=kernel, method=method, seed=0)
-        gp.fit(nodes, np.sin(nodes / 9)).predict(return_std=True)
+        gp = GraphGPRegressor(_ring(1000), kernel=kernel, method=method, seed=0)
+        gp.fit(nodes, np.sin(nodes / 99)).predict(return_std=True)
         gp.predict([0, 1], return_cov=True)
         gp.sample([0, 1], seed=0)
     _terms()  # has loops in common with these
@@ -90,14 +94,14 @@ def _euclidean() -> None:
             features.transform(each)
 
 
-def _ring():  # type: ignore[no-untyped-def]
-    """Sixty nodes, each with four neighbours."""
+def _ring(n_nodes: int = 60) -> Graph:
+    """Nodes in a circle, each with four neighbours."""
     import numpy as np
 
     from graphrf import from_edges
 
-    nodes = np.arange(60)
-    return from_edges(np.tile(nodes, 2), np.r_[nodes + 1, nodes + 2] % 60)
+    nodes = np.arange(n_nodes)
+    return from_edges(np.tile(nodes, 2), np.r_[nodes + 1, nodes + 2] % n_nodes)
 
 
 _PARTS: dict[str, Callable[[], None]] = {

@@ -63,7 +63,7 @@ $(READY): $(READY_DEMO)
 	@echo "Setting up 4: graphrf[$(TEST)], about 60 packages more (1 to 2 minutes)"
 	@$(call install,-e '.[$(TEST)]')
 	@echo "Setting up 5: compiling loops and tests, and reading the types of other libraries (1 to 2 minutes)"
-	@$(BIN)/python checks/compile_loops.py
+	@$(BIN)/graphrf compile
 	@$(BIN)/python -m pytest -q --collect-only $(EVERYTHING) > /dev/null
 	@$(BIN)/mypy -c "import numpy, torch" > /dev/null || true
 	@touch $@

@@ -2,8 +2,9 @@
 
 python benchmarks/startup.py
 
-Each line is the median of new processes, with compiled code in the cache; `cold` is without. A part
-that needs an extra which is not installed is left out.
+Each line is the median of new processes, with compiled code in the cache; `cold` is without, and
+`compiled` with what `graphrf compile` leaves there. A part that needs an extra which is not
+installed is left out. First fits are of 50 values, with a prediction.
 """
 
 from __future__ import annotations
@@ -66,6 +67,35 @@ sampled = time.perf_counter()
 features.matrix(grf.Diffusion(lengthscale=1.0))
 print(sampled - ready, time.perf_counter() - sampled)
 """
+# Estimators whose first fits in an empty cache are timed, and their statements.
+FITS = {
+    "GraphGPRegressor": """
+gp = grf.GraphGPRegressor(graph, seed=0).fit(nodes, y)
+gp.predict(return_std=True)
+""",
+    "LatentGaussianModel": """
+frame = pd.DataFrame({"node": nodes, "step": np.arange(50) % 8, "y": y})
+terms = [grf.gp.Nodes(graph, grf.BYM2(), by="node"), grf.gp.Steps("step", "rw1")]
+grf.gp.LatentGaussianModel("y ~ 1", terms, seed=0).fit(frame).summary()
+""",
+    "FieldGPRegressor": """
+mesh = grf.gp.TriangleMesh.sphere(3)
+points = rng.standard_normal((50, 3))
+points /= np.linalg.norm(points, axis=1)[:, None]
+grf.gp.FieldGPRegressor(mesh).fit(points, y).predict(points, return_std=True)
+""",
+}
+DATA = """
+import numpy as np, pandas as pd, graphrf as grf
+side, rng = 20, np.random.default_rng(0)
+grid = np.arange(side * side).reshape(side, side)
+graph = grf.from_edges(
+    np.r_[grid[:, :-1].ravel(), grid[:-1].ravel()], np.r_[grid[:, 1:].ravel(), grid[1:].ravel()]
+)
+nodes = rng.choice(graph.n_nodes, 50, replace=False)
+y = np.sin(nodes / side) + 0.1 * rng.standard_normal(50)
+"""
+COMPILE = ["-c", "from graphrf.cli import main; main()", "compile"]
 
 
 def run(cache: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -89,10 +119,13 @@ def part(cache: str, statement: str) -> float | None:
     return statistics.median(float(answer.stdout) for answer in answers)
 
 
-def command(cache: str, words: list[str]) -> str:
-    """Seconds that a process takes from its start to its end, and of the processor."""
+def command(cache: str, words: list[str], repeats: int = REPEATS) -> str:
+    """Seconds that a process takes from its start to its end, and of the processor.
+
+    The first of several only fills the cache.
+    """
     took = []
-    for _ in range(REPEATS + 1):
+    for _ in range(repeats + (repeats > 1)):
         started, before = time.perf_counter(), os.times()
         answer = run(cache, *words)
         after = os.times()
@@ -104,7 +137,7 @@ def command(cache: str, words: list[str]) -> str:
         )
         took.append((time.perf_counter() - started, processor))
         assert answer.returncode == 0, answer.stderr
-    passed, processor = map(statistics.median, zip(*took[1:], strict=True))
+    passed, processor = map(statistics.median, zip(*took[-repeats:], strict=True))
     return f"{passed:13.3f} s, processor {processor:.3f} s"
 
 
@@ -137,3 +170,11 @@ if __name__ == "__main__":
             for name in ("cold", "warm"):
                 sampled, matrix = map(float, run(cache, "-c", FIRST).stdout.split())
                 print(f"{name:<6} {sampled:>22.2f} {matrix:>13.2f}")
+    print("\nfirst fits")
+    with tempfile.TemporaryDirectory() as compiled:
+        print(f"{'graphrf compile':<55} {command(compiled, COMPILE, 1)}")
+        for name, statements in FITS.items():
+            words = ["-c", DATA + statements]
+            with tempfile.TemporaryDirectory() as cache:
+                for state, place in (("cold", cache), ("warm", cache), ("compiled", compiled)):
+                    print(f"{f'{name}, {state}':<55} {command(place, words, 1)}", flush=True)

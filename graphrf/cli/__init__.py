@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphrf._base.version import __version__
-from graphrf.cli import classify, datasets, features, pagerank, regression, space_time
+from graphrf.cli import classify, compile, datasets, features, pagerank, regression, space_time
 from graphrf.cli.demo import command as demo
 from graphrf.cli.options.commands import Group, add_command
 from graphrf.cli.options.messages import (
@@ -58,6 +58,7 @@ add_command(app, regression.predict, regression.PREDICT_EXAMPLES)
 add_command(app, space_time.fill, space_time.EXAMPLES)
 add_command(app, classify.classify, classify.EXAMPLES)
 add_command(app, pagerank.pagerank, pagerank.EXAMPLES)
+add_command(app, compile.compile, compile.EXAMPLES)
 
 
 def main() -> None:

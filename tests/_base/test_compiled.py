@@ -84,7 +84,10 @@ def test_on_a_full_disk_loops_run_and_a_warning_says_so(loaded, monkeypatch):
         assert more(1.5) == 2.5
 
 
-LINE = "Compiling loops, once on this machine: up to half a minute for each method.\n"
+LINE = (
+    "Compiling loops, once on this machine: up to half a minute for each method; "
+    "`graphrf compile` does it for all.\n"
+)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class _Cache(NullCache):
         if kept is None:  # numba compiles now, without a word
             progress.write_once(
                 "Compiling loops, once on this machine: up to half a minute for each method; "
-                "`graphrf compile` does it for all."
+                "`graphrf compile` does it beforehand."
             )
         return kept
 

@@ -1,4 +1,4 @@
-"""`graphrf compile`: the loops of all methods, compiled before they are wanted."""
+"""`graphrf compile`: the loops of fits, features and PageRank, compiled before they are wanted."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _compiled(part: str) -> tuple[float, str]:
 
 
 def compile() -> None:
-    """Compile the loops of all methods, so that first calls need not."""
+    """Compile the loops of fits, features and PageRank, so that first calls need not."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 

@@ -86,7 +86,7 @@ def test_on_a_full_disk_loops_run_and_a_warning_says_so(loaded, monkeypatch):
 
 LINE = (
     "Compiling loops, once on this machine: up to half a minute for each method; "
-    "`graphrf compile` does it for all.\n"
+    "`graphrf compile` does it beforehand.\n"
 )
 
 

@@ -13,9 +13,8 @@ from graphrf.graph.graph import Graph
 # blocks of 250 have the coverage and the error of three, at three quarters of their cost; three of
 # 100 have less coverage with 1,000 observations.
 BLOCK = 250
-# Observed nodes around one centre of a block of near nodes. Some parts of a graph, such as the flat
-# sides of a surface, are smoother than others: with one centre for all, the noise and the
-# intervals depended on where it was (`benchmarks/small_meshes.py`).
+# Observed nodes around one centre of a block of near nodes. As parts of a graph differ, with one
+# centre for all the noise depended on where that was (`benchmarks/small_meshes.py`).
 NEAR = 25
 
 
@@ -26,8 +25,7 @@ def observed_blocks(
 
     Up to `size` nodes are one block. Otherwise the first of `count` blocks is drawn from all nodes,
     and each other one from the nodes near several random ones, `NEAR`, 4 `NEAR`, 16 `NEAR`, ... for
-    each: near nodes separate noise from lengthscale, distant ones identify long lengthscales, and
-    several centres represent a graph whose parts differ.
+    each: near nodes separate noise from lengthscale, and distant ones identify long lengthscales.
     """
     if observed.size <= size:
         return [observed]
@@ -43,14 +41,13 @@ def observed_blocks(
 def _nearest(
     graph: Graph, observed: np.ndarray, size: int, near: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """`size` observed nodes: the `near` nearest by hops to each of several random ones, or fewer
-    where components are small.
+    """`size` observed nodes: the `near` nearest to each of several random ones, fewer in small
+    components.
     """
     free = np.zeros(graph.n_nodes, dtype=bool)
     free[observed] = True
     result: list[np.ndarray] = []
     missing = size
-
     for centre in rng.permutation(observed):
         if not free[centre]:
             continue
@@ -60,8 +57,7 @@ def _nearest(
             here = here if here.size <= wanted else rng.choice(here, wanted, replace=False)
             result.append(here)
             free[here] = False
-            wanted -= here.size
-            missing -= here.size
+            wanted, missing = wanted - here.size, missing - here.size
             if not wanted:
                 break
         if not missing:

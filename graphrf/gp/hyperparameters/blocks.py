@@ -41,9 +41,7 @@ def observed_blocks(
 def _nearest(
     graph: Graph, observed: np.ndarray, size: int, near: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """`size` observed nodes: the `near` nearest to each of several random ones, fewer in small
-    components.
-    """
+    """The `near` observed nodes nearest to each of several random ones, `size` in all."""
     free = np.zeros(graph.n_nodes, dtype=bool)
     free[observed] = True
     result: list[np.ndarray] = []

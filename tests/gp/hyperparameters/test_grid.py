@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import graphrf as grf
-from graphrf.gp.hyperparameters.blocks import observed_blocks
+from graphrf.gp.hyperparameters.blocks import NEAR, observed_blocks
 from graphrf.gp.hyperparameters.explore import _AXES
 from graphrf.gp.hyperparameters.grid import (
     BlockValues,
@@ -109,23 +109,57 @@ def _square(side):
     return grf.Graph(nx.to_scipy_sparse_array(nx.grid_2d_graph(side, side)))
 
 
+def _extents(nodes, side):
+    """Rows and columns that nodes of a square grid span, the larger number."""
+    return max(np.ptp(places) for places in np.divmod(nodes, side))
+
+
 def test_blocks_are_spread_or_near():
     graph = _square(30)
     rng = np.random.default_rng(0)
     observed = np.sort(rng.choice(900, 600, replace=False))
-    spread, near, wider = observed_blocks(graph, observed, rng, size=40, count=3)
-    extents = [
-        max(np.ptp(rows) for rows in np.divmod(block, 30)) for block in (spread, near, wider)
-    ]
+    spread, near, wider = observed_blocks(graph, observed, rng, size=NEAR, count=3)
+    extents = [_extents(block, 30) for block in (spread, near, wider)]
     assert extents[0] > 20
     assert extents[1] < 15
     assert extents[1] < extents[2]
     for block in (spread, near, wider):
         assert np.isin(block, observed).all()
         assert (np.diff(block) > 0).all()
-        assert block.size == 40
+        assert block.size == NEAR
     (whole,) = observed_blocks(graph, observed, rng, size=600, count=3)
     assert whole is observed
+
+
+def test_near_nodes_have_several_centres():
+    graph = _square(60)
+    _, near = observed_blocks(
+        graph, np.arange(3_600), np.random.default_rng(0), size=10 * NEAR, count=2
+    )
+    parts = grf.Graph(graph.adjacency[near][:, near]).components()
+    sizes = np.bincount(parts)
+    assert near.size == 10 * NEAR
+    assert sizes.size >= 5  # some of the ten balls touch
+    assert sizes.min() >= NEAR
+    assert _extents(near, 60) > 40
+
+
+def test_the_noise_does_not_depend_on_where_near_nodes_are():
+    """Half of the nodes have a hundred times the noise variance of the others. With one centre for
+    250 near nodes the largest of six noises was 26 times the smallest.
+    """
+    graph = _square(60)
+    rng = np.random.default_rng(0)
+    f = grf.apply_root(graph, grf.Matern(nu=2.0, lengthscale=20.0), rng.standard_normal(3_600))
+    noisy = np.where(np.arange(3_600) < 1_800, 1.0, 0.1)
+    y = f / f.std() + noisy * rng.standard_normal(3_600)
+    noises = [
+        grf.GraphGPRegressor(graph, kernel=grf.Matern(nu=2.0), seed=seed)
+        .fit(np.arange(3_600), y)
+        .noise_
+        for seed in range(6)
+    ]
+    assert max(noises) < 5 * min(noises)
 
 
 def test_blocks_are_filled_from_other_components_where_one_is_small():

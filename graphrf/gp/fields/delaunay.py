@@ -20,10 +20,9 @@ _FRAME = 3.0
 class Triangulation:
     """Delaunay triangles of points, and of the corners of a far larger square around all of them.
 
-    >>> triangulation = Triangulation(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
-    >>> corners_of_the_square = 4
-    >>> triangulation.triangles.min(axis=1).max() - corners_of_the_square  # one has no corner
-    np.int64(0)
+    >>> mesh = Triangulation(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> len(mesh.points), len(mesh.triangles)  # the four corners are the first points
+    (7, 8)
     """
 
     def __init__(self, points: np.ndarray) -> None:
@@ -35,6 +34,7 @@ class Triangulation:
         self._triangles = np.array([[0, 1, 2], [0, 2, 3]])  # anticlockwise; with room for others
         self._neighbours = np.array([[-1, 1, -1], [-1, -1, 0]])  # opposite to each corner
         self._changed = np.ones(2, dtype=bool)
+        self._holder = np.full(2, -1)  # the last point that a triangle's circle held
         self._n_triangles = 2
         order = _spread(points)
         self.add(points, order, np.full(len(points), -1))
@@ -56,6 +56,7 @@ class Triangulation:
             self._triangles = np.vstack([self._triangles, rows])
             self._neighbours = np.vstack([self._neighbours, rows])
             self._changed = np.append(self._changed, np.zeros(more, dtype=bool))
+            self._holder = np.append(self._holder, rows[:, 0])
         self._n_triangles = _insert(
             self.points,
             first + order,
@@ -64,6 +65,7 @@ class Triangulation:
             self._neighbours,
             self._at,
             self._changed,
+            self._holder,
             self._n_triangles,
         )
 
@@ -81,8 +83,10 @@ class Triangulation:
         """Masks of pairs of vertices that are no edges, and of edges that are opposite to an obtuse
         angle: in the circle that has the edge as its diameter is another vertex.
         """
-        result = _states(self.points, segments, self._triangles, self._neighbours, self._at)
-        return result[0], result[1]
+        missing, obtuse = _states(
+            self.points, segments, self._triangles, self._neighbours, self._at
+        )
+        return missing, obtuse
 
 
 def _spread(points: np.ndarray) -> np.ndarray:
@@ -97,7 +101,7 @@ def _spread(points: np.ndarray) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def _turn(points, a, b, c):
+def _turn(points: np.ndarray, a: int, b: int, c: int) -> float:
     """Twice the area of a triangle, positive if anticlockwise."""
     bx, by = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1]
     cx, cy = points[c, 0] - points[a, 0], points[c, 1] - points[a, 1]
@@ -105,7 +109,7 @@ def _turn(points, a, b, c):
 
 
 @njit(nogil=True, cache=True)
-def _in_circle(points, a, b, c, p):
+def _in_circle(points: np.ndarray, a: int, b: int, c: int, p: int) -> bool:
     """Whether p is inside the circle through a, b and c."""
     x, y = points[p, 0], points[p, 1]
     ax, ay = points[a, 0] - x, points[a, 1] - y
@@ -116,14 +120,16 @@ def _in_circle(points, a, b, c, p):
 
 
 @njit(nogil=True, cache=True)
-def _sees(points, u, v, p):
+def _sees(points: np.ndarray, u: int, v: int, p: int) -> bool:
     """Whether p is to the left of the edge from u to v, by more than rounding."""
     x, y = points[v, 0] - points[u, 0], points[v, 1] - points[u, 1]
     return _turn(points, u, v, p) > _ON_LINE * (x * x + y * y)
 
 
 @njit(nogil=True, cache=True)
-def _around(points, p, triangle, triangles, neighbours):
+def _around(
+    points: np.ndarray, p: int, triangle: int, triangles: np.ndarray, neighbours: np.ndarray
+) -> int:
     """The triangle around p, by steps to the neighbour on p's side of an edge."""
     for _ in range(len(triangles)):
         for j in range(3):
@@ -137,12 +143,21 @@ def _around(points, p, triangle, triangles, neighbours):
 
 
 @njit(nogil=True, cache=True)
-def _insert(points, order, near, triangles, neighbours, at, changed, n):
+def _insert(
+    points: np.ndarray,
+    order: np.ndarray,
+    near: np.ndarray,
+    triangles: np.ndarray,
+    neighbours: np.ndarray,
+    at: np.ndarray,
+    changed: np.ndarray,
+    holder: np.ndarray,
+    n: int,
+) -> int:
     """Insert points into n triangles; the number of triangles then.
 
     A point that is another's but for rounding is left out.
     """
-    holder = np.full(len(triangles), -1)  # the last point whose cavity a triangle was in
     cavity = np.empty(len(triangles), dtype=np.int64)
     rim = np.empty((len(triangles) + 2, 3), dtype=np.int64)
     last = 0
@@ -197,7 +212,13 @@ def _insert(points, order, near, triangles, neighbours, at, changed, n):
 
 
 @njit(nogil=True, cache=True)
-def _states(points, segments, triangles, neighbours, at):
+def _states(
+    points: np.ndarray,
+    segments: np.ndarray,
+    triangles: np.ndarray,
+    neighbours: np.ndarray,
+    at: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     missing = np.ones(len(segments), dtype=np.bool_)
     obtuse = np.zeros(len(segments), dtype=np.bool_)
     for k in range(len(segments)):

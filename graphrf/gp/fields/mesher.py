@@ -28,11 +28,12 @@ _ANGLE = 26.0
 _SHORTEST = 0.2
 # Segments that are no edges are halved down to this share.
 _LEAST = 1e-3
-# The spacing of the first points, in wanted lengths. From the centre of a triangle of a lattice to a
-# corner of the next triangle are 2 / sqrt(3) spacings: were that longer than wanted, a point that is
-# inserted would need others, row after row through the lattice.
+# The spacing of the first points, in wanted lengths. From the centre of a triangle of a lattice to
+# the far corner of the next one are 2 / sqrt(3) spacings: were that longer than wanted, a point
+# that is inserted would need others, row after row through the lattice.
 SPACING = 0.86
-# Refinement that takes more rounds, or so many times the first points, does not end.
+# Refinement that takes as many rounds more than there are segments, since along a border it may
+# go on by one segment in a round, or so many times the first points, does not end.
 _ROUNDS, _GROWTH = 200, 50
 # Details of borders that are left out, and the shortest segments there, in wanted lengths.
 _DETAIL, _SHORT = 0.1, 0.4
@@ -59,7 +60,7 @@ def triangulated(
     segments += first - sum(map(len, [outline, *lattices]))
     wanted = size(mesh.points[segments].mean(axis=1))
     bad = np.zeros(0, dtype=np.int64)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS + len(segments)):
         lengths, floor = _lengths(mesh.points, segments), 2 * _SHORTEST * wanted
         missing, encroached = mesh.states(segments)
         halved = (missing & (lengths > _LEAST * wanted)) | (encroached & (lengths > floor))

@@ -44,8 +44,10 @@ class Triangulation:
         """All triangles, shape (T, 3)."""
         return self._triangles[: self._n_triangles]
 
-    def add(self, points: np.ndarray, order: np.ndarray, near: np.ndarray) -> None:
-        """Add points in an order, each found from a triangle near it, or from the one before."""
+    def add(self, points: np.ndarray, order: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """Add points in an order, each found from a triangle near it, or from the one before: a
+        mask of those that are not another's place but for rounding, and have triangles.
+        """
         first = len(self.points)
         self.points = np.vstack([self.points, points])
         self._at = np.append(self._at, np.full(len(points), -1))
@@ -68,6 +70,7 @@ class Triangulation:
             self._holder,
             self._n_triangles,
         )
+        return self._at[first:] >= 0
 
     def changed(self) -> np.ndarray:
         """Numbers of triangles that are new since the last call."""

@@ -64,7 +64,7 @@ def triangulated(
         lengths, floor = _lengths(mesh.points, segments), 2 * _SHORTEST * wanted
         missing, encroached = mesh.states(segments)
         halved = (missing & (lengths > _LEAST * wanted)) | (encroached & (lengths > floor))
-        added = np.zeros((0, 2))
+        added = np.zeros(0, dtype=bool)
         if not halved.any():
             # Only what is new, or was left last time, can be bad.
             bad = _bad(mesh, np.union1d(bad, mesh.changed()), domain, size, least)
@@ -78,15 +78,15 @@ def triangulated(
             waits[hit[~may]] = False
             chosen = np.flatnonzero(free & waits)
             chosen = chosen[_apart(centres[chosen], radius[chosen])]
-            added, near = centres[chosen], bad[chosen]
+            added = mesh.add(centres[chosen], np.arange(len(chosen)), bad[chosen])
+            waits[chosen[~added]] = False
             bad = bad[waits]
-            mesh.add(added, np.arange(len(added)), near)
-            if not len(added) and not halved.any():
+            if not added.any() and not halved.any():
                 break
         segments, wanted = _halved(mesh, segments, wanted, halved, size)
         if len(mesh.points) > _GROWTH * first:
             break
-    if len(added) or halved.any():
+    if added.any() or halved.any():
         raise checks.value_error(
             "boundary",
             "must have an outline that refinement can mesh, got one with parts too near to each "

@@ -57,6 +57,9 @@ def test_points_on_lines_and_circles_and_repeated_points(kind, shift):
     }[kind]
     mesh = Triangulation(points + shift)
     check_tiling(mesh)
+    again = mesh.add(points[:3] + shift, np.arange(3), np.full(3, -1))
+    assert not again.any()
+    check_tiling(mesh)
     assert np.unique(mesh.triangles).size == 4 + len(np.unique(points, axis=0))
 
 

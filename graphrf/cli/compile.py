@@ -54,6 +54,17 @@ def _graph_gps() -> None:
     _terms()  # has loops in common with these
 
 
+def _fields() -> None:
+    import numpy as np
+
+    from graphrf.gp import FieldGPRegressor, TriangleMesh
+
+    points = np.random.default_rng(0).random((40, 2))
+    gp = FieldGPRegressor(TriangleMesh.from_points(points, max_edge=0.2))
+    gp.fit(points, np.sin(9 * points[:, 0])).predict([[0.5, 0.5]], return_std=True)
+    gp.sample([[0.5, 0.5]], seed=0)
+
+
 def _graph_time_gps() -> None:
     import numpy as np
 
@@ -106,6 +117,7 @@ def _ring(n_nodes: int = 60) -> Graph:
 
 _PARTS: dict[str, Callable[[], None]] = {
     "Gaussian processes on graphs": _graph_gps,
+    "fields over space": _fields,
     "graphs and time": _graph_time_gps,
     "features": _features,
     "PageRank": _pagerank,

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import shapely
-from scipy.spatial import Delaunay, QhullError, cKDTree
+from scipy.spatial import cKDTree
 
 from graphrf._base import checks
 from graphrf._base.rows import within
-from graphrf.gp.fields.elements import smallest_angles, triangle_areas
+from graphrf.gp.fields.delaunay import Triangulation
+from graphrf.gp.fields.elements import smallest_angles
 
 # Angles below these degrees are refined. Ruppert's algorithm ends for 20.7, in practice above 30.
 _ANGLE = 26.0
@@ -27,16 +28,17 @@ _ANGLE = 26.0
 _SHORTEST = 0.2
 # Segments that are no edges are halved down to this share.
 _LEAST = 1e-3
-# The spacing of the first points, in wanted lengths: refinement inserts few others.
-_SPACING = 0.9
-# Refinement that takes more rounds, or so many times the first points, does not end.
+# The spacing of the first points, in wanted lengths. From the centre of a triangle of a lattice to
+# the far corner of the next one are 2 / sqrt(3) spacings: were that longer than wanted, a point
+# that is inserted would need others, row after row through the lattice.
+SPACING = 0.86
+# Refinement that takes as many rounds more than there are segments, since along a border it may
+# go on by one segment in a round, or so many times the first points, does not end.
 _ROUNDS, _GROWTH = 200, 50
 # Details of borders that are left out, and the shortest segments there, in wanted lengths.
 _DETAIL, _SHORT = 0.1, 0.4
 # The share of a polygon's area that may change with that.
 _CHANGED = 0.05
-# Triangles flatter than this, in squares of their longest edge, are rounding.
-_FLAT = 1e-9
 
 
 def triangulated(
@@ -51,70 +53,49 @@ def triangulated(
     The rings of `outlines` become edges, and no edge at x is longer than size(x), which is `least`
     or more. `bands` are the polygons that points with a spacing fill first.
     """
-    points, segments = _outline(outlines, size)
-    fixed = np.ones(len(points), dtype=bool)
-    bands = [(band.buffer(-0.6 * spacing), spacing) for band, spacing in bands]
-    added = np.vstack([_lattice(band, spacing) for band, spacing in bands])
-    delaunay = _Delaunay()
-    first = len(points) + len(added)
-    for _ in range(_ROUNDS):
-        points = np.vstack([points, added])
-        fixed = np.append(fixed, np.zeros(len(added), dtype=bool))
-        every = delaunay.of(points)
-        lengths, wanted = _lengths(points, segments), size(points[segments].mean(axis=1))
-        missing, encroached = _encroached(points, segments, every[fixed[every].sum(axis=1) > 1])
-        floor = 2 * _SHORTEST * wanted
+    outline, segments = _outline(outlines, size)
+    lattices = [_lattice(band.buffer(-0.6 * spacing), spacing) for band, spacing in bands]
+    mesh = Triangulation(np.vstack([outline, *lattices]))
+    first = len(mesh.points)
+    segments += first - sum(map(len, [outline, *lattices]))
+    wanted = size(mesh.points[segments].mean(axis=1))
+    bad = np.zeros(0, dtype=np.int64)
+    for _ in range(_ROUNDS + len(segments)):
+        lengths, floor = _lengths(mesh.points, segments), 2 * _SHORTEST * wanted
+        missing, encroached = mesh.states(segments)
         halved = (missing & (lengths > _LEAST * wanted)) | (encroached & (lengths > floor))
-        added = np.zeros((0, 2))
+        added = np.zeros(0, dtype=bool)
         if not halved.any():
-            triangles = every[shapely.contains_xy(domain, points[every].mean(axis=1))]
-            centres = _circumcentres_of_bad(points, triangles, size, least)
-            centres = centres[shapely.contains_xy(domain, centres)]
-            number, hit = _hits(centres, points, segments)
-            halved[hit] = lengths[hit] > floor[hit]
-            added = np.delete(centres, number, axis=0)
-            if not len(added) and not halved.any():
+            # Only what is new, or was left last time, can be bad.
+            bad = _bad(mesh, np.union1d(bad, mesh.changed()), domain, size, least)
+            centres, radius = _circumcircles(mesh.points[mesh.triangles[bad]])
+            hit, segment = _hits(centres, mesh.points, segments)
+            may = lengths[segment] > floor[segment]
+            halved[segment[may]] = True
+            # Where a segment is too short to be halved, the triangle stays.
+            free, waits = np.ones(len(bad), dtype=bool), shapely.contains_xy(domain, centres)
+            free[hit] = False
+            waits[hit[~may]] = False
+            chosen = np.flatnonzero(free & waits)
+            chosen = chosen[_apart(centres[chosen], radius[chosen])]
+            added = mesh.add(centres[chosen], np.arange(len(chosen)), bad[chosen])
+            waits[chosen[~added]] = False
+            bad = bad[waits]
+            if not added.any() and not halved.any():
                 break
-        points, segments = _halved(points, segments, halved)
-        fixed = np.append(fixed, np.ones(len(points) - fixed.size, dtype=bool))
-        if len(points) > _GROWTH * first:
+        segments, wanted = _halved(mesh, segments, wanted, halved, size)
+        if len(mesh.points) > _GROWTH * first:
             break
-    if len(added) or halved.any():
+    if added.any() or halved.any():
         raise checks.value_error(
             "boundary",
             "must have an outline that refinement can mesh, got one with parts too near to each "
             "other, or with too sharp angles: pass boundary.simplify(...) or boundary.buffer(...)",
         )
+    triangles = mesh.triangles
+    triangles = triangles[shapely.contains_xy(domain, mesh.points[triangles].mean(axis=1))]
     used, triangles = np.unique(triangles, return_inverse=True)
-    return points[used], triangles.reshape(-1, 3)
-
-
-class _Delaunay:
-    """Delaunay triangles of points to which others are added at the end."""
-
-    def __init__(self) -> None:
-        self._triangulation: Delaunay | None = None
-        self._failed = False
-
-    def of(self, points: np.ndarray) -> np.ndarray:
-        """All triangles with an area."""
-        if self._triangulation is None and not self._failed:
-            # Far from the origin qhull would lose digits: it takes squares of coordinates.
-            self._origin, self._scale = points.mean(axis=0), np.ptp(points, axis=0).max()
-            try:
-                self._triangulation = Delaunay(self._scaled(points), incremental=True)
-            except QhullError:  # as where all points are on a circle
-                self._failed = True
-        elif self._triangulation is not None:
-            self._triangulation.add_points(self._scaled(points[len(self._triangulation.points) :]))
-        triangulation = self._triangulation or Delaunay(self._scaled(points))
-        every = triangulation.simplices.astype(np.int64)
-        corners = points[every]
-        sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2).max(axis=1)
-        return every[triangle_areas(corners) > _FLAT * sides**2]
-
-    def _scaled(self, points: np.ndarray) -> np.ndarray:
-        return np.asarray((points - self._origin) / self._scale)
+    return mesh.points[used], triangles.reshape(-1, 3)
 
 
 def simplified(polygon: Any, length: float) -> Any:
@@ -179,7 +160,7 @@ def _outline(
     for ring in (ring for polygon in outlines for ring in rings(polygon)):
         following = np.roll(ring, -1, axis=0)
         lengths = np.linalg.norm(following - ring, axis=1)
-        wanted = _SPACING * np.minimum(size(ring), size(following))
+        wanted = SPACING * np.minimum(size(ring), size(following))
         pieces = np.maximum(np.ceil(lengths / wanted), 1).astype(int)
         start = np.repeat(np.arange(len(ring)), pieces)
         share = within(pieces) / pieces[start]
@@ -204,66 +185,69 @@ def _lattice(region: Any, spacing: float) -> np.ndarray:
     return points[shapely.contains_xy(region, points)]
 
 
-def _encroached(
-    points: np.ndarray, segments: np.ndarray, triangles: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of segments that are no edges, and of those on which a point encroaches."""
-    n = len(points)
-    first, last = triangles[:, [1, 2, 0]].ravel(), triangles[:, [2, 0, 1]].ravel()
-    corner = points[triangles.ravel()]
-    towards = np.einsum("ij,ij->i", points[first] - corner, points[last] - corner)
-    keys = np.minimum(first, last) * n + np.maximum(first, last)
-    wanted = segments.min(axis=1) * n + segments.max(axis=1)
-    return ~np.isin(wanted, keys), np.isin(wanted, keys[towards < 0])
-
-
 def _lengths(points: np.ndarray, segments: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.norm(points[segments[:, 0]] - points[segments[:, 1]], axis=1))
 
 
 def _halved(
-    points: np.ndarray, segments: np.ndarray, chosen: np.ndarray
+    mesh: Triangulation,
+    segments: np.ndarray,
+    wanted: np.ndarray,
+    chosen: np.ndarray,
+    size: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points and segments after some segments are halved."""
+    """Segments and their wanted lengths after some are halved."""
+    if not chosen.any():
+        return segments, wanted
     first, last = segments[chosen].T
-    middle = len(points) + np.arange(first.size)
-    halves = np.column_stack([first, middle]), np.column_stack([middle, last])
-    points = np.vstack([points, points[segments[chosen]].mean(axis=1)])
-    return points, np.vstack([segments[~chosen], *halves])
+    middle = len(mesh.points) + np.arange(first.size)
+    halves = np.vstack([np.column_stack([first, middle]), np.column_stack([middle, last])])
+    middles = mesh.points[segments[chosen]].mean(axis=1)
+    mesh.add(middles, np.arange(first.size), mesh.a_triangle_of(first))
+    lengths = size(mesh.points[halves].mean(axis=1))
+    return np.vstack([segments[~chosen], halves]), np.append(wanted[~chosen], lengths)
 
 
-def _circumcentres_of_bad(
-    points: np.ndarray,
-    triangles: np.ndarray,
+def _bad(
+    mesh: Triangulation,
+    some: np.ndarray,
+    domain: Any,
     size: Callable[[np.ndarray], np.ndarray],
     least: float,
 ) -> np.ndarray:
-    """Circumcentres of triangles with a long edge or a small angle, far from each other."""
-    corners = points[triangles]
+    """Those of some triangles in the domain that have a long edge or a small angle."""
+    corners = mesh.points[mesh.triangles[some]]
     sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2)
+    shortest, longest = sides.min(axis=1), sides.max(axis=1)
     small = smallest_angles(corners) < _ANGLE
-    # sizes take longer than all else: most triangles are good by the least of them
-    some = np.flatnonzero(small | (sides.max(axis=1) > least))
-    corners, sides, small = corners[some], sides[some], small[some]
-    wanted = size(corners.mean(axis=1))
-    bad = (sides.max(axis=1) > wanted) | (small & (sides.min(axis=1) > _SHORTEST * wanted))
-    corners, area = corners[bad], triangle_areas(corners[bad])
-    radius = sides[bad].prod(axis=1) / (4 * area)
+    # Places and sizes take longer than all else: most triangles are good by the least of them.
+    left = np.flatnonzero(small | (longest > least))
+    centres = corners[left].mean(axis=1)
+    inside = shapely.contains_xy(domain, centres)
+    left, wanted = left[inside], size(centres[inside])
+    bad = (longest[left] > wanted) | (small[left] & (shortest[left] > _SHORTEST * wanted))
+    return np.asarray(some[left[bad]])
 
+
+def _circumcircles(corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Centres (T, 2) and radii (T,) of the circles through the corners of triangles."""
     b, c = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     cross = 2 * (b[:, 0] * c[:, 1] - b[:, 1] * c[:, 0])
     bb, cc = np.square(b).sum(axis=1), np.square(c).sum(axis=1)
     x = (c[:, 1] * bb - b[:, 1] * cc) / cross
     y = (b[:, 0] * cc - c[:, 0] * bb) / cross
-    centres = corners[:, 0] + np.column_stack([x, y])
+    return corners[:, 0] + np.column_stack([x, y]), np.hypot(x, y)
 
+
+def _apart(centres: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    """Numbers of circles, larger ones first, whose centres are in no larger circle of the list."""
     order = np.argsort(-radius, kind="stable")
-    centres, radius = centres[order], radius[order]
     if len(centres) < 2:
-        return centres
+        return order
+    centres, radius = centres[order], radius[order]
     away, other = cKDTree(centres).query(centres, k=np.arange(1, 1 + min(8, len(centres))))
     ahead = other < np.arange(len(centres))[:, None]
-    return centres[~(ahead & (away < radius[:, None])).any(axis=1)]
+    return np.asarray(order[~(ahead & (away < radius[:, None])).any(axis=1)])
 
 
 def _hits(

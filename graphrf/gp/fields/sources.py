@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 
@@ -16,8 +16,8 @@ from graphrf.gp.fields.geometries import check_reference, coordinates, geometrie
 # Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
 # inside, and the growth of edges with the distance from the region.
 _EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
-# The spacing of lattices, in longest edges, and the width of a band of the margin in its edges.
-_SPACING, _BAND = 0.9, 3.0
+# The width of a band of the margin, in its edges.
+_BAND = 3.0
 # A point outside by less than this share of the diameter is rounding.
 _ROUNDING = 1e-9
 # Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
@@ -73,30 +73,51 @@ def around(
         [shapely.Polygon(part.exterior) for part in shapely.get_parts(region)]
     )
 
+    away = _distances(region)
+
     def size(x: np.ndarray) -> np.ndarray:
         """The longest edge at points."""
-        away = shapely.distance(region, shapely.points(x))
-        return np.asarray(np.minimum(outer, edge + _GROWTH * away))
+        return np.minimum(outer, edge + _GROWTH * away(x))
 
-    ring = filled.buffer(width).difference(filled)
-    _require_room([(region, _SPACING * edge), (ring, _SPACING * outer)], edge)
-    bands = [(region, _SPACING * edge)]
+    bands = [(region, mesher.SPACING * edge)]
     reached, inside = 0.0, filled
     while reached < width:
         longest = min(outer, edge + _GROWTH * reached)
         reached = reached + _BAND * longest
-        if width - reached < 2 * longest:
+        # Where edges grow no longer, one band is enough.
+        if longest == outer or width - reached < 2 * longest:
             reached = width
         outside = filled.buffer(reached)
-        bands.append((outside.difference(inside), _SPACING * longest))
+        bands.append((outside.difference(inside), mesher.SPACING * longest))
         inside = outside
-    shapely.prepare(region)
+    _require_room(bands, edge)
     outlines, domain = [region], region
     if width > 0:
-        outline = mesher.evenly(inside, _SPACING * min(outer, edge + _GROWTH * width))
+        outline = mesher.evenly(inside, mesher.SPACING * min(outer, edge + _GROWTH * width))
         outlines, domain = [region, outline], shapely.union(outline.difference(filled), region)
     _check_inside(places, domain, diameter)
     return mesher.triangulated(domain, outlines, size, edge, bands)
+
+
+def _distances(region: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The distances of points from a polygon: by a tree of its sides, as it may have many."""
+    import shapely
+
+    from graphrf.gp.fields import mesher
+
+    sides = [np.stack([x, np.roll(x, -1, axis=0)], axis=1) for x in mesher.rings(region)]
+    tree = shapely.STRtree(shapely.linestrings(np.vstack(sides)))
+
+    def away(x: np.ndarray) -> np.ndarray:
+        result = np.zeros(len(x))
+        outside = np.flatnonzero(~shapely.contains_xy(region, x))
+        number, found = tree.query_nearest(
+            shapely.points(x[outside]), all_matches=False, return_distance=True
+        )
+        result[outside[number[0]]] = found
+        return result
+
+    return away
 
 
 def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
@@ -190,9 +211,7 @@ def _check_inside(places: np.ndarray | None, domain: Any, diameter: float) -> No
     """Refuse points that would be outside the mesh: beyond the margin, or in a hole."""
     if places is None:
         return
-    import shapely
-
-    away = shapely.distance(domain, shapely.points(places))
+    away = _distances(domain)(places)
     outside = np.flatnonzero(away > _ROUNDING * diameter)
     if outside.size:
         raise checks.value_error(

@@ -31,9 +31,9 @@ brackets (with the near nodes of training around one centre instead of ten: .943
     300        44      .944 (.867)   .975 (.915)   .955 (.937)   .22
     1,000      22      .945 (.892)   .951 (.869)   .952 (.907)   .11
 
-The constants were chosen with one centre, on `--data mesh-busted arenas-email mesh-idler-riser cora-connected
---splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside those of
-n_0 = 50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
+The constants were chosen with one centre on `--data mesh-busted arenas-email mesh-idler-riser
+cora-connected --splits 2 --compared 0`, with three blocks of 250 nodes. Errors of the mean beside
+those of n_0 = 50 were 1.006 to 1.007 with 25, and .996 to .998 with 100:
 
     observed   n_0 (--information)   f unseen      f seen
     100        25                    .952          .981 (.890)

@@ -151,4 +151,4 @@ def compile() -> None:
     workers = min(thread_count(None), len(_PARTS))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for part, (seconds, missing) in zip(_PARTS, pool.map(_compiled, _PARTS), strict=True):
-            echo(f"{part}: {missing or f'{seconds:.0f} s of the processor'}")
+            echo(f"{part}: {missing or f'{seconds:.0f} s of the processor'}\n")

@@ -45,8 +45,8 @@ class Triangulation:
         return self._triangles[: self._n_triangles]
 
     def add(self, points: np.ndarray, order: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """Add points in an order, each found from a triangle near it, or from the one before: a
-        mask of those that are not another's place but for rounding, and have triangles.
+        """Add points in the square in an order, each found from a triangle near it, or from the one
+        before: a mask of those that are not another's place but for rounding, and have triangles.
         """
         first = len(self.points)
         self.points = np.vstack([self.points, points])

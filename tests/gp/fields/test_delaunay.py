@@ -35,7 +35,7 @@ def test_triangles_are_those_of_qhull(seed):
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((int(rng.integers(3, 400)), 2))
     mesh = Triangulation(points)
-    more = rng.standard_normal((50, 2))
+    more = rng.uniform(points.min(axis=0), points.max(axis=0), (50, 2))
     mesh.add(more, rng.permutation(50), np.zeros(50, dtype=np.int64))
     np.testing.assert_array_equal(mesh.points[4:], np.vstack([points, more]))
     check_tiling(mesh)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -118,7 +120,10 @@ def test_meshes_of_random_hulls(seed):
     before, after = np.roll(ring, 1, axis=0) - ring, np.roll(ring, -1, axis=0) - ring
     lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
     corner = np.degrees(np.arccos(((before * after).sum(axis=1) / lengths).clip(-1, 1))).min()
-    check_mesh(hull, 0.3, min(20.0, 0.45 * corner))
+    with warnings.catch_warnings():
+        if corner < 15:  # where the warning of small angles is right
+            warnings.filterwarnings("ignore", ".*an angle below 5 degrees")
+        check_mesh(hull, 0.3, min(20.0, 0.45 * corner))
 
 
 @given(st.integers(0, 10_000))

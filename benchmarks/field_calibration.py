@@ -12,8 +12,8 @@ of the deviation, and of the intercept, each with its standard error over replic
 the deviation is in units of the linear predictor, which the data of normal noise determine, so that
 this prior is not quite that of the draws.
 
-Measured with 60 replicates, 240 of 100 Tweedie values, on a mesh of 354 vertices; standard errors of
-the last three columns are 0.02 to 0.04:
+Measured with 60 replicates, 240 of 100 Tweedie values, on a mesh of 354 vertices; standard errors
+of the last three columns are 0.02 to 0.04:
 
      n                  field           range   deviation   intercept
    100   gaussian       0.943 (0.008)   0.933   0.933       0.917
@@ -25,9 +25,9 @@ the last three columns are 0.02 to 0.04:
          tweedie        0.949 (0.008)   0.917   0.950       0.950
          point_process  0.933 (0.008)   0.917   0.900       0.917
 
-**Intervals of the deviation are too narrow with 100 Tweedie values.** Where data hardly tell a small
-deviation from none, its logarithm has a long lower tail, of which 192 points see too little: with
-1,500 the intervals reach farther down.
+**Intervals of the deviation are too narrow with 100 Tweedie values.** Where data hardly tell a
+small deviation from none, its logarithm has a long lower tail, of which 192 points see too little:
+with 1,500 the intervals reach farther down.
 
 With a quadrature that has its points at vertices alone, fields of point patterns were held by 0.820
 of their intervals, and ranges by 0.783.

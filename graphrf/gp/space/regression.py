@@ -122,7 +122,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     places need these again. Memory: one factor at a time, with as many numbers to work with, and
     more on threads where they have room. An average keeps none: covariances make those of all sets
     of hyperparameters again in every call, `sample` those of the sets with draws. A mesh of 150,000
-    vertices with 100,000 observations takes about a minute of one core and 2 GiB.
+    vertices with 100,000 observations takes one to two minutes of one core and 1.5 GiB.
 
     Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
     Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on

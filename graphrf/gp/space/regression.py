@@ -115,7 +115,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
 
     Notes
     -----
-    All is exact: the precision of the field is sparse, at the vertices of the mesh, between which
+    Whole orders are exact: the precision is sparse, at the vertices of the mesh, between which
     the field is linear, or at the vertices of edges that are subdivided at the places. Parts
     without observations keep the prior, of which a mesh warns. Time: an ordering of the variables,
     some 30 factorisations for training, and one for each set of hyperparameters; along edges new

@@ -126,7 +126,7 @@ _PARTS: dict[str, Callable[[], None]] = {
 
 
 def _compiled(part: str) -> tuple[float, str]:
-    """Seconds of this process, and what it lacks: its results are not looked at."""
+    """Seconds of the processor that a part takes here, and the extra that it lacks."""
     from graphrf._base.progress import silence
 
     silence()

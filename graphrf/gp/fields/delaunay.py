@@ -113,7 +113,7 @@ def _turn(points: np.ndarray, a: int, b: int, c: int) -> float:
 
 @njit(nogil=True, cache=True)
 def _in_circle(points: np.ndarray, a: int, b: int, c: int, p: int) -> bool:
-    """Whether p is inside the circle through a, b and c."""
+    """True if p is inside the circle through a, b and c."""
     x, y = points[p, 0], points[p, 1]
     ax, ay = points[a, 0] - x, points[a, 1] - y
     bx, by = points[b, 0] - x, points[b, 1] - y
@@ -124,7 +124,7 @@ def _in_circle(points: np.ndarray, a: int, b: int, c: int, p: int) -> bool:
 
 @njit(nogil=True, cache=True)
 def _sees(points: np.ndarray, u: int, v: int, p: int) -> bool:
-    """Whether p is to the left of the edge from u to v, by more than rounding."""
+    """True if p is to the left of the edge from u to v, by more than rounding."""
     x, y = points[v, 0] - points[u, 0], points[v, 1] - points[u, 1]
     return _turn(points, u, v, p) > _ON_LINE * (x * x + y * y)
 
@@ -222,6 +222,7 @@ def _states(
     neighbours: np.ndarray,
     at: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """The masks of `Triangulation.states`."""
     missing = np.ones(len(segments), dtype=np.bool_)
     obtuse = np.zeros(len(segments), dtype=np.bool_)
     for k in range(len(segments)):

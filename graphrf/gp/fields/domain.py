@@ -137,8 +137,8 @@ class Domain(ABC):
     def covariance(
         self, places: Any = None, *, range: float, sd: float = 1.0, alpha: float | None = None
     ) -> np.ndarray:
-        """The exact covariance of the field of `FieldGPRegressor` at up to 5,000 places, shape
-        (n, n).
+        """The covariance of the field of `FieldGPRegressor` at up to 5,000 places, shape (n, n),
+        exact for whole orders.
         """
         nodes, precision, sd = self._prior(places, range, sd, alpha)
         distinct, inverse = np.unique(nodes.where, return_inverse=True)
@@ -162,7 +162,7 @@ class Domain(ABC):
         n_samples: int = 1,
         seed: int | None = None,
     ) -> np.ndarray:
-        """Exact joint draws of that field, shape (n_samples, n), by half a solve each."""
+        """Joint draws of that field, shape (n_samples, n), by half a solve each."""
         nodes, precision, sd = self._prior(places, range, sd, alpha)
         n_samples = checks.integer("n_samples", n_samples, low=1)
         rng = np.random.default_rng(checks.seed(seed))

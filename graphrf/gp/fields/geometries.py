@@ -108,7 +108,7 @@ def coordinates(
         array = _numbers(name, array, "") if array.ndim == 2 else array
     else:
         titles = list(table.columns)
-        check_order(titles, name, f"frame[{_in_order(titles)!r}]")
+        check_order(titles, name, f"frame[{in_order(titles)!r}]")
         columns = [_numbers(name, np.asarray(table[each]), f" in {each!r}") for each in titles]
         array = np.column_stack(columns) if columns else np.zeros((len(table), 0))
     if array.ndim != 2 or array.shape[1] not in (2, 3) or array.dtype.kind not in "iuf":
@@ -139,14 +139,9 @@ def check_order(titles: Sequence[Any], name: str, way_out: str) -> None:
         )
 
 
-def _in_order(titles: Sequence[Any]) -> list[Any]:
+def in_order(titles: Sequence[Any]) -> list[Any]:
     """Titles in the order of the coordinates that they name."""
     return sorted(titles, key=lambda title: -1 if (axis := _axis(title)) is None else axis)
-
-
-def in_order(titles: Sequence[str]) -> tuple[str, ...]:
-    """Titles in the order of the coordinates that they name."""
-    return tuple(_in_order(titles))
 
 
 def _axis(title: Any) -> int | None:
@@ -225,7 +220,7 @@ def read_reference(crs: Any) -> Any:
 
 
 def from_wkt(text: Any) -> Any:
-    """That of a file, which must be a description and can name nothing else."""
+    """The system that a file describes; a description names no other file."""
     return _made(text, "from_wkt")
 
 

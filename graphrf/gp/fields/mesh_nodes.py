@@ -89,8 +89,9 @@ class MeshNodes:
         if self._readings is None:
             # The consistent mass joins the corners of each triangle, where Q may have exact zeros.
             n = self._precision.n_nodes
+            own = self._precision.with_kernel(self._precision.kernel)  # its matrix goes with it
             patterns = [
-                self._precision.matrix,
+                own.matrix,
                 _widened(self._mesh.elements.mass, n, n),
                 sp.csr_array(abs(self.rows).T @ abs(self.rows)),
             ]

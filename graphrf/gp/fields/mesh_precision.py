@@ -29,10 +29,10 @@ from graphrf.operators.sparse.ordering import Elimination
 class MeshMatrices:
     """The powers of G that precisions of one order are sums of, in one pattern."""
 
-    def __init__(self, elements: Elements, alpha: int, diffusion: np.ndarray | None = None) -> None:
+    def __init__(self, elements: Elements, alpha: int) -> None:
         self.alpha = alpha
         self.mass = elements.lumped_mass
-        self.stiffness = elements.stiffness(diffusion)
+        self.stiffness = elements.stiffness()
         diagonal, inverse = sp.diags_array(self.mass), sp.diags_array(1 / self.mass)
         powers = [sp.csr_array(diagonal), self.stiffness]
         while len(powers) <= alpha:

@@ -215,7 +215,7 @@ def _bad(
     size: Callable[[np.ndarray], np.ndarray],
     least: float,
 ) -> np.ndarray:
-    """Those of some triangles in the domain that have a long edge or a small angle."""
+    """The triangles among `some` that are in the domain and have a long edge or a small angle."""
     corners = mesh.points[mesh.triangles[some]]
     sides = np.linalg.norm(corners[:, [1, 2, 0]] - corners, axis=2)
     shortest, longest = sides.min(axis=1), sides.max(axis=1)

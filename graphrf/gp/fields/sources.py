@@ -203,7 +203,7 @@ def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
     require_memory(
         _VERTEX_BYTES * n,
         f"a mesh of about {n:,.0f} vertices, with the factor of its field,",
-        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer",
+        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer, or a smaller region or margin",
     )
 
 

@@ -293,7 +293,7 @@ class FieldPredictor(WithCriteria, SavedField):
         if places is None:
             labels, usual = self.domain.labels, self.domain.label
             # Vertices of a mesh are none of the places that the labels of a fit name.
-            titles = titles if usual == "node" else titles._replace(levels=None)
+            titles = titles._replace(levels=None) if self.domain.field_dimension == 2 else titles
         names = names_of_places(places) if labels is None else list(labels)
         return titles.frame(names, columns, places, usual)
 

@@ -115,14 +115,15 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
 
     Notes
     -----
-    Whole orders are exact: the precision is sparse, at the vertices of the mesh, between which
-    the field is linear, or at the vertices of edges that are subdivided at the places. Parts
-    without observations keep the prior, of which a mesh warns. Time: an ordering of the variables,
-    some 30 factorisations for training, and one for each set of hyperparameters; along edges new
-    places need these again. Memory: one factor at a time, with as many numbers to work with, and
-    more on threads where they have room. An average keeps none: covariances make those of all sets
-    of hyperparameters again in every call, `sample` those of the sets with draws. A mesh of 150,000
-    vertices with 100,000 observations takes one to two minutes of one core and 1.5 GiB.
+    Whole orders are exact: the precision is sparse, at the vertices of the mesh, between which the
+    field is linear, or at the vertices of edges that are subdivided at the places. Parts without
+    observations keep the prior, of which a mesh warns. Time: an ordering of the variables, some 50
+    factorisations for training and as many of a matrix with fewer entries, and one for each set of
+    hyperparameters; along edges new places need the last again. Memory: one factor at a time, with
+    as many numbers to work with, and more on threads where they have room. An average keeps none:
+    covariances make those of all sets of hyperparameters again in every call, `sample` those of the
+    sets with draws. A mesh of 150,000 vertices with 100,000 observations takes one to two minutes
+    of one core and 1.5 GiB.
 
     Sources: Lindgren, Rue and Lindström 2011, "An explicit link between Gaussian fields and
     Gaussian Markov random fields"; Bolin, Simas and Wallin 2024, "Gaussian Whittle-Matern fields on
@@ -196,7 +197,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         self._titles = Titles.of(places if y is None else y, places, y)
         places, y, rows = observed_places(places, y)
         result = self.domain.places(places)
-        on_mesh = self.domain.label == "vertex"
+        on_mesh = self.domain.field_dimension == 2
         if on_mesh:
             # Other places than those of the fit have no such labels, but the same coordinates.
             self._titles = self._titles._replace(levels=titles_of(places))

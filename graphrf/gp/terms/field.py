@@ -46,11 +46,12 @@ class Field(Term):
         The order. Default: 2 on meshes, where the smoothness is alpha - 1, so that 1.5 has the
         exponential covariance; 1 along edges, the exponential covariance on a line. Orders 1.5 and
         2.5 are for meshes, sums of two to four fields with sparse precisions: at the range that a
-        search begins with, standard deviations are off by 3.5 % at most and those of the prior by
-        1 %, and a factor holds 3.5 to 8 times as many numbers as that of order 2. Order
-        2 along edges has the Matern covariance of smoothness 3/2, whose derivatives are continuous
-        along edges, and places that are rounded to 500ths of `MetricGraph.road_length`; 3 is for
-        meshes. Barriers take order 2, other fields that vary 1, 2 and 3.
+        search begins with, standard deviations are off by 3.5 % at most and those of the prior by 1
+        %, at four times that range by 8 % at most, and a factor holds 3.5 to 8 times as many
+        numbers as that of order 2. Order 2 along edges has the Matern covariance of smoothness 3/2,
+        whose derivatives are continuous along edges, and places that are rounded to 500ths of
+        `MetricGraph.road_length`; 3 is for meshes. Barriers take order 2, other fields that vary 1,
+        2 and 3.
     prior : mapping, optional
         Priors by name: `sd`, and `range` in the unit of the coordinates or lengths, a
         `PenalisedRange` or (median, factor) of a log-normal. Default: `PenalisedDeviation()`, and
@@ -121,8 +122,7 @@ class Field(Term):
                 )
             object.__setattr__(self, "at", tuple(self.at))
         if not along:
-            ordered = in_order(self.columns)
-            check_order(self.columns, "at", f"at={ordered!r}")
+            check_order(self.columns, "at", f"at={tuple(in_order(self.columns))!r}")
         if along and len(self.columns) != 2:
             raise checks.value_error(
                 "at", f"must be the columns with edges and distances along them, got {self.at!r}"

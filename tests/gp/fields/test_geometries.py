@@ -163,7 +163,7 @@ def test_heights_of_points_are_read_on_surfaces_and_refused_in_the_plane(mesh):
 def test_titles_that_contradict_their_order_are_refused_with_the_call_that_works(
     mesh, titles, ordered
 ):
-    assert in_order(titles) == ordered
+    assert in_order(titles) == list(ordered)
     frame = pandas.DataFrame(np.full((3, len(titles)), 0.5), columns=list(titles))
     doors = (mesh.weights, TriangleMesh.from_points, FieldGPRegressor(mesh).fit)
     for door in doors:

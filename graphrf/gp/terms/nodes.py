@@ -145,7 +145,7 @@ class NodeStructure(Structure):
         parameters: tuple[Parameter, ...],
         names: tuple[str, ...],
     ) -> None:
-        self._precision = precision_of(graph, kernel)
+        self._precision = precision_of(graph, kernel).smooth_in_lengthscale()
         self._kernel = kernel
         self._last: tuple[Any, float] | None = None
         self._names = dict(zip((each.name for each in parameters), names, strict=True))

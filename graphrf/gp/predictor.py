@@ -98,9 +98,9 @@ class NodePredictor(NodeEstimator):
             With a likelihood other than the Gaussian: mean, standard deviations, covariance or
             quantiles of the latent function (log rate, log odds), including the constant and trend.
         as_frame : bool
-            Return a pandas data frame with a row for each node, by name, and the columns "mean" and
-            "std", or the levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and
-            so on.
+            Return a pandas data frame with a row for each node, by name, and the columns "mean",
+            "std" and the levels of the quantiles, as far as they are asked for; with several
+            outputs ("mean", 0), ("mean", 1) and so on.
 
         Returns
         -------

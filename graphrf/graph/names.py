@@ -11,6 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
+from graphrf._base.labels import Lookup
 
 # Names like an unknown one are sought among at most so many, which takes up to half a second, and
 # not if it is longer.
@@ -59,8 +60,8 @@ class NodeNames:
         return min(int(name) for name in self._nodes if is_integer(name))  # type: ignore[call-overload]
 
     @cached_property
-    def _table(self) -> dict[Hashable, int]:
-        return {name: position for position, name in enumerate(self._nodes)}
+    def _table(self) -> Lookup:
+        return Lookup((name, position) for position, name in enumerate(self._nodes))
 
     def index(self, names: Any, argument: str) -> Any:
         """See `Graph.index`."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.labels import Lookup
 from graphrf._base.lazy import missing
 
 _NUMBERS = (int, float, Decimal, Fraction, np.number, np.bool_)
@@ -143,7 +144,7 @@ def codes(
 
     The labels are those of a column, or values of the expression `text`.
     """
-    table = {level: place for place, level in enumerate(levels)}
+    table = Lookup((level, place) for place, level in enumerate(levels))
     found = np.array([table.get(value, -1) for value in values.tolist()], dtype=np.int64)
 
     unknown = np.flatnonzero(found < 0)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
+from graphrf._base.labels import canonical
 from graphrf._base.lazy import missing
 from graphrf._base.warn import warn
 from graphrf.gp.latent.columns import numbers, plain, require_columns, require_finite
@@ -177,6 +178,7 @@ def _for_formulaic(frame: Any, name: str) -> Any:
 
     values = plain(frame, name)
     if values.dtype == object:
+        values[:] = [canonical(label) for label in values.tolist()]
         return values
     if getattr(column.dtype, "kind", "O") in "iub":
         return np.asarray(column)

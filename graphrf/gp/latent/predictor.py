@@ -16,9 +16,12 @@ from graphrf.gp.latent.basis import FixedEffects
 from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
+from graphrf.gp.latent.formula import for_rows
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
 from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.gp.model.answers import Question, checked_bounds
+from graphrf.gp.model.mean_function import TABLE
+from graphrf.gp.model.responses import for_each
 from graphrf.gp.posterior.answers import Answers
 from graphrf.gp.posterior.criteria import Evaluation, LatentRows, WithCriteria, without_sites
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
@@ -27,6 +30,8 @@ from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
+# The quantiles of tables.
+QUANTILES = tuple(map(float, TABLE[2:]))
 
 
 class LatentPredictor(WithCriteria):
@@ -40,6 +45,7 @@ class LatentPredictor(WithCriteria):
     _effects: FixedEffects
     _data: Data
     _frame: Any
+    exposure: Any
     _observed: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 
     @needs_memory(LESS_MEMORY)
@@ -55,6 +61,9 @@ class LatentPredictor(WithCriteria):
         """The expected observation for each row of a frame, per unit of exposure or trial; of the
         fit by default.
 
+        With return_std="observation" all answers are about a new observation: its exposure is that
+        of the row, in the column that `exposure` names.
+
         Parameters
         ----------
         frame : DataFrame, optional
@@ -69,7 +78,8 @@ class LatentPredictor(WithCriteria):
         latent : bool
             The linear predictor instead.
         as_frame : bool
-            A data frame with the index of the frame, by default of the fit's.
+            A data frame with the index of the frame, by default of the fit's, and the columns
+            "mean", "std" and the levels of the quantiles, as far as they are asked for.
         """
         self._check_fitted()
         question = Question.of(return_std, quantiles=quantiles, latent=latent, as_frame=as_frame)
@@ -143,10 +153,10 @@ class LatentPredictor(WithCriteria):
         latent: bool = False,
         observations: bool = False,
     ) -> np.ndarray:
-        """Joint posterior draws of the expected observations, shape (rows, n_samples).
+        """Joint posterior draws of the expected observations, shape (n_samples, rows).
 
-        With `latent` of the linear predictor; with `observations` of new observations, at exposure
-        1 and of one trial.
+        With `latent` of the linear predictor; with `observations` of new observations, as in
+        `predict`.
         """
         self._check_fitted()
         latent = checks.flag("latent", latent)
@@ -162,6 +172,7 @@ class LatentPredictor(WithCriteria):
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
+        offset = self._log_exposure(frame)[:, None] if observations else 0.0
 
         require_memory(
             8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
@@ -169,7 +180,7 @@ class LatentPredictor(WithCriteria):
             "ask for fewer at a time, with another `seed` each, or for fewer rows",
         )
 
-        draws = np.empty((n_rows, n_samples))
+        draws = np.empty((n_samples, n_rows))
         for k in np.unique(which).tolist():
             point, numbers = self._points[k], np.flatnonzero(which == k)
             rows = rows_at(point)
@@ -179,12 +190,55 @@ class LatentPredictor(WithCriteria):
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
                 eta = rows.known @ z + rows.more(rng, chosen.size)
                 if observations:
-                    draws[:, chosen] = point.likelihood.sample(eta, noise)
+                    draws[chosen] = point.likelihood.sample(eta + offset, noise).T
                 else:
-                    draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
+                    draws[chosen] = (eta if latent else point.likelihood.mean(eta)).T
         return draws
 
+    @needs_memory(LESS_MEMORY)
+    def effects(self, term: int | str) -> Any:
+        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the
+        latent scale.
+
+        `term` is its number or its label, "district" where `summary` has sd(district).
+        """
+        self._check_fitted()
+        import pandas
+
+        number = self._number_of(term)
+        bound = self._bound[number]
+
+        law = self._law(self._level_rows(number))
+        names = [axis.column for axis in bound.axes]
+
+        index = (
+            pandas.MultiIndex.from_tuples(bound.levels, names=names)
+            if len(names) > 1
+            else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
+        )
+        return pandas.DataFrame(law_rows(law), index=index, columns=list(TABLE))
+
     # -- inside ------------------------------------------------------------------------------------
+
+    def _number_of(self, term: Any) -> int:
+        """The number of a term that is given by its number or its label."""
+        if not isinstance(term, str):
+            return checks.integer("term", term, low=0, high=len(self._bound) - 1)
+        labels = [each.label for each in self._bound]
+        checks.choice("term", term, dict.fromkeys(labels))
+        first, *others = (place for place, label in enumerate(labels) if label == term)
+        if others:
+            numbers = ", ".join(map(str, (first, *others)))
+            raise checks.value_error(
+                "term", f"must be one of the numbers {numbers}, whose labels are all {term!r}"
+            )
+        return first
+
+    def _level_rows(self, number: int) -> sp.csr_array:
+        """A row for each level of a term."""
+        levels = self._bound[number].level_rows()
+        alone = [levels if j == number else None for j in range(len(self._bound))]
+        return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
 
     def _evaluated(self) -> Evaluation:
         """The observations under the posterior at each point, for criteria."""
@@ -202,7 +256,18 @@ class LatentPredictor(WithCriteria):
     def _answers(self, frame: Any, question: Question) -> tuple[Answers, Any]:
         """Answers about the rows of a frame, and their labels."""
         law, index = self._marginals(frame)
+        if question.of_observation:
+            law = law.shifted(self._log_exposure(frame))
         return Answers(law, None if question.latent else law.parts[0].likelihood), index
+
+    def _log_exposure(self, frame: Any) -> np.ndarray:
+        """The logarithm of the exposure of an observation in each row, (rows,), or of all, (1,)."""
+        if frame is None or self.exposure is None:
+            return self._data.offset if frame is None else np.zeros(1)
+        frame = as_pandas_frame(frame)
+        values = for_each("exposure", for_rows(frame, "exposure", self.exposure), len(frame))
+        assert values is not None
+        return self._data.likelihood.log_exposure(np.zeros(len(frame)), values)
 
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
         """The distribution of the linear predictor in each row of a frame, and their labels."""
@@ -276,6 +341,12 @@ class LatentPredictor(WithCriteria):
             raise NotFittedError(
                 "this LatentGaussianModel is not fitted yet: call fit(frame) first"
             )
+
+
+def law_rows(law: MarginalMixture) -> np.ndarray:
+    """A row for each of the marginals, shape (q, 5)."""
+    mean, variance = law.moments()
+    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(QUANTILES))])
 
 
 def _table(columns: dict[Any, np.ndarray], index: Any) -> Any:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
+from graphrf._base.labels import Lookup
 from graphrf._base.rows import within
 from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.metric.edge_precision import EdgePrecision
@@ -102,7 +103,7 @@ class EdgeAxis(LevelAxis):
     @property
     def lookup(self) -> Mapping[Hashable, int]:
         """The vertex of each place."""
-        return dict(zip(self.levels, self._pieces.where.tolist(), strict=True))
+        return Lookup(zip(self.levels, self._pieces.where.tolist(), strict=True))
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         vertices = self.lookup

@@ -9,6 +9,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf._base.labels import Lookup
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
@@ -59,7 +60,7 @@ class GroupAxis(LevelAxis):
         if other := self.other_kinds(labels):
             raise checks.type_error(self.column, other)
         old, new, _ = self._read(
-            values, {label: place for place, label in enumerate(labels)}, len(labels)
+            values, Lookup((label, place) for place, label in enumerate(labels)), len(labels)
         )
         k = len(labels)
         return Extension(

@@ -121,9 +121,9 @@ def test_quantiles_of_observations_are_those_of_drawn_observations(likelihood):
     draws = gp.sample(rows, 20_000, seed=0, observations=True)
     found = gp.predict(rows, quantiles=(0.1, 0.5, 0.9), return_std="observation")
     for k, level in enumerate((0.1, 0.5, 0.9)):
-        quantile = found[:, k, None]
-        assert ((draws <= quantile).mean(axis=1) > level - 0.02).all()
-        assert ((draws < quantile).mean(axis=1) < level + 0.02).all()
+        quantile = found[:, k]
+        assert ((draws <= quantile).mean(axis=0) > level - 0.02).all()
+        assert ((draws < quantile).mean(axis=0) < level + 0.02).all()
     if likelihood != "binomial":  # whose new observation, one trial, is 0 or 1
         narrow = gp.predict(rows, quantiles=(0.1, 0.9))
         assert (found[:, 2] - found[:, 0] > 1.5 * (narrow[:, 1] - narrow[:, 0])).all()
@@ -175,9 +175,11 @@ def test_scores_and_densities_are_those_of_held_out_rows(likelihood):
         eta = gp.sample(held, 20_000, seed=0, latent=True)
         mean = np.exp(eta) if likelihood == "poisson" else 1 / (1 + np.exp(-eta))
         law = (
-            poisson(mean * np.c_[factor]) if likelihood == "poisson" else binom(np.c_[factor], mean)
+            poisson(mean * factor.to_numpy())
+            if likelihood == "poisson"
+            else binom(factor.to_numpy(), mean)
         )
-        expected = np.log(law.pmf(y.to_numpy()[:, None]).mean(axis=1))
+        expected = np.log(law.pmf(y.to_numpy()).mean(axis=0))
     np.testing.assert_allclose(gp.log_density(held), expected, atol=0.03)
 
 

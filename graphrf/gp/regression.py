@@ -19,7 +19,13 @@ from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.methods.choose import choose_method
 from graphrf.gp.methods.protocol import Method
-from graphrf.gp.model.estimator import checked_weights, forget, without_alpha, without_offset
+from graphrf.gp.model.estimator import (
+    checked_weights,
+    forget,
+    without_alpha,
+    without_offset,
+    without_rates,
+)
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction, WithCoefficients
@@ -134,6 +140,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
     mean_: float | np.ndarray
 
     @without_alpha
+    @without_rates
     def __init__(
         self,
         graph: Graph,

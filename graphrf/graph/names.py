@@ -20,6 +20,7 @@ _LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
 _KEEP_INTEGERS = "keep identifiers as integers (of dtype Int64 in pandas, where some are missing)"
+NAMED_BY = "load_graph(frame.set_index('name')) names those of a map by a column"
 # Python's floats are exact integers below this.
 _EXACT = 2.0**53
 
@@ -173,7 +174,9 @@ class NodeNames:
         if are_integers(type(unknown)) and (question := self._question_of_first(unknown, asked)):
             return question
         if not self._named:
-            return f"it has no names, so that its nodes are the positions 0 to {self._n_nodes - 1}"
+            way_out = f"; {NAMED_BY}" if isinstance(unknown, str) else ""
+            last = self._n_nodes - 1
+            return f"it has no names, so that its nodes are the positions 0 to {last}{way_out}"
         if isinstance(unknown, tuple):
             if len(unknown) and all(map(self._holds, unknown)):
                 return "a tuple is one name: pass several names in a list"

@@ -40,6 +40,12 @@ from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.term import BoundTerm, Term
 
+_without_graph = checks.without(
+    ("graph", "kernel", "domain"),
+    "belongs to a term: Nodes(graph, kernel, by='district') of a column with names of nodes, or "
+    "Field(domain, at=('x', 'y'))",
+)
+
 
 class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
@@ -112,6 +118,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
 
+    @_without_graph
     def __init__(
         self,
         formula: str,
@@ -384,14 +391,16 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return Search(self._joint, self._data, flat=True).coordinates.box
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
-        terms = self._given_terms()
-        for term in terms:
+        are_several = isinstance(self.terms, Sequence) and not isinstance(self.terms, str)
+        for term in self.terms if are_several else [self.terms]:
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",
-                    "must hold Nodes, Steps, Groups, Field or products of these, got "
+                    "must hold Nodes(graph, kernel, by='district'), Steps('year', 'rw1'), "
+                    "Groups('school'), Field(domain) or products of these, got "
                     f"{checks.describe(term)}",
                 )
+        terms = self._given_terms()
 
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)

@@ -34,6 +34,13 @@ LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
 QUANTILES = tuple(map(float, TABLE[2:]))
 
 
+_without_exposure = checks.without(
+    ("exposure", "trials"),
+    "is a column of the frame, which the model names: predict(frame, return_std='observation') is "
+    "of observations with that exposure",
+)
+
+
 class LatentPredictor(WithCriteria):
     """The answers of a fitted latent Gaussian model, from its posterior at weighted points."""
 
@@ -49,6 +56,7 @@ class LatentPredictor(WithCriteria):
     _observed: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 
     @needs_memory(LESS_MEMORY)
+    @_without_exposure
     def predict(
         self,
         frame: Any = None,

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from graphrf._base import checks
 from graphrf._base.labels import Lookup
+from graphrf.gp.terms.covariate import require_column
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
@@ -38,6 +39,9 @@ class Groups(Term):
 
     by: str
     prior: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        require_column(self.by)
 
     @property
     def columns(self) -> tuple[str, ...]:

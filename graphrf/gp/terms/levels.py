@@ -14,6 +14,7 @@ from graphrf._base import checks
 from graphrf._base.labels import Lookup, canonical
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.graph.graph import Graph
+from graphrf.graph.names import NAMED_BY
 
 
 class Extension(NamedTuple):
@@ -75,6 +76,12 @@ class LevelAxis:
             f" and {len(labels) - 3} more" if len(labels) > 3 else ""
         )
 
+        if self.graph is not None and not self.graph.has_names and isinstance(labels[0], str):
+            return checks.value_error(
+                self.column,
+                f"holds {shown}, and the nodes of the graph are 0 to {self.graph.n_nodes - 1}: "
+                f"{NAMED_BY}",
+            )
         other, near = (
             self.other_kinds(labels),
             checks.did_you_mean(str(labels[0]), map(str, self.levels)),

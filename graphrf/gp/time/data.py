@@ -19,6 +19,8 @@ from graphrf.graph.tables import index_of
 _LARGEST = 1e140  # whose squares are safe in sums
 _HOUR = 3_600_000_000_000  # nanoseconds
 _DAY = 24 * _HOUR
+# Rows of a table in which nodes are sought.
+_FEW = 50
 
 
 class Clock(NamedTuple):
@@ -133,8 +135,8 @@ def clock_of(times: Any) -> Clock:
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
     """Node positions, times as given, and float64 values (T, n) of an array, frame or DataArray."""
     if is_frame(values):
-        times, nodes = _frame_times(values, times), _frame_nodes(graph, values, nodes)
-        values = _frame_numbers(values)
+        nodes = _frame_nodes(graph, values, nodes)
+        times, values = _frame_times(values, times), _frame_numbers(values)
     elif _is_labelled(values):
         first, second = _axes(values)
         if times is None and first not in values.coords:
@@ -267,6 +269,14 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
                 "must have a row for each time and a column for each node, got nodes in its index, "
                 f"{shown(frame.index)}, and columns {shown(frame.columns)}: pass Y.T",
             )
+        if title := _column_of_nodes(graph, frame):
+            raise checks.value_error(
+                "Y",
+                "must have a row for each time and a column for each node, got a long table, whose "
+                f"column {title!r} holds nodes: Y.pivot(index='time', columns={title!r}, "
+                "values='reading'), with the names of your columns, makes one of the other, and "
+                f"fit(Y[{title!r}], times, readings) takes it as it is",
+            )
         return _labels(graph, frame.columns)
 
     positions = given_nodes(graph, nodes)
@@ -282,6 +292,21 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
             f"are {shown(frame.columns)}; pass Y.to_numpy() to give them other nodes",
         )
     return nodes
+
+
+def _column_of_nodes(graph: Graph, frame: Any) -> Any:
+    """The title of the column that names the nodes in a long table; None in other tables."""
+
+    def are_nodes(labels: Any) -> bool:
+        try:
+            return bool(len(graph.index(list(labels))))
+        except (TypeError, ValueError):
+            return False
+
+    if len(frame.columns) < 2 or any(are_nodes([label]) for label in frame.columns):
+        return None
+    some = frame.iloc[:_FEW]
+    return next((title for title in frame.columns if are_nodes(some[title])), None)
 
 
 def _labels(graph: Graph, columns: Any) -> Any:

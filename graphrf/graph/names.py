@@ -174,7 +174,8 @@ class NodeNames:
         if are_integers(type(unknown)) and (question := self._question_of_first(unknown, asked)):
             return question
         if not self._named:
-            way_out = f"; {NAMED_BY}" if isinstance(unknown, str) else ""
+            is_name = isinstance(unknown, str) and not unknown.isdecimal()
+            way_out = f"; {NAMED_BY}" if is_name else ""
             last = self._n_nodes - 1
             return f"it has no names, so that its nodes are the positions 0 to {last}{way_out}"
         if isinstance(unknown, tuple):

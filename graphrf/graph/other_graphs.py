@@ -319,11 +319,11 @@ def way_to_graph(source: Any) -> str:
         )
     if _has(source, "vertices", "faces"):
         return "graphrf.load_graph(mesh) makes one of a mesh, whose nodes are the vertices"
-    shape = np.shape(source) if _has(source, "columns") or isinstance(source, np.ndarray) else ()
+    columns = list(getattr(source, "columns", ()))
+    if ends_among(list(map(str, columns))):
+        return "graphrf.load_graph(frame) makes one of a table of edges"
+    shape = np.shape(source) if columns or isinstance(source, np.ndarray) else ()
     if len(shape) == 2 and shape[1] in (2, 3) and shape[0] != shape[1]:
-        columns = list(getattr(source, "columns", ()))
-        if ends_among(list(map(str, columns))):
-            return "graphrf.load_graph(frame) makes one of a table of edges"
         points = "points" if not columns else f"frame[{columns}].to_numpy()"
         return f"{_of_points(points)}, and graphrf.load_graph(...) reads edges"
     return "graphrf.load_graph(...) makes one"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
@@ -18,7 +19,7 @@ from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.formula import for_rows
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
-from graphrf.gp.likelihoods.proportions import Binomial
+from graphrf.gp.likelihoods.proportions import Binomial, Successes
 from graphrf.gp.model.answers import Question, checked_bounds
 from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.model.responses import for_each
@@ -53,6 +54,7 @@ class LatentPredictor(WithCriteria):
     _data: Data
     _frame: Any
     exposure: Any
+    trials: Any
     _observed: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 
     @needs_memory(LESS_MEMORY)
@@ -69,8 +71,8 @@ class LatentPredictor(WithCriteria):
         """The expected observation for each row of a frame, per unit of exposure or trial; of the
         fit by default.
 
-        With return_std="observation" all answers are about a new observation: its exposure is that
-        of the row, in the column that `exposure` names.
+        With return_std="observation" all answers are about a new observation, of the exposure or
+        trials that the row has in the column that `exposure` or `trials` names.
 
         Parameters
         ----------
@@ -91,8 +93,11 @@ class LatentPredictor(WithCriteria):
         """
         self._check_fitted()
         question = Question.of(return_std, quantiles=quantiles, latent=latent, as_frame=as_frame)
-        answers, index = self._answers(frame, question)
-        answer = answers.to(question)
+        law, index = self._marginals(frame)
+        if question.of_observation:
+            answer = self._of_observations(law, frame, question)
+        else:
+            answer = self._answers(law, question.latent).to(question)
         return _table(question.columns(answer), index) if question.as_frame else answer
 
     @needs_memory(LESS_MEMORY)
@@ -118,8 +123,8 @@ class LatentPredictor(WithCriteria):
         low, high = checked_bounds(above, below)
         question = Question.of(False, latent=latent, as_frame=as_frame)
 
-        answers, index = self._answers(frame, question)
-        result = answers.probability(low, high)
+        law, index = self._marginals(frame)
+        result = self._answers(law, question.latent).probability(low, high)
         return _table({"probability": result}, index) if question.as_frame else result
 
     def score(self, frame: Any) -> float:
@@ -181,6 +186,7 @@ class LatentPredictor(WithCriteria):
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
         offset = self._log_exposure(frame)[:, None] if observations else 0.0
+        trials = self._trials(frame) if observations else None
 
         require_memory(
             8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
@@ -198,7 +204,10 @@ class LatentPredictor(WithCriteria):
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
                 eta = rows.known @ z + rows.more(rng, chosen.size)
                 if observations:
-                    draws[chosen] = point.likelihood.sample(eta + offset, noise).T
+                    if trials is None:
+                        draws[chosen] = point.likelihood.sample(eta + offset, noise).T
+                    else:
+                        draws[chosen] = noise.binomial(trials[:, None], expit(eta)).T
                 else:
                     draws[chosen] = (eta if latent else point.likelihood.mean(eta)).T
         return draws
@@ -261,12 +270,36 @@ class LatentPredictor(WithCriteria):
         ]
         return Evaluation(rows, self._probabilities, self._frame.index)
 
-    def _answers(self, frame: Any, question: Question) -> tuple[Answers, Any]:
-        """Answers about the rows of a frame, and their labels."""
-        law, index = self._marginals(frame)
-        if question.of_observation:
-            law = law.shifted(self._log_exposure(frame))
-        return Answers(law, None if question.latent else law.parts[0].likelihood), index
+    def _answers(self, law: MarginalMixture, latent: bool = False) -> Answers:
+        """Answers about the linear predictor, or about the expected observation."""
+        return Answers(law, None if latent else law.parts[0].likelihood)
+
+    def _of_observations(self, law: MarginalMixture, frame: Any, question: Question) -> Any:
+        """Answers about a new observation in each row, of its exposure or trials."""
+        trials = self._trials(frame)
+        if trials is None:
+            return self._answers(law.shifted(self._log_exposure(frame))).to(question)
+
+        of_rows = [np.flatnonzero(trials == number) for number in np.unique(trials)]
+        found = [
+            self._answers(law.at(rows).under(Successes(trials[rows[0]]))).to(question)
+            for rows in of_rows
+        ]
+        back = np.argsort(np.concatenate(of_rows))
+        if isinstance(found[0], tuple):
+            return tuple(np.concatenate(parts)[back] for parts in zip(*found, strict=True))
+        return np.concatenate(found)[back]
+
+    def _trials(self, frame: Any) -> np.ndarray | None:
+        """The number of trials of an observation in each row; None without trials."""
+        if self.trials is None:
+            return None
+        if frame is None:
+            return np.asarray(self._data.y[1], dtype=np.int64)
+        frame = as_pandas_frame(frame)
+        values = for_each("trials", for_rows(frame, "trials", self.trials), len(frame))
+        assert values is not None
+        return self._data.likelihood.checked(np.zeros(len(frame)), values)[1].astype(np.int64)
 
     def _log_exposure(self, frame: Any) -> np.ndarray:
         """The logarithm of the exposure of an observation in each row, (rows,), or of all, (1,)."""

@@ -76,7 +76,9 @@ class LevelAxis:
             f" and {len(labels) - 3} more" if len(labels) > 3 else ""
         )
 
-        if self.graph is not None and not self.graph.has_names and isinstance(labels[0], str):
+        first = labels[0]
+        is_name = isinstance(first, str) and not first.isdecimal()
+        if self.graph is not None and not self.graph.has_names and is_name:
             return checks.value_error(
                 self.column,
                 f"holds {shown}, and the nodes of the graph are 0 to {self.graph.n_nodes - 1}: "

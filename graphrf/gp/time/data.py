@@ -273,7 +273,7 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
             raise checks.value_error(
                 "Y",
                 "must have a row for each time and a column for each node, got a long table, whose "
-                f"column {title!r} holds nodes: Y.pivot(index='time', columns={title!r}, "
+                f"column {title!r} has nodes: Y.pivot(index='time', columns={title!r}, "
                 "values='reading'), with the names of your columns, makes one of the other, and "
                 f"fit(Y[{title!r}], times, readings) takes it as it is",
             )
@@ -305,7 +305,10 @@ def _column_of_nodes(graph: Graph, frame: Any) -> Any:
 
     if len(frame.columns) < 2 or any(are_nodes([label]) for label in frame.columns):
         return None
-    some = frame.iloc[:_FEW]
+    some, first = frame.iloc[:_FEW], graph.nodes[0]
+    if isinstance(first, tuple) and len(first) < len(frame.columns):
+        titles = list(frame.columns[: len(first)])
+        return titles if are_nodes(some[titles].itertuples(index=False, name=None)) else None
     return next((title for title in frame.columns if are_nodes(some[title])), None)
 
 

@@ -132,7 +132,8 @@ def test_answers_agree_with_each_other():
     np.testing.assert_allclose(spread, counts.std(axis=0), rtol=0.1)
     above = model.probability(data, above=2.0)
     np.testing.assert_allclose(above, np.mean(draws > 2.0, axis=0), atol=0.05)
-    effects = model.effects(1)
+    effects = model.effects("year")
+    pandas.testing.assert_frame_equal(effects, model.effects(1))
     assert effects.index.tolist() == list(range(2001, 2011))
     assert abs(effects["mean"].sum()) < 1e-6
     left_out = model.loo()

@@ -310,6 +310,8 @@ def way_to_graph(source: Any) -> str:
         return f"graphrf.load_graph({short(os.fspath(source))}) reads one from a file"
     if _has(source, "field_dimension"):
         return "FieldGPRegressor, and the term Field, take fields on a mesh or along streets"
+    if _has(source, "vertices", "faces"):
+        return "graphrf.load_graph(mesh) makes one of a mesh, whose nodes are the vertices"
     if _has(source, "geometry", "geom_type"):
         if set(source.geom_type) <= {"Point"}:
             return _of_points("numpy.c_[frame.geometry.x, frame.geometry.y]")
@@ -317,15 +319,15 @@ def way_to_graph(source: Any) -> str:
             "graphrf.load_graph(frame.set_index('name')) makes one of a map, and names its nodes "
             "by a column"
         )
-    if _has(source, "vertices", "faces"):
-        return "graphrf.load_graph(mesh) makes one of a mesh, whose nodes are the vertices"
     columns = list(getattr(source, "columns", ()))
     if ends_among(list(map(str, columns))):
         return "graphrf.load_graph(frame) makes one of a table of edges"
-    shape = np.shape(source) if columns or isinstance(source, np.ndarray) else ()
-    if len(shape) == 2 and shape[1] in (2, 3) and shape[0] != shape[1]:
-        points = "points" if not columns else f"frame[{columns}].to_numpy()"
-        return f"{_of_points(points)}, and graphrf.load_graph(...) reads edges"
+    if columns and len(columns) in (2, 3):
+        return (
+            f"{_of_points(f'frame[{columns}].to_numpy()')}; graphrf.load_graph(frame) reads edges"
+        )
+    if isinstance(source, np.ndarray) and source.shape[1:] in ((2,), (3,)):
+        return f"{_of_points('points')}; graphrf.load_graph(...) reads edges or a matrix"
     return "graphrf.load_graph(...) makes one"
 
 

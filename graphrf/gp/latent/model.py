@@ -391,8 +391,9 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return Search(self._joint, self._data, flat=True).coordinates.box
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
-        are_several = isinstance(self.terms, Sequence) and not isinstance(self.terms, str)
-        for term in self.terms if are_several else [self.terms]:
+        several = isinstance(self.terms, Sequence) and not isinstance(self.terms, str)
+        given: Any = self.terms if several else [self.terms]
+        for term in given:
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",

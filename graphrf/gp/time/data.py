@@ -19,8 +19,6 @@ from graphrf.graph.tables import index_of
 _LARGEST = 1e140  # whose squares are safe in sums
 _HOUR = 3_600_000_000_000  # nanoseconds
 _DAY = 24 * _HOUR
-# Rows of a table in which nodes are sought.
-_FEW = 50
 
 
 class Clock(NamedTuple):
@@ -305,7 +303,7 @@ def _column_of_nodes(graph: Graph, frame: Any) -> Any:
 
     if len(frame.columns) < 2 or any(are_nodes([label]) for label in frame.columns):
         return None
-    some, first = frame.iloc[:_FEW], graph.nodes[0]
+    some, first = frame.head(), graph.nodes[0]
     if isinstance(first, tuple) and len(first) < len(frame.columns):
         titles = list(frame.columns[: len(first)])
         return titles if are_nodes(some[titles].itertuples(index=False, name=None)) else None

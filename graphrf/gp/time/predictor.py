@@ -83,7 +83,7 @@ class TimePredictor(SavedTime):
         """
         self._check_fitted()
         question = Question.of(return_std, quantiles=quantiles, as_frame=as_frame)
-        answer = None
+        answer: Any = ()
         if question.levels is None or question.of_everything:
             answer = self._predicted(self._asked_nodes(nodes), self._asked(times), question)
         if question.levels is not None:

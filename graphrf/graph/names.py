@@ -12,6 +12,7 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
 from graphrf._base.labels import Lookup
+from graphrf.graph.notices import of_numbered_nodes
 
 # Names like an unknown one are sought among at most so many, which takes up to half a second, and
 # not if it is longer.
@@ -20,7 +21,6 @@ _LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
 _KEEP_INTEGERS = "keep identifiers as integers (of dtype Int64 in pandas, where some are missing)"
-NAMED_BY = "load_graph(frame.set_index('name')) names those of a map by a column"
 # Python's floats are exact integers below this.
 _EXACT = 2.0**53
 
@@ -174,10 +174,7 @@ class NodeNames:
         if are_integers(type(unknown)) and (question := self._question_of_first(unknown, asked)):
             return question
         if not self._named:
-            is_name = isinstance(unknown, str) and not unknown.isdecimal()
-            way_out = f"; {NAMED_BY}" if is_name else ""
-            last = self._n_nodes - 1
-            return f"it has no names, so that its nodes are the positions 0 to {last}{way_out}"
+            return of_numbered_nodes(unknown, self._n_nodes)
         if isinstance(unknown, tuple):
             if len(unknown) and all(map(self._holds, unknown)):
                 return "a tuple is one name: pass several names in a list"

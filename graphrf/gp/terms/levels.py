@@ -14,7 +14,7 @@ from graphrf._base import checks
 from graphrf._base.labels import Lookup, canonical
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.graph.graph import Graph
-from graphrf.graph.names import NAMED_BY
+from graphrf.graph.notices import NAMED_BY
 
 
 class Extension(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.labels import Lookup
 from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.labels import Lookup
 from graphrf.graph.names import is_rounded
 
 _SHOWN = 2  # labels of each side in a message

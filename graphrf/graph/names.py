@@ -11,7 +11,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
-from graphrf._base.labels import Lookup
+from graphrf.graph.labels import Lookup
 from graphrf.graph.notices import of_numbered_nodes
 
 # Names like an unknown one are sought among at most so many, which takes up to half a second, and

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.labels import Lookup
 from graphrf._base.lazy import missing
+from graphrf.graph.labels import Lookup
 
 # What reads the column of the observations, for `require_columns`.
 RESPONSE = "the response of the formula"

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.labels import canonical
 from graphrf._base.lazy import missing
 from graphrf._base.warn import warn
 from graphrf.gp.latent.columns import RESPONSE, numbers, plain, require_columns, require_finite
@@ -16,6 +15,7 @@ from graphrf.gp.latent.design import Design, Factor, Product
 from graphrf.gp.latent.expressions import NAMED, Expression, parsed
 from graphrf.gp.latent.spelling import check_spelling
 from graphrf.graph.alignment import Rows
+from graphrf.graph.labels import canonical
 
 
 class Formula(NamedTuple):

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphrf._base import checks
-from graphrf._base.labels import Lookup
 from graphrf._base.rows import within
 from graphrf.gp.fields.kernel import FieldKernel
 from graphrf.gp.metric.edge_precision import EdgePrecision
@@ -20,6 +19,7 @@ from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
+from graphrf.graph.labels import Lookup
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
 # Points of Simpson's rule along a stretch.

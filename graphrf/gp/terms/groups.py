@@ -9,11 +9,11 @@ from typing import Any
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.labels import Lookup
 from graphrf.gp.terms.covariate import require_column
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
+from graphrf.graph.labels import Lookup
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
-from graphrf._base.labels import Lookup, canonical
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.graph.graph import Graph
+from graphrf.graph.labels import Lookup, canonical
 from graphrf.graph.notices import NAMED_BY
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf._base.labels import Lookup, canonical
+from graphrf.graph.labels import Lookup, canonical
 
 COMPOSED = ["Ávila", "Győr", "Sør-Trøndelag", "Esk"]  # ø is a letter of its own
 APART = [unicodedata.normalize("NFD", name) for name in COMPOSED]

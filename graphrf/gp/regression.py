@@ -230,7 +230,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             If y is constant (about the mean), so that no variance can be learned; if the graph
             explains y hardly better than noise does, as where nodes and y are in different orders;
             if the data favour a longer lengthscale than the method serves (at most 100,
-            combinatorial: over the root of the weights' geometric mean); with
+            combinatorial: over the root of the weights' geometric mean); if Poisson or binomial
+            counts of one node differ by more than those of one rate do (p < 1e-4); with
             `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
             series had to be truncated at a visible error.
 

@@ -280,10 +280,11 @@ class LatentPredictor(WithCriteria):
         if trials is None:
             return self._answers(law.shifted(self._log_exposure(frame))).to(question)
 
-        of_rows = [np.flatnonzero(trials == number) for number in np.unique(trials)]
+        numbers = np.unique(trials).tolist() or [1]
+        of_rows = [np.flatnonzero(trials == number) for number in numbers]
         found = [
-            self._answers(law.at(rows).under(Successes(trials[rows[0]]))).to(question)
-            for rows in of_rows
+            self._answers(law.at(rows).under(Successes(number))).to(question)
+            for number, rows in zip(numbers, of_rows, strict=True)
         ]
         back = np.argsort(np.concatenate(of_rows))
         if isinstance(found[0], tuple):

@@ -270,8 +270,8 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
         if title := _column_of_nodes(graph, frame):
             raise checks.value_error(
                 "Y",
-                "must have a row for each time and a column for each node, got a long table, whose "
-                f"column {title!r} has nodes: Y.pivot(index='time', columns={title!r}, "
+                "must have a row for each time and a column for each node, got a long table, where "
+                f"{title!r} holds nodes: Y.pivot(index='time', columns={title!r}, "
                 "values='reading'), with the names of your columns, makes one of the other, and "
                 f"fit(Y[{title!r}], times, readings) takes it as it is",
             )
@@ -293,7 +293,7 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
 
 
 def _column_of_nodes(graph: Graph, frame: Any) -> Any:
-    """The title of the column that names the nodes in a long table; None in other tables."""
+    """The title of the column that holds the nodes of a long table, or titles; None elsewhere."""
 
     def are_nodes(labels: Any) -> bool:
         try:
@@ -303,11 +303,13 @@ def _column_of_nodes(graph: Graph, frame: Any) -> Any:
 
     if len(frame.columns) < 2 or any(are_nodes([label]) for label in frame.columns):
         return None
-    some, first = frame.head(), graph.nodes[0]
-    if isinstance(first, tuple) and len(first) < len(frame.columns):
-        titles = list(frame.columns[: len(first)])
-        return titles if are_nodes(some[titles].itertuples(index=False, name=None)) else None
-    return next((title for title in frame.columns if are_nodes(some[title])), None)
+    some, columns = frame.head(), list(frame.columns)
+    first = graph.nodes[0]
+    if not isinstance(first, tuple):
+        return next((title for title in columns if are_nodes(some[title])), None)
+    groups = (columns[k : k + len(first)] for k in range(len(columns) - len(first) + 1))
+    rows = ((titles, some[titles].itertuples(index=False, name=None)) for titles in groups)
+    return next((titles for titles, each in rows if are_nodes(each)), None)
 
 
 def _labels(graph: Graph, columns: Any) -> Any:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import graphrf as grf
 from graphrf.gp import Covariate, Groups, Nodes, Steps
-from tests.gp.wrong.shared import FRAME, MATERN, NAMED, NUMBERED, by_year, of_terms, terms, wrong
+from tests.gp.wrong.shared import (
+    FRAME,
+    MATERN,
+    NAMED,
+    NUMBERED,
+    by_year,
+    of_districts_and_groups,
+    of_terms,
+    terms,
+    wrong,
+)
 
 FRAMES = {
     "no column of nodes": wrong(
@@ -92,6 +102,11 @@ FRAMES = {
         lambda: of_terms().effects("distrct"),
         ValueError,
         *("`term`", "'distrct'", "did you mean 'district'?"),
+    ),
+    "a label of two terms": wrong(
+        lambda: of_districts_and_groups().effects("district"),
+        ValueError,
+        *("`term`", "the numbers 0, 1", "'district'"),
     ),
     "the number of no term": wrong(
         lambda: of_terms().effects(5), ValueError, "`term`", "[0, 1]", "got 5"

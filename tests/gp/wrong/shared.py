@@ -105,6 +105,11 @@ def by_year() -> Any:
 
 
 @cache
+def of_districts_and_groups() -> Any:
+    return terms("cases ~ 1", TERMS[0], Groups("district")).fit(FRAME)
+
+
+@cache
 def file(of: Callable[[], Any]) -> Path:
     path = Path(tempfile.mkdtemp(), "model.npz")
     of().save(path)
@@ -119,6 +124,15 @@ def areas() -> Any:
 
 def points() -> Any:
     return areas().set_geometry(areas().centroid)
+
+
+def streets() -> Any:
+    return grf.Graph(NUMBERED.adjacency, nodes=[(k, k + 1) for k in range(6)])
+
+
+def of_streets() -> Any:
+    ends = LONG.reset_index().assign(u=np.repeat(range(6), 12), v=np.repeat(range(1, 7), 12))
+    return ends[["hour", "u", "v", "speed"]]
 
 
 def surface() -> Any:

@@ -20,9 +20,11 @@ from tests.gp.wrong.shared import (
     XYZ,
     Y,
     mesh,
+    of_streets,
     of_terms,
     on_mesh,
     regressor,
+    streets,
     through_time,
     wrong,
 )
@@ -115,6 +117,11 @@ VALUES = {
     ),
     "a long table with times": wrong(
         lambda: GraphTimeGPRegressor(NAMED).fit(LONG), ValueError, "`Y`", "'node'", "Y.pivot("
+    ),
+    "a long table of edges": wrong(
+        lambda: GraphTimeGPRegressor(streets()).fit(of_streets()),
+        ValueError,
+        *("`Y`", "a long table", "['u', 'v']", "Y.pivot("),
     ),
     "times as columns": wrong(
         lambda: GraphTimeGPRegressor(NAMED).fit(READINGS.T), ValueError, "`Y`", "pass Y.T"

@@ -845,6 +845,8 @@ def test_the_table_in_the_documentation_names_these_tests():
         for path in (
             here,
             *(here.parent / f"{own}/test_conveniences.py" for own in ("time", "latent")),
+            *(here.parent / f"{own}.py" for own in ("latent/test_answers", "model/test_repeats")),
+            here.parents[1] / "graph/test_labels.py",
         )
         for name in re.findall(r"def (test_\w+)", path.read_text())
     }

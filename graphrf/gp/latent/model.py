@@ -23,7 +23,7 @@ from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
 from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, posterior_at, rows_of, units
-from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
+from graphrf.gp.latent.predictor import LESS_MEMORY, QUANTILES, LatentPredictor, law_rows
 from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
 from graphrf.gp.likelihoods.likelihood import Likelihood
@@ -34,15 +34,17 @@ from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
-from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.term import BoundTerm, Term
 
-# The quantiles of tables.
-_QUANTILES = tuple(map(float, TABLE[2:]))
+_without_graph = checks.without(
+    ("graph", "kernel", "domain"),
+    "belongs to a term: Nodes(graph, kernel, by='district') of a column with names of nodes, or "
+    "Field(domain, at=('x', 'y'))",
+)
 
 
 class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstimator):
@@ -116,6 +118,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
 
+    @_without_graph
     def __init__(
         self,
         formula: str,
@@ -262,12 +265,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
                 "as a term"
             )
 
-    def _level_rows(self, number: int) -> sp.csr_array:
-        """A row for each level of a term."""
-        levels = self._bound[number].level_rows()
-        alone = [levels if j == number else None for j in range(len(self._bound))]
-        return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
-
     def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
         """The posterior with the middle of the coefficients' prior, which eta had left out."""
         mean, added = point.mean.copy(), self._effects.matrix @ middle
@@ -349,7 +346,7 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
 
         law = self._law(self._coefficient_rows())
 
-        table: dict[str, Any] = dict(zip(self._design.names, _law_rows(law), strict=True))
+        table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
         vectors, weights = self._sample
         for k, (name, parameter) in enumerate(self._named_parameters()):
             table[name] = _weighted_row(
@@ -384,27 +381,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
                 result.setdefault(name, (term.structure.parameters, numbers))
         return [(name, numbers) for name, (_, numbers) in result.items()]
 
-    @needs_memory(LESS_MEMORY)
-    def effects(self, term: int) -> Any:
-        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the
-        latent scale.
-        """
-        self._check_fitted()
-        import pandas
-
-        number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
-        bound = self._bound[number]
-
-        law = self._law(self._level_rows(number))
-        names = [axis.column for axis in bound.axes]
-
-        index = (
-            pandas.MultiIndex.from_tuples(bound.levels, names=names)
-            if len(names) > 1
-            else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
-        )
-        return pandas.DataFrame(_law_rows(law), index=index, columns=list(TABLE))
-
     # -- inside ------------------------------------------------------------------------------------
 
     def _given_terms(self) -> list[Term]:
@@ -415,14 +391,17 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         return Search(self._joint, self._data, flat=True).coordinates.box
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
-        terms = self._given_terms()
-        for term in terms:
+        several = isinstance(self.terms, Sequence) and not isinstance(self.terms, str)
+        given: Any = self.terms if several else [self.terms]
+        for term in given:
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",
-                    "must hold Nodes, Steps, Groups, Field or products of these, got "
+                    "must hold Nodes(graph, kernel, by='district'), Steps('year', 'rw1'), "
+                    "Groups('school'), Field(domain) or products of these, got "
                     f"{checks.describe(term)}",
                 )
+        terms = self._given_terms()
 
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)
@@ -483,16 +462,10 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         )
 
 
-def _law_rows(law: MarginalMixture) -> np.ndarray:
-    """A row for each of the marginals, shape (q, 5)."""
-    mean, variance = law.moments()
-    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])
-
-
 def _weighted_row(values: np.ndarray, weights: np.ndarray) -> list[Any]:
     """The row of weighted values, whose quantiles are interpolated between them."""
     mean = float(weights @ values)
     sd = float(np.sqrt(weights @ np.square(values - mean)))
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(weights[order])
-    return [mean, sd, *np.interp(_QUANTILES, ends - 0.5 * weights[order], values[order]).tolist()]
+    return [mean, sd, *np.interp(QUANTILES, ends - 0.5 * weights[order], values[order]).tolist()]

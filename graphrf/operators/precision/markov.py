@@ -51,14 +51,16 @@ def has_sparse_inverse(kernel: Kernel) -> bool:
     return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
 
 
-def require_sparse_precision(kernel: Kernel) -> None:
-    """Raise ValueError unless the kernel has a sparse precision."""
+def require_sparse_precision(
+    kernel: Kernel, what: str = "method='precision'", other: str = "method='series'"
+) -> None:
+    """Raise ValueError unless the kernel has a sparse precision; `other` takes all kernels."""
     if not has_sparse_precision(kernel):
         raise checks.value_error(
             "kernel",
-            "must have a sparse precision for method='precision': Matern with nu, or "
+            f"must have a sparse precision for {what}: Matern with nu, or "
             f"RegularizedLaplacian with power, 1/2, 1, 3/2, 2, 5/2, 3 or {LARGEST_POWER}, or an "
-            f"areal kernel, got {kernel!r}; use one of these, or method='series'",
+            f"areal kernel, got {kernel!r}; use one of these, or {other}",
         )
 
 

@@ -169,7 +169,7 @@ def predicted(problem: Problem) -> dict[str, float]:
     else:
         kernels = [kernel_of(problem.kernel)]
     named = [(kernel, ("lengthscale",)) for kernel in kernels]
-    return estimated_seconds(graph, named, problem.n_observed, automatic, 8)
+    return estimated_seconds(graph, named, observed(graph, problem), automatic, 8)
 
 
 def measured(problem: Problem, number: int, methods: list[str], kept: dict) -> Iterator[float]:

@@ -250,7 +250,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self.n_observations_ = n_labels
         self.n_observed_nodes_ = n_observed
 
-        choice = self._choice(kernel, names, n_observed, n_points)
+        choice = self._choice(kernel, names, observed.nodes, n_points)
         n_train = min(self.max_train, n_observed, choice.method.largest_block)
         chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
         trained_on = observed.subset(np.sort(chosen))
@@ -305,7 +305,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         return "features" if method == "auto" and self.sampler is not None else method
 
     def _choice(
-        self, kernel: Kernel, names: tuple[str, ...], n_observed: int, n_points: int
+        self, kernel: Kernel, names: tuple[str, ...], nodes: np.ndarray, n_points: int
     ) -> Choice:
         """The method; sampled features also where the prior variances of all nodes cost too much by
         the series.
@@ -315,7 +315,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             return choose_method(
                 self.graph,
                 [(kernel, names)],
-                n_observed,
+                nodes,
                 method=method,
                 automatic=False,
                 sampler=self.sampler,

@@ -272,7 +272,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
         choice = choose_method(
             self.graph,
             problem.kernels,
-            problem.nodes.size,
+            problem.nodes,
             method=self._asked_method(),
             automatic=isinstance(self.kernel, str) and self.kernel == AUTO and problem.trained,
             sampler=numerics.sampler,

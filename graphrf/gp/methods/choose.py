@@ -7,19 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from graphrf.gp.methods.costs import (
-    SERIES_SPEED,
-    TRAINED,
-    column_products,
-    deviation_products,
-    factored_precision,
-    is_thick,
-    series_or_features,
-    solve_products,
-)
+import numpy as np
+
+from graphrf.gp.methods.costs import TRAINED, factored_precision, is_thick, series_or_features
 from graphrf.gp.methods.features import FeaturesMethod
 from graphrf.gp.methods.precision import PrecisionMethod
 from graphrf.gp.methods.protocol import Method, TrainedKernel
+from graphrf.gp.methods.seconds import precision_seconds, series_seconds
 from graphrf.gp.methods.series import SeriesMethod
 from graphrf.graph.graph import Graph
 from graphrf.kernels.kernel import Kernel
@@ -35,12 +29,6 @@ from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 from graphrf.sampling.sample import require_sampler
 
-# Sparse factors with one power of the Laplacian that training takes for each Laplacian.
-_RESOLVENTS = 30
-# Factors and selected inverses, each as long as a factor, of a search for a mode.
-_EVALUATIONS = 100
-# Multiply-adds of dense factorisations a second (two cores).
-_DENSE_SPEED = 1e10
 # The names of methods.
 NAMES = (SeriesMethod.name, PrecisionMethod.name, FeaturesMethod.name)
 
@@ -55,7 +43,7 @@ class Choice(NamedTuple):
 def choose_method(
     graph: Graph,
     kernels: Sequence[TrainedKernel],
-    n_observed: int,
+    nodes: np.ndarray,
     *,
     method: str,
     automatic: bool,
@@ -76,12 +64,12 @@ def choose_method(
 
     if (
         method == "auto"
-        and (cheaper := _cheaper(graph, kernels, n_observed, automatic, n_points)) is not None
+        and (cheaper := _cheaper(graph, kernels, nodes, automatic, n_points)) is not None
     ):
         return Choice(PrecisionMethod(graph, cheaper[0], n_threads), cheaper[1])
 
     if method == "auto":
-        method = series_or_features(graph, n_observed, min(n_observed, TRAINED))
+        method = series_or_features(graph, nodes.size, min(nodes.size, TRAINED))
 
     if method == "features":
         # 128 steps serve diffusion up to far longer lengthscales than the other kernels.
@@ -90,7 +78,7 @@ def choose_method(
             diffusions = [Diffusion(laplacian=laplacian) for laplacian in laplacians]
             kernels = [*kernels, *((kernel, ("lengthscale",)) for kernel in diffusions)]
         return Choice(
-            FeaturesMethod(graph, sampler, n_threads, 0 if remote else n_observed), kernels
+            FeaturesMethod(graph, sampler, n_threads, 0 if remote else nodes.size), kernels
         )
 
     return Choice(SeriesMethod(graph, n_threads), kernels)
@@ -116,7 +104,11 @@ def method_named(
 
 
 def _cheaper(
-    graph: Graph, kernels: Sequence[TrainedKernel], n_observed: int, automatic: bool, n_points: int
+    graph: Graph,
+    kernels: Sequence[TrainedKernel],
+    nodes: np.ndarray,
+    automatic: bool,
+    n_points: int,
 ) -> tuple[KernelPrecision, Sequence[TrainedKernel]] | None:
     """The sparse precision and its kernels, if training and posteriors by it take less time.
 
@@ -126,57 +118,35 @@ def _cheaper(
     served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
+    by_series = series_seconds(graph, served, nodes, n_points)
     try:
         costed = SparsePrecision(graph, served[0][0])
         # layers are not ordered only to see that they take longer
-        if not automatic and not _is_cheaper(costed, served, n_observed, n_points):
+        if not automatic and precision_seconds(costed, served, n_points) >= by_series:
             return None
         precision, fitting = factored_precision(graph, served, costed)
         if len(fitting) < len(served) and not automatic:
             return None
-        return (precision, fitting) if _is_cheaper(costed, fitting, n_observed, n_points) else None
+        cheaper = precision_seconds(costed, fitting, n_points) < by_series
+        return (precision, fitting) if cheaper else None
     except (FactorTooLargeError, ImportError, ValueError):
         return None
 
 
-def _is_cheaper(
-    precision: SparsePrecision, served: Sequence[TrainedKernel], n_observed: int, n_points: int
-) -> bool:
-    """True if some kernels take less time by factors of their precisions than by the series."""
-    by_series = _series_seconds(precision.graph, served, n_observed, n_points)
-    return _precision_seconds(precision, served, n_points) < by_series
-
-
-def _precision_seconds(
-    precision: SparsePrecision, served: Sequence[TrainedKernel], n_points: int
-) -> float:
-    """Seconds of training and of the deviations of all nodes by factors."""
-    laplacians = len({kernel.laplacian for kernel, _ in served})
-    factor = max(precision.with_kernel(kernel).seconds for kernel, _ in served)
-    result = 2 * n_points * factor + laplacians * _RESOLVENTS * precision.elimination(1).seconds
-    if n_points == 1 and any(names for _, names in served):  # the mode is sought by factors of Q
-        result += _EVALUATIONS * factor
-    return result
-
-
-def _series_seconds(
-    graph: Graph, served: Sequence[TrainedKernel], n_observed: int, n_points: int
-) -> float:
-    """Seconds of training and of the deviations of all nodes by the series."""
-    laplacians = len({kernel.laplacian for kernel, _ in served})
-    products = laplacians * column_products(graph, min(n_observed, TRAINED))
-    products += n_points * (solve_products(graph, n_observed) + deviation_products(graph))
-    return products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
-
-
 def estimated_seconds(
-    graph: Graph, kernels: Sequence[TrainedKernel], n_observed: int, automatic: bool, n_points: int
+    graph: Graph,
+    kernels: Sequence[TrainedKernel],
+    nodes: np.ndarray,
+    automatic: bool,
+    n_points: int,
 ) -> dict[str, float]:
-    """Seconds by the series and, where it serves the kernels, by the sparse precision."""
-    result = {SeriesMethod.name: _series_seconds(graph, kernels, n_observed, n_points)}
+    """Seconds of the processor by the series and, where it serves the kernels, by the sparse
+    precision.
+    """
+    result = {SeriesMethod.name: series_seconds(graph, kernels, nodes, n_points)}
     serves = has_sparse_inverse if automatic else has_sparse_precision
     served = [each for each in kernels if serves(each[0])]
     if served and (automatic or len(served) == len(kernels)):
         costed = SparsePrecision(graph, served[0][0])
-        result[PrecisionMethod.name] = _precision_seconds(costed, served, n_points)
+        result[PrecisionMethod.name] = precision_seconds(costed, served, n_points)
     return result

@@ -24,8 +24,6 @@ _SHORT = 0.4
 _MUCH_CHEAPER = 4
 _SERIES_DEGREE = 40
 _SOLVE_PRODUCTS = 5_000
-# Draws from which deviations at all nodes are estimated, with three products for each.
-_DRAWS = 64
 # Steps of conjugate gradients on sampled rows.
 _SAMPLED_STEPS = 100
 # Up to so many nodes it takes no time to see what a sparse factor would cost. Of larger graphs,
@@ -104,14 +102,6 @@ def solve_products(graph: Graph, n_nodes: int) -> float:
     gradients.
     """
     return min(column_products(graph, n_nodes), float(_SOLVE_PRODUCTS) * graph.adjacency.nnz)
-
-
-def deviation_products(graph: Graph) -> float:
-    """Multiply-adds of standard deviations at all nodes by the series: a column for each node, or
-    draws.
-    """
-    columns = column_products(graph, graph.n_nodes)
-    return columns if columns <= SERIES_BUDGET else column_products(graph, 3 * _DRAWS)
 
 
 def factored_precision(

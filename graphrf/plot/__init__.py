@@ -8,6 +8,7 @@ with several axes. Where you have imported `matplotlib.pyplot`, new figures are 
 `plot`; `interactive_map` and `interactive_mesh`, pages to zoom and turn, need `interactive`.
 """
 
+from graphrf.plot._areas import plot_areas
 from graphrf.plot._edges import plot_edges
 from graphrf.plot._field_panels import plot_fields
 from graphrf.plot._fields import plot_field, plot_triangulation
@@ -27,6 +28,7 @@ __all__ = [
     "animate_map",
     "interactive_map",
     "interactive_mesh",
+    "plot_areas",
     "plot_edges",
     "plot_field",
     "plot_fields",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +15,14 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
 from graphrf.graph.graph import Graph
+from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
+from graphrf.plot._areas import are_areas, areas_of
+from graphrf.plot._edges import are_lines, lines_of
 from graphrf.plot._given import (
     deviations,
     finite_range,
     in_degrees,
+    in_order,
     links,
     mesh,
     mesh_values,
@@ -38,16 +42,18 @@ _COLOURS = 32
 # Nodes from which a map is drawn by the graphics card.
 _MANY = 5_000
 _PALE = "#dcdcdc"
+# Between areas.
+_BORDER = "#6b6b6b"
 # The radius of a mesh, where a page is 2 units high.
 _FILLED = 0.97
 
 
 def interactive_map(
-    coordinates: ArrayLike,
-    edges: Graph | ArrayLike,
+    places: Any,
     values: ArrayLike,
     deviation: ArrayLike | None = None,
     *,
+    edges: Graph | ArrayLike | None = None,
     observed: ArrayLike | None = None,
     names: Sequence[Hashable] | None = None,
     label: str = "value",
@@ -56,28 +62,31 @@ def interactive_map(
     title: str = "",
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """A map to zoom, with the name, value and standard deviation of the node under the pointer.
+    """A map to zoom, with the name, value and standard deviation of what is under the pointer.
 
     Parameters
     ----------
-    coordinates : array_like, shape (N, 2)
-        Horizontal and vertical places of the nodes: (longitude, latitude) for maps.
-    edges : Graph, or array_like of int of shape (E, 2)
-        Pairs of positions; of a graph its own edges, and its names.
+    places : GeoDataFrame, GeoSeries, networkx graph, sequence of shapely, or array_like
+        Streets with their own geometry, as `plot_edges` takes them; areas, as `plot_areas` does; or
+        horizontal and vertical places of N nodes, shape (N, 2): (longitude, latitude) for maps.
     values : array_like of float, shape (N,)
-        Such as the mean of `predict`. NaN draws no mark.
+        Such as the mean of `predict`. Of streets and areas, a Series is matched by its index. NaN
+        draws no mark; streets and areas without a value are pale.
+    edges : Graph, or array_like of int of shape (E, 2), optional
+        Between nodes, as pairs of positions; of a graph its own edges, and its names.
     deviation : array_like of float, shape (N,), optional
         Standard deviations: buttons change between them and the values.
     observed : array_like of float, shape (N,), optional
         NaN where not observed: a third button.
     names : sequence, optional
-        Names of the nodes. Default: those of the graph, or positions.
+        Default: those of the graph or map, or positions.
     label : str
         Name of the signal, with its unit.
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
     geographic : bool, optional
-        Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
+        Whether coordinates are degrees. Default: as the coordinate system has them, or guessed, as
+        by `plot_graph_signal`.
     title : str
     path : str or path, optional
         Where the page is written as well: an .html file that works without a network, on which the
@@ -101,27 +110,39 @@ def interactive_map(
     >>> from graphrf.plot import interactive_map
     >>> town = grf.from_edges(["harbour", "market"], ["market", "station"])
     >>> places, speed, std = [[0, 0], [1, 0], [1, 1]], [30.0, 35.0, 40.0], [0.1, 2.0, 4.0]
-    >>> figure = interactive_map(places, town, speed, std, label="speed (km/h)")
+    >>> figure = interactive_map(places, speed, std, edges=town, label="speed (km/h)")
     >>> [button.label for button in figure.layout.updatemenus[0].buttons]
     ['speed (km/h)', 'standard deviation']
+
+    Streets, by their geometry:
+
+    >>> import networkx as nx
+    >>> streets = nx.MultiDiGraph([("harbour", "market"), ("market", "station")])
+    >>> for node, (x, y) in zip(streets, places):
+    ...     streets.nodes[node].update(x=x, y=y)
+    >>> figure = interactive_map(streets, [310.0, 95.0], label="cars per hour")
+    >>> len(figure.data[-1].text)
+    2
     """
     objects = _plotly("a map to zoom")
-    spots = places(coordinates)
-    roads = links(edges, len(spots))
-    for name, some in (("values", values), ("deviation", deviation), ("observed", observed)):
-        if some is not None:
-            node_values(some, len(spots), name)
-
-    layers = _layers(values, deviation, observed, label, limits)
-    if names is None:
-        names = edges.nodes if isinstance(edges, Graph) and edges.has_names else range(len(spots))
-    text = _hover(_checked_names(names, len(spots), "node"), layers)
-    scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
-    groups = [_map_traces(scatter, spots, roads, layer, text) for layer in layers]
+    drawn = _drawn(places, edges)
+    layers = _layers(
+        drawn.ordered("values", values),
+        None if deviation is None else drawn.ordered("deviation", deviation),
+        None if observed is None else drawn.ordered("observed", observed),
+        label,
+        limits,
+    )
+    text = _hover(
+        _checked_names(drawn.names if names is None else names, drawn.n, drawn.noun), layers
+    )
+    scatter = objects.Scattergl if drawn.n > _MANY and not drawn.filled else objects.Scatter
+    groups = [_map_traces(scatter, drawn, layer, text) for layer in layers]
     figure = _with_buttons(objects, groups, layers, title)
 
-    degrees = in_degrees(spots, geographic)
-    stretch = stretch_of(spots, degrees)
+    corners = drawn.spots if drawn.noun == "node" else np.concatenate(drawn.parts)
+    degrees = in_degrees(corners, drawn.degrees if geographic is None else geographic)
+    stretch = stretch_of(corners, degrees)
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": degrees}
     figure.update_layout(
         dragmode="pan",
@@ -314,32 +335,98 @@ def _hover(names: list[str], layers: list[Layer]) -> list[str]:
     ]
 
 
-def _map_traces(
-    scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]
-) -> list[Any]:
-    """Roads in the colours of the mean of their ends, over them the nodes."""
+class _Drawn(NamedTuple):
+    """What a map shows: lines or outlines, the places of its marks, and the names of these."""
+
+    parts: list[np.ndarray]  # (n, 2) each
+    owners: np.ndarray  # of each part: two nodes, whose mean it has, or twice one street or area
+    spots: np.ndarray  # (N, 2), where the pointer finds a name
+    names: Sequence[Hashable]
+    labels: Sequence[Hashable] | None  # by which a Series is matched
+    noun: str
+    degrees: bool | None
+
+    @property
+    def n(self) -> int:
+        return len(self.spots)
+
+    @property
+    def filled(self) -> bool:
+        """True for areas."""
+        return self.noun == "area"
+
+    def ordered(self, name: str, values: ArrayLike) -> np.ndarray:
+        """Values in the order of the marks."""
+        if self.noun == "node":
+            return node_values(values, self.n, name)
+        return in_order(values, self.n, self.labels, self.noun, name)
+
+
+def _drawn(source: Any, edges: Any) -> _Drawn:
+    """Nodes with their edges, streets, or areas."""
+    if edges is None and are_areas(source):
+        areas = areas_of(source)
+        rings = [
+            (number, ring)
+            for number, region in enumerate(areas.regions)
+            if region is not None
+            for ring in region.rings()
+        ]
+        parts, owner = [ring for _, ring in rings], np.array([number for number, _ in rings])
+        n, labels, noun, crs = len(areas.regions), areas.names, "area", areas.crs
+    elif edges is None and are_lines(source):
+        lines = lines_of(source)
+        parts, owner = lines.parts, lines.edge
+        n, labels, noun, crs = lines.n, lines.names, "edge", lines.crs
+    else:
+        spots = places(source)
+        roads = links([] if edges is None else edges, len(spots))
+        named = isinstance(edges, Graph) and edges.has_names
+        names = edges.nodes if isinstance(edges, Graph) and named else range(len(spots))
+        return _Drawn(list(spots[roads]), roads, spots, names, None, "node", None)
+    spots = np.full((n, 2), np.nan)
+    for number, part in zip(owner[::-1].tolist(), parts[::-1], strict=True):
+        spots[number] = _middle(part, noun)
+    owners = np.column_stack([owner, owner]).astype(np.int64)
+    names = range(n) if labels is None else labels
+    return _Drawn(parts, owners, spots, names, labels, noun, crs_in_degrees(crs))
+
+
+def _middle(part: np.ndarray, noun: str) -> np.ndarray:
+    """The middle of a line by its length, or of the corners of an area."""
+    if noun == "area":
+        return np.asarray((part.min(axis=0) + part.max(axis=0)) / 2)
+    along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(part, axis=0).T))])
+    return np.array([np.interp(along[-1] / 2, along, axis) for axis in part.T])
+
+
+def _map_traces(scatter: Any, drawn: _Drawn, layer: Layer, text: list[str]) -> list[Any]:
+    """Lines in the colours of the mean of their ends, streets or areas in their own, and marks."""
     from plotly.colors import sample_colorscale
 
     low, high = layer.limits
-    means = layer.values[roads].mean(axis=1) if len(roads) else np.empty(0)
+    means = layer.values[drawn.owners].mean(axis=1) if len(drawn.owners) else np.empty(0)
     known = np.isfinite(means)
     share = np.clip((means[known] - low) / ((high - low) or 1.0), 0.0, 1.0)
-    bins = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
+    bins = np.full(len(means), -1)
+    bins[known] = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
 
-    traces = [_lines(scatter, spots, roads[~known], _PALE, 1.5)]
-    for number in np.unique(bins):
+    traces = [_lines(scatter, drawn, bins == -1, _PALE, 1.5)]
+    for number in np.unique(bins[known]):
         (colour,) = sample_colorscale(layer.cmap, [(number + 0.5) / _COLOURS])
-        traces.append(_lines(scatter, spots, roads[known][bins == number], colour, 3.0))
+        traces.append(_lines(scatter, drawn, bins == number, colour, 3.0))
 
     shown = np.flatnonzero(np.isfinite(layer.values))
     traces.append(
         scatter(
-            x=spots[shown, 0],
-            y=spots[shown, 1],
+            x=drawn.spots[shown, 0],
+            y=drawn.spots[shown, 1],
             mode="markers",
             text=[text[node] for node in shown],
             hoverinfo="text",
             showlegend=False,
+            # Streets and areas have colours of their own: their marks carry the text alone.
+            opacity=1.0 if drawn.noun == "node" else 0.0,
             marker={
                 "color": layer.values[shown],
                 "size": 7 if shown.size < 2_000 else 5,
@@ -350,17 +437,26 @@ def _map_traces(
     return traces
 
 
-def _lines(scatter: Any, spots: np.ndarray, roads: np.ndarray, colour: str, width: float) -> Any:
-    ends = np.full((len(roads), 3, 2), np.nan)  # a gap behind every line
-    ends[:, :2] = spots[roads]
+def _lines(scatter: Any, drawn: _Drawn, chosen: np.ndarray, colour: str, width: float) -> Any:
+    gap = np.full((1, 2), np.nan)  # behind every line
+    pieces = [
+        piece
+        for part, some in zip(drawn.parts, chosen.tolist(), strict=True)
+        if some
+        for piece in (part, gap)
+    ]
+    corners = np.concatenate(pieces) if pieces else np.empty((0, 2))
+    fill = {"fill": "toself", "fillcolor": colour} if drawn.filled else {}
+    line = {"color": _BORDER, "width": 0.6} if drawn.filled else {"color": colour, "width": width}
     return scatter(
-        x=ends[:, :, 0].ravel(),
-        y=ends[:, :, 1].ravel(),
+        x=corners[:, 0],
+        y=corners[:, 1],
         mode="lines",
-        line={"color": colour, "width": width},
+        line=line,
         hoverinfo="skip",
         showlegend=False,
         connectgaps=False,
+        **fill,
     )
 
 

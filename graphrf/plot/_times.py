@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
-from graphrf.plot._given import deviations, finite_range, links
-from graphrf.plot._maps import plot_graph_signal
+from graphrf.plot._given import deviations, finite_range
+from graphrf.plot._maps import drawn_signal
 from graphrf.plot._style import (
     COLOURS,
     GREY,
@@ -267,26 +267,16 @@ def animate_map(
 
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.add_subplot()
-    plot_graph_signal(
-        coordinates,
-        edges,
-        frames[0],
-        ax=ax,
-        label=label,
-        cmap=cmap,
-        limits=limits or finite_range(frames),
-        marked=marked,
-        geographic=geographic,
+    ends = limits or finite_range(frames)
+    _, change = drawn_signal(
+        coordinates, edges, frames[0], ax, label, cmap, ends, marked, geographic, ""
     )
-    _, roads, nodes = ax.collections[:3]
-    ends = links(edges, frames.shape[1])
 
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         whole = os.path.join(folder, target.name)
         with writer.saving(figure, whole, dpi=100):
             for number, frame in enumerate(frames):
-                roads.set_array(frame[ends].mean(axis=1))
-                nodes.set_array(frame)
+                change(frame)
                 if titles is not None:
                     ax.set_title(titles[number], color=GREY)
                 writer.grab_frame()

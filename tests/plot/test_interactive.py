@@ -53,9 +53,9 @@ class Page(HTMLParser):
 def test_a_map_has_its_values_names_and_buttons():
     figure = plot.interactive_map(
         PLACES,
-        TOWN,
         SPEED,
         SPREAD,
+        edges=TOWN,
         observed=[30.0, np.nan, np.nan, np.nan],
         label="speed (km/h)",
         geographic=True,
@@ -79,7 +79,7 @@ def test_a_map_has_its_values_names_and_buttons():
 def test_a_road_has_the_colour_of_the_mean_of_its_ends():
     from plotly.colors import sample_colorscale
 
-    figure = plot.interactive_map(PLACES[:3], [[0, 1], [1, 2]], [0.0, 0.0, 2.0])
+    figure = plot.interactive_map(PLACES[:3], [0.0, 0.0, 2.0], edges=[[0, 1], [1, 2]])
     pale, low, high, _ = figure.data
     assert len(pale.x) == 0
     np.testing.assert_array_equal(low.x, [-121.0, -122.0, np.nan])
@@ -117,7 +117,9 @@ def test_the_camera_stands_upright(up, above):
 
 def test_a_page_is_whole_and_needs_no_network(tmp_path):
     path = tmp_path / "town.html"
-    plot.interactive_map(PLACES, TOWN, SPEED, SPREAD, label="speed", title="A <town>", path=path)
+    plot.interactive_map(
+        PLACES, SPEED, SPREAD, edges=TOWN, label="speed", title="A <town>", path=path
+    )
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert (page.open, page.fetched, page.title) == ([], [], "A <town>")
@@ -133,19 +135,19 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
     ("call", "message"),
     [
         (
-            lambda: plot.interactive_map(PLACES, TOWN, SPEED[:2]),
+            lambda: plot.interactive_map(PLACES, SPEED[:2], edges=TOWN),
             r"one entry per node, shape \(4,\), got \(2,\)",
         ),
         (
-            lambda: plot.interactive_map(PLACES[:3], TOWN, SPEED[:3]),
+            lambda: plot.interactive_map(PLACES[:3], SPEED[:3], edges=TOWN),
             "`edges` must be a graph with a node for each",
         ),
         (
-            lambda: plot.interactive_map(PLACES, TOWN, SPEED, names=["a"]),
+            lambda: plot.interactive_map(PLACES, SPEED, edges=TOWN, names=["a"]),
             "`names` must have one per node, 4, got 1",
         ),
         (
-            lambda: plot.interactive_map(PLACES, TOWN, SPEED, path="a.png"),
+            lambda: plot.interactive_map(PLACES, SPEED, edges=TOWN, path="a.png"),
             r"`path` must end in \.html",
         ),
         (

@@ -63,7 +63,7 @@ def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_
         "assert matplotlib.rcParams._get_backend_or_none() == before\n"
         "matplotlib.use('agg'); import matplotlib.pyplot as plt\n"
         "ax = plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0])\n"
-        "figure = plot.plot_map_posterior(np.eye(2), [[0, 1]], [1.0, 2.0], [1.0, 1.0])\n"
+        "figure = plot.plot_map_posterior(np.eye(2), [1.0, 2.0], [1.0, 1.0])\n"
         "assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure, figure]\n"
     )
     subprocess.run(
@@ -172,7 +172,7 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
     truth, observed = np.array([0.0, 1.0, 2.0, 7.0]), np.array([np.nan, 1.0, np.nan, np.nan])
     given = {"truth": truth, "observed": observed} if with_truth else {}
     figure = plot.plot_map_posterior(
-        np.eye(4)[:, :2], [[0, 1]], mean, deviation, label="speed (mph)", **given
+        np.eye(4)[:, :2], mean, deviation, edges=[[0, 1]], label="speed (mph)", **given
     )
     maps = [ax for ax in figure.axes if ax.get_title()]
     names = ["truth", "observed", "posterior mean"] if with_truth else ["posterior mean"]
@@ -188,9 +188,7 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
 
 def test_few_values_far_beyond_the_others_do_not_stretch_the_colours():
     mean = np.append(np.linspace(0.0, 1.0, 199), 50.0)
-    figure = plot.plot_map_posterior(
-        np.random.default_rng(0).random((200, 2)), [], mean, np.ones(200)
-    )
+    figure = plot.plot_map_posterior(np.random.default_rng(0).random((200, 2)), mean, np.ones(200))
     low, high = figure.axes[0].collections[2].get_clim()
     assert (0.0 <= low < 0.05, 0.95 < high <= 1.0) == (True, True)
 
@@ -268,9 +266,9 @@ def test_titles_and_labels_lie_within_the_figure(width, tall):
         )
         map_of_roads = plot.plot_map_posterior(
             [[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]],
-            [[0, 1], [1, 2]],
             np.arange(3.0),
             np.ones(3),
+            edges=[[0, 1], [1, 2]],
             geographic=True,
             label="the speed of cars in the morning (km/h)",
         )
@@ -338,10 +336,10 @@ def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda std: plot.plot_map_posterior([[0, 0], [1, 0], [1, 1]], [[0, 1]], np.ones(3), std),
+        lambda std: plot.plot_map_posterior([[0, 0], [1, 0], [1, 1]], np.ones(3), std),
         lambda std: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.append(std, 1.0)),
         lambda std: plot.plot_series(np.arange(3.0), np.ones(3), std),
-        lambda std: plot.interactive_map([[0, 0], [1, 0], [1, 1]], [[0, 1]], np.ones(3), std),
+        lambda std: plot.interactive_map([[0, 0], [1, 0], [1, 1]], np.ones(3), std),
         lambda std: plot.interactive_mesh(VERTICES, FACES, np.ones(4), np.append(std, 1.0)),
     ],
 )

@@ -14,7 +14,7 @@ from graphrf.plot._areas import are_areas, areas_of, plot_areas
 from graphrf.plot._edges import are_lines, lines_of, plot_edges
 from graphrf.plot._given import deviations, in_order
 from graphrf.plot._maps import plot_graph_signal
-from graphrf.plot._meshes import plot_mesh
+from graphrf.plot._meshes import plot_mesh, plot_mesh_readings
 from graphrf.plot._style import (
     DEVIATIONS,
     VALUES,
@@ -53,6 +53,7 @@ def plot_mesh_posterior(
     deviation_label: str | None = None,
     titles: Sequence[str] | None = None,
     limits: tuple[float, float] | None = None,
+    unit: str = "",
     view: tuple[float, float] = (28.0, -60.0),
     up: str = "z",
     on: str | None = None,
@@ -67,7 +68,7 @@ def plot_mesh_posterior(
         Values of the faces or of the vertices.
     truth : array_like of float, of the same shape, optional
     observed : array_like of float, of the same shape, optional
-        NaN where not observed.
+        NaN where not observed. Few vertices, or faces too small to be seen, are drawn as dots.
     figure : matplotlib.figure.Figure or SubFigure, optional
         To be filled. Default: a new figure.
     ax : sequence of matplotlib.axes.Axes, optional
@@ -81,7 +82,7 @@ def plot_mesh_posterior(
         deviation", if drawn.
     limits : (low, high), optional
         Values at the ends of the colour bars of the signal.
-    view, up, on
+    unit, view, up, on
         See `plot_mesh`.
 
     Returns
@@ -109,9 +110,12 @@ def plot_mesh_posterior(
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['truth', 'posterior mean', 'standard deviation']
     """
-    draw = partial(plot_mesh, vertices, faces, view=view, up=up, on=on)
+    own: dict[str, Any] = {"unit": unit, "view": view, "up": up, "on": on}
+    draw = partial(plot_mesh, vertices, faces, **own)
+    readings = partial(plot_mesh_readings, vertices, faces, **own)
     given = {"truth": truth, "observed": observed, "posterior mean": mean}
-    return _panels(draw, given, deviation, figure, ax, (label, deviation_label), titles, limits)
+    words = (label, deviation_label)
+    return _panels(draw, given, deviation, figure, ax, words, titles, limits, readings)
 
 
 def plot_map_posterior(
@@ -208,7 +212,9 @@ def _panels(
     labels: tuple[str, str | None],
     titles: Sequence[str] | None,
     limits: tuple[float, float] | None,
+    readings: Callable[..., Any] | None = None,
 ) -> Figure | SubFigure:
+    """Panels in which `draw` draws values, or `readings` those that were observed."""
     values = _values(given)
     shape = values["posterior mean"].shape
     spread = deviations(deviation, shape)
@@ -219,10 +225,13 @@ def _panels(
         raise checks.value_error("titles", f"must have one per panel ({drawn}), got {len(words)}")
     axes = _axes(len(words), figure, ax)
     of_spread = f"standard deviation of the {labels[0]}" if labels[1] is None else labels[1]
-    panels = [(some, VALUES, ends, labels[0]) for some in values.values()]
-    panels.append((spread, DEVIATIONS, _limits(spread), of_spread))
-    for here, title, (some, cmap, own, label) in zip(axes, words, panels, strict=True):
-        draw(some, ax=here, label=label, cmap=cmap, limits=own)
+    panels = [
+        (readings if name == "observed" and readings else draw, some, VALUES, ends, labels[0])
+        for name, some in values.items()
+    ]
+    panels.append((draw, spread, DEVIATIONS, _limits(spread), of_spread))
+    for here, title, (pen, some, cmap, own, label) in zip(axes, words, panels, strict=True):
+        pen(some, ax=here, label=label, cmap=cmap, limits=own)
         here.set_title(title)
         place = here.get_subplotspec()
         if ax is None and place is not None and not place.is_first_col():

@@ -331,3 +331,14 @@ def _log_steps(norm: Any) -> tuple[float, ...]:
 def open_frame(ax: Axes) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def legend_above(ax: Axes, width: float = 1.1) -> None:
+    """A legend above the axes, in columns of about this width in inches."""
+    ax.legend(
+        frameon=False,
+        ncols=max(2, int(inches(ax) / width)),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+    )

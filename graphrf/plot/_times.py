@@ -236,7 +236,7 @@ def plot_forecast(
         middle = table[:, order[len(found) // 2]]
         ax.plot(stamps, middle, color=COLOURS[0], linewidth=1.4, label="median", zorder=3)
     for name, some in points.items():
-        own = (
+        own: dict[str, Any] = (
             {"color": "black"} if name == "observed" else {"color": COLOURS[1], "fillstyle": "none"}
         )
         title = "observed" if name == "observed" else "later"

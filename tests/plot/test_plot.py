@@ -280,6 +280,84 @@ def test_titles_and_labels_lie_within_the_figure(width, tall):
             )
 
 
+GRID = np.argwhere(np.ones((12, 10))).astype(float)
+
+
+def test_nodes_that_fill_a_lattice_are_its_cells_and_others_are_lines():
+    values = np.where(np.arange(120) == 7, np.nan, np.arange(120.0))
+    near = [[node, node + 1] for node in range(119) if node % 10 < 9]
+    ax = plot.plot_graph_signal(GRID, near, values, limits=(0.0, 100.0), unit="km")
+    grey, cells = ax.images
+    assert not [lines for lines in ax.collections if lines.get_paths()]
+    np.testing.assert_array_equal(cells.get_array().T.ravel(), values)
+    assert np.isfinite(np.asarray(grey.get_array())).all()
+    assert cells.get_clim() == (0.0, 100.0)
+    assert cells.colorbar.extend == "max"
+    assert cells.get_extent() == (-0.5, 11.5, -0.5, 9.5)
+    far = [*near, [0, 119]]
+    some = GRID + np.random.default_rng(0).uniform(-0.1, 0.1, GRID.shape)
+    for places, edges in ((GRID, far), (some, near), (GRID[:20], near[:18])):
+        shown = values[: len(places)]
+        assert not plot.plot_graph_signal(places, edges, shown).images
+
+
+def test_a_posterior_on_a_lattice_needs_no_edges():
+    figure = plot.plot_map_posterior(GRID, np.arange(120.0), np.ones(120))
+    assert [len(ax.images) for ax in figure.axes[:2]] == [2, 2]
+
+
+def _strip(n: int):
+    """An open, flat strip of small triangles that is seen from above."""
+    x, y = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    vertices = np.column_stack([x.ravel(), y.ravel(), np.zeros(n * n)])
+    first = (x[:-1, :-1] * n + y[:-1, :-1]).ravel()
+    faces = np.concatenate(
+        [
+            np.column_stack([first, first + n, first + 1]),
+            np.column_stack([first + 1, first + n, first + n + 1]),
+        ]
+    )
+    return vertices.astype(float), faces
+
+
+def test_few_observed_vertices_are_dots_in_the_colours_of_their_values():
+    vertices, faces = _strip(12)
+    seen = np.full(144, np.nan)
+    seen[[5, 77]] = 1.0, 3.0
+    figure = plot.plot_mesh_posterior(
+        vertices,
+        faces,
+        np.arange(144.0) / 40,
+        np.ones(144),
+        observed=seen,
+        view=(90.0, -90.0),
+        unit="mm",
+    )
+    observed = figure.axes[0]
+    shapes, dots = observed.collections
+    np.testing.assert_allclose(dots.get_offsets(), vertices[[5, 77], :2], atol=1e-9)
+    assert np.ptp(shapes.get_facecolor()[:, :3], axis=1).max() == 0  # all grey
+    assert not np.array_equal(*dots.get_facecolor())
+    assert len(figure.axes[1].collections) == 1
+    all_seen = plot.plot_mesh_posterior(
+        vertices, faces, np.ones(144), np.ones(144), observed=np.ones(144)
+    )
+    assert len(all_seen.axes[0].collections) == 1
+
+
+def test_dots_behind_a_surface_are_not_drawn():
+    vertices, faces = _strip(12)
+    behind = np.vstack([vertices, vertices - [0.0, 0.0, 5.0]])
+    both = np.concatenate([faces, faces + 144])
+    seen = np.full(288, np.nan)
+    seen[[40, 184 + 11]] = 1.0
+    figure = plot.plot_mesh_posterior(
+        behind, both, np.ones(288), np.ones(288), observed=seen, view=(90.0, -90.0)
+    )
+    (dot,) = figure.axes[0].collections[1].get_offsets()
+    np.testing.assert_allclose(dot, vertices[40, :2], atol=1e-9)
+
+
 def test_more_methods_than_colours_are_told_apart_by_marks():
     ax = plot.plot_reliability({f"{number}": [[0.5, number / 10]] for number in range(9)})
     looks = {

@@ -293,7 +293,7 @@ def test_nodes_that_fill_a_lattice_are_its_cells_and_others_are_lines():
     assert np.isfinite(np.asarray(grey.get_array())).all()
     assert cells.get_clim() == (0.0, 100.0)
     assert cells.colorbar.extend == "max"
-    assert cells.get_extent() == (-0.5, 11.5, -0.5, 9.5)
+    assert list(cells.get_extent()) == [-0.5, 11.5, -0.5, 9.5]
     far = [*near, [0, 119]]
     some = GRID + np.random.default_rng(0).uniform(-0.1, 0.1, GRID.shape)
     for places, edges in ((GRID, far), (some, near), (GRID[:20], near[:18])):
@@ -311,13 +311,8 @@ def _strip(n: int):
     x, y = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
     vertices = np.column_stack([x.ravel(), y.ravel(), np.zeros(n * n)])
     first = (x[:-1, :-1] * n + y[:-1, :-1]).ravel()
-    faces = np.concatenate(
-        [
-            np.column_stack([first, first + n, first + 1]),
-            np.column_stack([first + 1, first + n, first + n + 1]),
-        ]
-    )
-    return vertices.astype(float), faces
+    corners = (first, first + n, first + 1), (first + 1, first + n, first + n + 1)
+    return vertices.astype(float), np.concatenate([np.column_stack(some) for some in corners])
 
 
 def test_few_observed_vertices_are_dots_in_the_colours_of_their_values():

@@ -71,6 +71,16 @@ def test_only_exp_is_a_transform(fitted):
         fitted.summary(transform="sqrt")
 
 
+def test_a_lengthscale_has_its_range_in_edges_beside_it():
+    fit = model(Nodes(GRAPH, grf.Matern(nu=2.0)), hyperparameters="mode").fit(FRAME)
+    rows = fit.summary()["mean"]
+    kernel = grf.Matern(nu=2.0, lengthscale=rows["lengthscale(node)"])
+    expected = grf.kernels.correlation_range(kernel, GRAPH)
+    assert rows["range(node), edges"] == pytest.approx(expected)
+    smooth = model(Nodes(GRAPH, grf.Matern(nu=1.0)), hyperparameters="mode").fit(FRAME)
+    assert "range(node), edges" not in smooth.summary().index  # it has none in the plane
+
+
 # -- ranks -----------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Nodes from which a lattice is drawn as cells, and the least share of its places that they fill:
 # streets of a few blocks are lines.
 _FEW, _FILLED = 100, 0.5
+# The area of a mark of few nodes, in those of one where all have a value.
+_LARGER = 6.0
 
 
 def plot_graph_signal(
@@ -218,6 +220,8 @@ def _draw_network(
     ax.add_collection(lines)
 
     shown = np.flatnonzero(np.isfinite(values))
+    # Few readings on a map of many nodes are larger.
+    size *= min(_LARGER, values.size / max(1, shown.size))
     x, y = coordinates[shown].T
     points = ax.scatter(
         x, y, c=values[shown], cmap=cmap, s=size, edgecolors=GREY, linewidths=0.18 * width, zorder=3

@@ -219,22 +219,7 @@ def plot_forecast(
             )
 
     ax = new_axes(ax, (5.2, 3.2))
-    order = np.argsort(found)
-    pairs = [(order[k], order[-1 - k]) for k in range(len(found) // 2)]
-    for number, (low, high) in enumerate(pairs):
-        ax.fill_between(
-            stamps,
-            table[:, low],
-            table[:, high],
-            color=COLOURS[0],
-            alpha=0.16 + 0.10 * number,
-            linewidth=0,
-            label=f"{100 * (found[high] - found[low]):.3g} % interval",
-            zorder=1,
-        )
-    if len(found) % 2:
-        middle = table[:, order[len(found) // 2]]
-        ax.plot(stamps, middle, color=COLOURS[0], linewidth=1.4, label="median", zorder=3)
+    _draw_bands(ax, stamps, table, found)
     for name, some in points.items():
         own: dict[str, Any] = (
             {"color": "black"} if name == "observed" else {"color": COLOURS[1], "fillstyle": "none"}
@@ -254,6 +239,26 @@ def plot_forecast(
     ax.margins(x=0.02)
     _finish(ax)
     return ax
+
+
+def _draw_bands(ax: Axes, stamps: np.ndarray, table: np.ndarray, levels: list[float]) -> None:
+    """Bands between pairs of quantiles, darker inside, and the median if there is one."""
+    order = np.argsort(levels)
+    pairs = [(order[k], order[-1 - k]) for k in range(len(levels) // 2)]
+    for number, (low, high) in enumerate(pairs):
+        ax.fill_between(
+            stamps,
+            table[:, low],
+            table[:, high],
+            color=COLOURS[0],
+            alpha=0.16 + 0.10 * number,
+            linewidth=0,
+            label=f"{100 * (levels[high] - levels[low]):.3g} % interval",
+            zorder=1,
+        )
+    if len(levels) % 2:
+        middle = table[:, order[len(levels) // 2]]
+        ax.plot(stamps, middle, color=COLOURS[0], linewidth=1.4, label="median", zorder=3)
 
 
 def _levels(quantiles: Any, levels: Sequence[float] | None) -> list[float]:

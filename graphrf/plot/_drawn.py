@@ -59,17 +59,22 @@ def drawn_of(source: Any, edges: Any) -> Drawn:
         parts, owner = lines.parts, lines.edge
         n, labels, noun, crs = lines.n, lines.names, "edge", lines.crs
     else:
-        spots = places(source)
-        roads = links([] if edges is None else edges, len(spots))
-        named = isinstance(edges, Graph) and edges.has_names
-        names = edges.nodes if isinstance(edges, Graph) and named else range(len(spots))
-        return Drawn(list(spots[roads]), roads, spots, names, None, "node", None)
+        return _nodes(source, edges)
     spots = np.full((n, 2), np.nan)
     for number, part in zip(owner[::-1].tolist(), parts[::-1], strict=True):
         spots[number] = _middle(part, noun)
     owners = np.column_stack([owner, owner]).astype(np.int64)
     names = range(n) if labels is None else labels
     return Drawn(parts, owners, spots, names, labels, noun, crs_in_degrees(crs))
+
+
+def _nodes(source: Any, edges: Any) -> Drawn:
+    """Places of nodes, edges between them, and the names of a graph."""
+    spots = places(source)
+    roads = links([] if edges is None else edges, len(spots))
+    named = isinstance(edges, Graph) and edges.has_names
+    names: Sequence[Hashable] = edges.nodes if named else range(len(spots))
+    return Drawn(list(spots[roads]), roads, spots, names, None, "node", None)
 
 
 def _middle(part: np.ndarray, noun: str) -> np.ndarray:

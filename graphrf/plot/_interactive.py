@@ -127,7 +127,8 @@ def interactive_map(
     groups = [_map_traces(scatter, drawn, layer, text) for layer in layers]
     figure = _with_buttons(objects, groups, layers, title)
 
-    corners = drawn.spots if drawn.noun == "node" else np.concatenate(drawn.parts)
+    at_nodes = drawn.noun == "node" or not drawn.parts
+    corners = drawn.spots if at_nodes else np.concatenate(drawn.parts)
     degrees = in_degrees(corners, drawn.degrees if geographic is None else geographic)
     stretch = stretch_of(corners, degrees)
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": degrees}
@@ -339,6 +340,13 @@ def _map_traces(scatter: Any, drawn: Drawn, layer: Layer, text: list[str]) -> li
         traces.append(_lines(scatter, drawn, bins == number, colour, 3.0))
 
     shown = np.flatnonzero(np.isfinite(layer.values))
+    look: dict[str, Any] = {"color": layer.values[shown], **layer.colours}
+    if drawn.noun != "node":
+        # Streets and areas have colours of their own: their marks carry the text alone, and the
+        # colour bar is that of a mark that is nowhere.
+        bar = {"color": [layer.limits[0]], **layer.colours}
+        traces.append(scatter(x=[None], y=[None], mode="markers", marker=bar, showlegend=False))
+        look = {"opacity": 0.0}
     traces.append(
         scatter(
             x=drawn.spots[shown, 0],
@@ -347,13 +355,7 @@ def _map_traces(scatter: Any, drawn: Drawn, layer: Layer, text: list[str]) -> li
             text=[text[node] for node in shown],
             hoverinfo="text",
             showlegend=False,
-            # Streets and areas have colours of their own: their marks carry the text alone.
-            opacity=1.0 if drawn.noun == "node" else 0.0,
-            marker={
-                "color": layer.values[shown],
-                "size": 7 if shown.size < 2_000 else 5,
-                **layer.colours,
-            },
+            marker={"size": 7 if shown.size < 2_000 else 5, **look},
         )
     )
     return traces

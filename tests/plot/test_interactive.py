@@ -89,9 +89,10 @@ def test_streets_are_drawn_by_their_geometry_and_named():
         "<b>(&#x27;a&#x27;, &#x27;b&#x27;, 0)</b><br>cars: 310",
         "<b>(&#x27;b&#x27;, &#x27;c&#x27;, 0)</b><br>cars: 95",
     )
-    assert marks.opacity == 0
+    assert marks.marker.opacity == 0
+    assert figure.data[-2].marker.colorbar.title.text == "cars"
     np.testing.assert_allclose([marks.x[0], marks.y[0]], [-121.5, 60.0])  # the middle
-    low, high = figure.data[1:-1]
+    low, high = figure.data[1:-2]
     np.testing.assert_array_equal(low.x, [*np.array(bend)[:, 0], np.nan])
     assert low.line.color != high.line.color
     assert figure.layout.yaxis.scaleratio == pytest.approx(1 / np.cos(np.radians(60.14)), rel=1e-3)
@@ -103,7 +104,7 @@ def test_areas_are_filled_and_a_series_is_matched_by_its_index():
         [shapely.box(0, 0, 1, 1), shapely.box(1, 0, 2, 1)], index=["Ayr", "Bute"]
     )
     figure = plot.interactive_map(districts, districts.area.rename("x")[::-1] * [2.0, 1.0])
-    assert [trace.fill for trace in figure.data[:-1]] == ["toself"] * 3
+    assert [trace.fill for trace in figure.data[:-2]] == ["toself"] * 3
     assert figure.data[-1].text == ("<b>Ayr</b><br>value: 1", "<b>Bute</b><br>value: 2")
     np.testing.assert_array_equal(figure.data[-1].x, [0.5, 1.5])
 

@@ -47,8 +47,9 @@ class WithTables(LatentPredictor):
         """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5
         % quantiles.
 
-        Those of hyperparameters are of the weighted points; with "mode" their sd is 0. `.round(2)`,
-        `.to_latex()` and `.to_markdown()` make the table of a paper.
+        Those of hyperparameters are of the weighted points; with "mode" their sd is 0. Beside the
+        lengthscale of `Nodes` is `kernels.correlation_range`, as of a graph that fills the plane.
+        `.round(2)`, `.to_latex()` and `.to_markdown()` make the table of a paper.
 
         Parameters
         ----------
@@ -65,7 +66,8 @@ class WithTables(LatentPredictor):
         >>> frame = pd.DataFrame({"share": rng.uniform(size=200)})
         >>> frame["cases"] = rng.poisson(3 * 2 ** frame["share"])  # a rate ratio of 2
         >>> model = LatentGaussianModel("cases ~ share", likelihood="poisson").fit(frame)
-        >>> print(model.summary(transform="exp").round(1).to_markdown())  # doctest: +SKIP
+        >>> model.summary(transform="exp").loc["share", ["0.025", "0.5", "0.975"]].round(1).tolist()
+        [1.8, 2.3, 2.9]
         """
         self._check_fitted()
         if transform is not None:
@@ -88,6 +90,16 @@ class WithTables(LatentPredictor):
         Rank 1 has the largest. Rows of a league table are those of one year, say, with covariates
         as they are or alike: `model.ranks(frame[frame["year"] == 2022].set_index("district",
         drop=False))`. `graphrf.plot.plot_ranking` draws it.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from graphrf.gp import Groups, LatentGaussianModel
+        >>> frame = pd.DataFrame({"ward": list("abcdef") * 10, "cases": [9, 2, 3, 1, 2, 4] * 10})
+        >>> model = LatentGaussianModel("cases ~ 1", Groups("ward"), "poisson", seed=0).fit(frame)
+        >>> wards = frame.head(6).set_index("ward", drop=False)
+        >>> model.ranks(wards, top=1, seed=0)["0.5"].to_dict()
+        {'a': 1, 'b': 4, 'c': 3, 'd': 6, 'e': 4, 'f': 2}
 
         Parameters
         ----------

@@ -41,20 +41,20 @@ KIND = re.compile(r"\bisinstance\([^()]*\b\w*(Posterior|Solver|SpectralCG|Conjug
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms, latent, fields and space apart": (19_900, 16_500),
-    "lines of gp/terms, latent, fields and space": (8_665, 2_500),
+    "lines of gp/, terms, latent, fields and space apart": (20_060, 16_500),
+    "lines of gp/terms, latent, fields and space": (8_800, 2_500),
     "files that a default fit enters": (48, 32),
-    "functions that a default fit enters": (290, 320),
+    "functions that a default fit enters": (291, 320),
     # One more where a busy machine announces the wait.
     "files that the example's fit enters": (49, 32),
-    "functions that the example's fit enters": (289, 320),
+    "functions that the example's fit enters": (290, 320),
     "files of hyperparameters/ entered where nothing is trained": (0, 0),
     "times K of the observed nodes is made there": (1, 1),
     "code lines of the longest function in gp/": (60, 60),
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/, these apart": (217, 170),
+    "named numbers in gp/, these apart": (219, 170),
     "named numbers in gp/terms, latent, fields and space": (95, 30),
     "named numbers in hyperparameters/ and methods/": (74, 25),
     "tests of the method outside methods/": (6, 6),

@@ -60,10 +60,10 @@ def held_out(graph: grf.Graph, frame: pd.DataFrame, n_folds: int) -> Shares:
         out = frame.iloc[fold]
         rates = (
             model(graph).fit(frame.drop(index=out.index)).sample(out, 4000, seed=0)
-            * out[["e"]].to_numpy()
+            * out["e"].to_numpy()
         )
-        y = out[["y"]].to_numpy()
-        bounds.append([poisson.cdf(y - below, rates).mean(axis=1) for below in (1, 0)])
+        y = out["y"].to_numpy()
+        bounds.append([poisson.cdf(y - below, rates).mean(axis=0) for below in (1, 0)])
     low, high = np.concatenate(bounds, axis=1)
     return tuple(within(low, high, level) for level in LEVELS)
 

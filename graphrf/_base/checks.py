@@ -40,19 +40,20 @@ def type_error(name: str, problem: str) -> TypeError:
 
 
 def without(
-    argument: str, problem: str | Callable[[str, Any], str]
+    arguments: str | tuple[str, ...], problem: str | Callable[[str, Any], str]
 ) -> Callable[[_Function], _Function]:
-    """A decorator for functions without an argument of other libraries; it names the way out."""
+    """A decorator for functions without arguments that others have; it names the way out."""
+    names = (arguments,) if isinstance(arguments, str) else arguments
 
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
-            if argument in options:
+            for name in options.keys() & names:
                 if isinstance(problem, str):
                     text = problem
                 else:
-                    text = problem(function.__name__, options[argument])
-                raise type_error(argument, text)
+                    text = problem(function.__name__, options[name])
+                raise type_error(name, text)
             return function(*args, **options)
 
         return checked  # type: ignore[return-value]
@@ -150,9 +151,9 @@ def did_you_mean(unknown: str, known: Iterable[str]) -> str:
 
 def not_a_kernel(value: Any) -> TypeError:
     """The error of a `kernel` that is none."""
+    came = f"the class {value.__name__}: call it" if isinstance(value, type) else describe(value)
     return type_error(
-        "kernel",
-        f"must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {describe(value)}",
+        "kernel", f"must be a graphrf kernel such as Diffusion(lengthscale=2.0), got {came}"
     )
 
 

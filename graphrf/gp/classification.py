@@ -26,7 +26,7 @@ from graphrf.gp.methods.costs import SERIES_BUDGET, column_products
 from graphrf.gp.methods.protocol import Grams, Method
 from graphrf.gp.methods.series import SeriesMethod
 from graphrf.gp.model.class_labels import Labels, checked_labels
-from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget
+from graphrf.gp.model.estimator import NodeEstimator, checked_weights, forget, refuse_features
 from graphrf.gp.model.hyperparameters import Hyperparameters
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_nothing
 from graphrf.gp.model.progress import Step, step_bar
@@ -47,6 +47,13 @@ _LESS_MEMORY = "label or ask for fewer nodes, or on roads and meshes pass method
 PREDICTIVES = ("mode", "integrated")
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
 LARGEST_CURVATURE = 130_000_000
+
+
+_without_covariates = checks.without(
+    ("mean", "x", "likelihood"),
+    "is no argument here: for covariates of classes take LatentGaussianModel('class ~ 1 + x', "
+    "Nodes(graph, Matern(nu=2.0)), likelihood='bernoulli'), or Ordinal(k) of k ordered classes",
+)
 
 
 class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
@@ -142,6 +149,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     converged_: bool
     residual_: float
 
+    @_without_covariates
     def __init__(
         self,
         graph: Graph,
@@ -176,6 +184,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     # -- fitting -----------------------------------------------------------------------------------
 
     @needs_memory(_LESS_MEMORY)
+    @_without_covariates
     def fit(
         self,
         nodes: SignalLike,
@@ -266,6 +275,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         self, nodes: SignalLike, labels: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> tuple[np.ndarray, int, Labels]:
         """The classes, the number of labels, and these at their nodes."""
+        if labels is not None:
+            refuse_features(self.graph, nodes)
         positions, labels, rows = observed_rows(self.graph, nodes, labels, "labels")
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), positions.size)
         classes, labelled, codes = checked_labels(labels, positions.size, weights)

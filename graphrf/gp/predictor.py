@@ -19,7 +19,7 @@ from graphrf._base.types import NodesLike
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.methods.costs import SERIES_SPEED, choose_deviations, exact_products
 from graphrf.gp.model.answers import Question, checked_bounds, deviations_like
-from graphrf.gp.model.estimator import NodeEstimator
+from graphrf.gp.model.estimator import NodeEstimator, without_exposure
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.mean_function import MeanFunction
 from graphrf.gp.model.notices import warn_of_skewed_means
@@ -61,6 +61,7 @@ class NodePredictor(NodeEstimator):
     _mean_function: MeanFunction
 
     @needs_memory(LESS_MEMORY)
+    @without_exposure
     def predict(
         self,
         nodes: NodesLike | None = None,
@@ -98,9 +99,9 @@ class NodePredictor(NodeEstimator):
             With a likelihood other than the Gaussian: mean, standard deviations, covariance or
             quantiles of the latent function (log rate, log odds), including the constant and trend.
         as_frame : bool
-            Return a pandas data frame with a row for each node, by name, and the columns "mean" and
-            "std", or the levels of the quantiles; with several outputs ("mean", 0), ("mean", 1) and
-            so on.
+            Return a pandas data frame with a row for each node, by name, and the columns "mean",
+            "std" and the levels of the quantiles, as far as they are asked for; with several
+            outputs ("mean", 0), ("mean", 1) and so on.
 
         Returns
         -------

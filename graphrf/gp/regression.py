@@ -19,7 +19,13 @@ from graphrf.gp.hyperparameters.explore_latent import explore_latent
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.methods.choose import choose_method
 from graphrf.gp.methods.protocol import Method
-from graphrf.gp.model.estimator import checked_weights, forget, without_alpha, without_offset
+from graphrf.gp.model.estimator import (
+    checked_weights,
+    forget,
+    without_alpha,
+    without_offset,
+    without_rates,
+)
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction, WithCoefficients
@@ -134,6 +140,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
     mean_: float | np.ndarray
 
     @without_alpha
+    @without_rates
     def __init__(
         self,
         graph: Graph,
@@ -223,7 +230,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             If y is constant (about the mean), so that no variance can be learned; if the graph
             explains y hardly better than noise does, as where nodes and y are in different orders;
             if the data favour a longer lengthscale than the method serves (at most 100,
-            combinatorial: over the root of the weights' geometric mean); with
+            combinatorial: over the root of the weights' geometric mean); if Poisson or binomial
+            counts of one node differ by more than those of one rate do (p < 1e-4); with
             `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
             series had to be truncated at a visible error.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph, given_nodes
+from graphrf.graph.labels import Lookup
 from graphrf.graph.names import is_rounded
 
 _SHOWN = 2  # labels of each side in a message
@@ -88,7 +89,7 @@ class Rows:
     def _readings(self, labels: Sequence[Hashable], numbered: bool) -> list[np.ndarray]:
         """The places of all rows among labels, in every way that serves or could be meant."""
         in_order = [np.arange(self.n)] if numbered and len(labels) == self.n else []
-        table = {label: place for place, label in enumerate(labels) if not is_rounded(label)}
+        table = Lookup((label, k) for k, label in enumerate(labels) if not is_rounded(label))
         if len(table) < len(labels):  # repeated labels name no row
             return in_order
         own = [self.labels] if self.labels is not None and not self.numbered else []

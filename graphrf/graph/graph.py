@@ -18,7 +18,7 @@ from graphrf._base.types import NodesLike
 from graphrf.graph.csr import chunks, graph_digest
 from graphrf.graph.disk import writing
 from graphrf.graph.names import NodeNames, validated_names
-from graphrf.graph.other_graphs import networkx_graph
+from graphrf.graph.other_graphs import networkx_graph, way_to_graph
 from graphrf.graph.validation import validated_adjacency
 
 LAPLACIANS = ("normalized", "combinatorial")
@@ -485,7 +485,7 @@ def require_graph(graph: Any) -> Graph:
     if not isinstance(graph, Graph):
         got = checks.describe(graph)
         raise checks.type_error(
-            "graph", f"must be a graphrf.Graph, got {got}; graphrf.load_graph(...) makes one"
+            "graph", f"must be a graphrf.Graph, got {got}; {way_to_graph(graph)}"
         )
     return graph
 

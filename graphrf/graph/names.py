@@ -11,6 +11,8 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
+from graphrf.graph.labels import Lookup
+from graphrf.graph.notices import of_numbered_nodes
 
 # Names like an unknown one are sought among at most so many, which takes up to half a second, and
 # not if it is longer.
@@ -59,8 +61,8 @@ class NodeNames:
         return min(int(name) for name in self._nodes if is_integer(name))  # type: ignore[call-overload]
 
     @cached_property
-    def _table(self) -> dict[Hashable, int]:
-        return {name: position for position, name in enumerate(self._nodes)}
+    def _table(self) -> Lookup:
+        return Lookup((name, position) for position, name in enumerate(self._nodes))
 
     def index(self, names: Any, argument: str) -> Any:
         """See `Graph.index`."""
@@ -172,7 +174,7 @@ class NodeNames:
         if are_integers(type(unknown)) and (question := self._question_of_first(unknown, asked)):
             return question
         if not self._named:
-            return f"it has no names, so that its nodes are the positions 0 to {self._n_nodes - 1}"
+            return of_numbered_nodes(unknown, self._n_nodes)
         if isinstance(unknown, tuple):
             if len(unknown) and all(map(self._holds, unknown)):
                 return "a tuple is one name: pass several names in a list"

@@ -47,6 +47,16 @@ _FEW_NODES = 1000
 _NODES_PER_EDGE = 100
 
 
+# The way to names of nodes.
+NAMED_BY = "load_graph(frame.set_index('name')) names those of a map by a column"
+
+
+def of_numbered_nodes(unknown: Any, n_nodes: int) -> str:
+    """The account of a graph without names, where a node was asked for by one."""
+    way_out = f"; {NAMED_BY}" if isinstance(unknown, str) and not unknown.isdecimal() else ""
+    return f"it has no names, so that its nodes are the positions 0 to {n_nodes - 1}{way_out}"
+
+
 def warn_together(notices: Iterable[str]) -> None:
     """One warning for all notices of a call, if there are any; empty ones are none."""
     text = ". ".join(filter(None, notices))

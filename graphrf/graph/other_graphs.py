@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import listed, short
 from graphrf.graph.edges import SAME_LENGTH, host_array
+from graphrf.graph.files.edge_tables import ends_among
 from graphrf.graph.notices import look_like_degrees
 
 
@@ -297,3 +299,37 @@ def networkx_graph(adjacency: sp.csr_array, nodes: Sequence[Hashable], directed:
     else:
         made.add_weighted_edges_from(zip(src, dst, entries.data.tolist(), strict=True))
     return made
+
+
+# -- objects that are given in the place of a graph ------------------------------------------------
+
+
+def way_to_graph(source: Any) -> str:
+    """The call that makes a graph of an object, for the message that refuses it."""
+    if isinstance(source, str | os.PathLike):
+        return f"graphrf.load_graph({short(os.fspath(source))}) reads one from a file"
+    if _has(source, "field_dimension"):
+        return "FieldGPRegressor, and the term Field, take fields on a mesh or along streets"
+    if _has(source, "vertices", "faces"):
+        return "graphrf.load_graph(mesh) makes one of a mesh, whose nodes are the vertices"
+    if _has(source, "geometry", "geom_type"):
+        if set(source.geom_type) <= {"Point"}:
+            return _of_points("numpy.c_[frame.geometry.x, frame.geometry.y]")
+        return (
+            "graphrf.load_graph(frame.set_index('name')) makes one of a map, and names its nodes "
+            "by a column"
+        )
+    columns = list(getattr(source, "columns", ()))
+    if ends_among(list(map(str, columns))):
+        return "graphrf.load_graph(frame) makes one of a table of edges"
+    if columns and len(columns) in (2, 3):
+        return (
+            f"{_of_points(f'frame[{columns}].to_numpy()')}; graphrf.load_graph(frame) reads edges"
+        )
+    if isinstance(source, np.ndarray) and source.shape[1:] in ((2,), (3,)):
+        return f"{_of_points('points')}; graphrf.load_graph(...) reads edges or a matrix"
+    return "graphrf.load_graph(...) makes one"
+
+
+def _of_points(points: str) -> str:
+    return f"graphrf.from_points({points}) joins points that are near to each other"

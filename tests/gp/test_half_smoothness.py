@@ -9,10 +9,17 @@ from scipy import optimize
 
 import graphrf as grf
 from graphrf.gp import LatentGaussianModel, Nodes
+from graphrf.operators.precision import markov
+from graphrf.operators.precision.root_chain import LARGEST_ERROR, layers_needed
 
-# What half-integer kernels are off by: relative to standard deviations.
-OFF = 1e-3
+# Relative to standard deviations: what kernels with more layers than by default may be off by.
+OFF, LAYERS_OFF = 1e-3, 2e-4
 NOISE = 0.04
+
+
+@pytest.fixture(autouse=True)
+def _more_layers(monkeypatch):
+    monkeypatch.setattr(markov, "layers_needed", lambda ratio: layers_needed(ratio, LAYERS_OFF))
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +82,15 @@ def test_posteriors_are_those_of_dense_algebra(graph, observed, nu, lengthscale,
     np.testing.assert_allclose(
         gp.prior_covariance(), kernel.dense(graph), atol=2 * OFF * kernel.dense(graph).max()
     )
+
+
+def test_by_default_deviations_are_off_by_two_hundredths_at_most(graph, observed, monkeypatch):
+    monkeypatch.setattr(markov, "layers_needed", layers_needed)
+    kernel = grf.Matern(nu=1.5, lengthscale=8.0)
+    _, deviation, _ = _dense(graph, kernel, *observed)
+    gp = grf.GraphGPRegressor(graph, kernel=kernel, optimize=False, **SETTINGS).fit(*observed)
+    off = np.abs(gp.predict(return_std=True)[1] / deviation - 1).max()
+    assert OFF < off <= LARGEST_ERROR
 
 
 def test_draws_have_the_covariance_of_the_posterior(graph, observed):

@@ -498,8 +498,13 @@ def test_quantiles_of_a_new_observation_are_further_apart_than_those_of_its_expe
     if case.likelihood != "binomial":  # whose observation of one trial is 0 or 1
         assert (observed[:, 2] - observed[:, 0] > expected[:, 2] - expected[:, 0]).all()
     frame = gp.predict(return_std="observation", quantiles=levels, as_frame=True)
-    assert list(frame.columns) == list(levels)
-    np.testing.assert_array_equal(frame, observed)
+    assert list(frame.columns) == ["mean", "std", *levels]
+    np.testing.assert_array_equal(frame[list(levels)], observed)
+    np.testing.assert_array_equal(frame[["mean", "std"]].T, gp.predict(return_std="observation"))
+    table = gp.predict(return_std=True, quantiles=levels, as_frame=True)
+    np.testing.assert_array_equal(
+        table, np.column_stack([*gp.predict(return_std=True), gp.predict(quantiles=levels)])
+    )
 
 
 @by(ALL)
@@ -840,6 +845,8 @@ def test_the_table_in_the_documentation_names_these_tests():
         for path in (
             here,
             *(here.parent / f"{own}/test_conveniences.py" for own in ("time", "latent")),
+            *(here.parent / f"{own}.py" for own in ("latent/test_answers", "model/test_repeats")),
+            here.parents[1] / "graph/test_labels.py",
         )
         for name in re.findall(r"def (test_\w+)", path.read_text())
     }

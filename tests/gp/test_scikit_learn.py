@@ -76,7 +76,7 @@ def test_noise_below_rounding_is_refused_with_the_way_out(grid):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'diffusion'"),
+        ({"kernel": "gaussian"}, ValueError, "`kernel` must be one of 'auto', 'diffusion'"),
         (
             {"kernel": "difusion"},
             ValueError,

@@ -194,10 +194,26 @@ def require_domain(domain: Any) -> Domain:
         raise checks.type_error(
             "domain",
             f"must be a TriangleMesh or a MetricGraph, got {checks.describe(domain)}; "
-            "MetricGraph(src, dst, length) makes one of edges (the weights of a Graph are not "
-            "lengths)",
+            f"{_way_to_domain(domain)}",
         )
     return domain
+
+
+def _way_to_domain(source: Any) -> str:
+    """The call that makes a domain of an object."""
+    if hasattr(source, "geom_type") and not any("Line" in kind for kind in source.geom_type):
+        points = set(source.geom_type) <= {"Point"}
+        return f"TriangleMesh.from_points({'' if points else 'boundary='}frame) makes a mesh of it"
+    if hasattr(source, "vertices") and hasattr(source, "faces"):
+        return "TriangleMesh.from_mesh(mesh) takes those of other libraries"
+    if hasattr(source, "edges") and hasattr(source, "nodes") and hasattr(source, "adj"):
+        return "MetricGraph.from_networkx(graph) makes one of edges with lengths"
+    if len(getattr(source, "shape", ())) == 2 and source.shape[1] in (2, 3):
+        return "TriangleMesh.from_points(points) makes a mesh around points"
+    return (
+        "MetricGraph(src, dst, length) makes one of edges; GraphGPRegressor takes a Graph, whose "
+        "weights are not lengths"
+    )
 
 
 def check_few(n: int) -> None:

@@ -9,11 +9,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from graphrf._base import checks
-from graphrf._base.files.arrays import complete_file, read_record, write_record
+from graphrf._base.files.arrays import complete_file, read_record, record_format, write_record
 from graphrf.gp.files.graphs import GraphFile
 from graphrf.gp.model.answers import Titles
 from graphrf.graph.disk.folder import decoded_name, encoded_name
 from graphrf.graph.graph import Graph
+
+# The class that writes each format, whose name ends with the number of its version.
+_WRITERS = {
+    "graphrf regressor": "GraphGPRegressor",
+    "graphrf classifier": "GraphGPClassifier",
+    "graphrf field regressor": "FieldGPRegressor",
+    "graphrf graph-time regressor": "GraphTimeGPRegressor",
+    "graphrf latent Gaussian model": "LatentGaussianModel",
+}
 
 
 class Saved:
@@ -103,6 +112,13 @@ class Saved:
         for one_graph in graphs_given or ():
             cls._graph_file(one_graph)
 
+        writer = _WRITERS.get(str(record_format(path)).rpartition(" ")[0], cls.__name__)
+        if writer != cls.__name__:
+            raise checks.value_error(
+                "path",
+                f"must be a file written by {cls.__name__}.save, got {path!r} of {writer}.save: "
+                f"{writer}.load reads it",
+            )
         with complete_file(path, f"{cls.__name__}.save"):
             record, arrays = read_record(path, cls._format)
             digests = [str(saved["digest"]) for saved in record["graphs"]]

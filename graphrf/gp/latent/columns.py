@@ -11,7 +11,10 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.lazy import missing
+from graphrf.graph.labels import Lookup
 
+# What reads the column of the observations, for `require_columns`.
+RESPONSE = "the response of the formula"
 _NUMBERS = (int, float, Decimal, Fraction, np.number, np.bool_)
 
 
@@ -27,7 +30,9 @@ def as_pandas_frame(frame: Any) -> Any:
         return narwhals.from_native(frame, eager_only=True).to_pandas()
     except TypeError:
         raise checks.type_error(
-            "frame", f"must be a data frame, got {checks.describe(frame)}"
+            "frame",
+            "must be a data frame with the columns that formula and terms name, got "
+            f"{checks.describe(frame)}; pandas.DataFrame(...) makes one",
         ) from None
 
 
@@ -57,8 +62,8 @@ def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
             raise checks.value_error(
                 name,
                 f"has no value in {lacking.size} of {len(frame)} rows, the first of them "
-                f"{row(frame, lacking[0])}: leave these out, frame[frame[{name!r}].notna()], and "
-                "predict them after the fit",
+                f"{row(frame, lacking[0])}: leave these out, frame[frame[{name!r}].notna()]"
+                f"{', and predict them after the fit' if reader == RESPONSE else ''}",
             )
 
 
@@ -143,7 +148,7 @@ def codes(
 
     The labels are those of a column, or values of the expression `text`.
     """
-    table = {level: place for place, level in enumerate(levels)}
+    table = Lookup((level, place) for place, level in enumerate(levels))
     found = np.array([table.get(value, -1) for value in values.tolist()], dtype=np.int64)
 
     unknown = np.flatnonzero(found < 0)

@@ -10,11 +10,12 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.lazy import missing
 from graphrf._base.warn import warn
-from graphrf.gp.latent.columns import numbers, plain, require_columns, require_finite
+from graphrf.gp.latent.columns import RESPONSE, numbers, plain, require_columns, require_finite
 from graphrf.gp.latent.design import Design, Factor, Product
 from graphrf.gp.latent.expressions import NAMED, Expression, parsed
 from graphrf.gp.latent.spelling import check_spelling
 from graphrf.graph.alignment import Rows
+from graphrf.graph.labels import canonical
 
 
 class Formula(NamedTuple):
@@ -25,7 +26,7 @@ class Formula(NamedTuple):
 
     def observed(self, frame: Any) -> np.ndarray:
         """The response for each row of a data frame, shape (m,)."""
-        require_columns(frame, self.response.columns, "the formula")
+        require_columns(frame, self.response.columns, RESPONSE)
         values = self.response(lambda name: numbers(frame, name))
         if np.ndim(values) > 1:
             raise checks.value_error(
@@ -56,7 +57,7 @@ def read(formula: str, frame: Any) -> Formula:
         raise checks.value_error(
             "formula", f"must have one response, got {text.split('~')[0].strip()!r}"
         )
-    response = _expression(terms[0].factors[0], frame)
+    response = _expression(terms[0].factors[0], frame, RESPONSE)
     if response is None:
         raise checks.value_error(
             "formula", f"must have a column as response, got {terms[0].factors[0].expr!r}"
@@ -120,25 +121,25 @@ def _of_formulaic(effects: Any, factors: Mapping[str, Factor], frame: Any) -> An
         ) from error
 
 
-def _expression(factor: Any, frame: Any) -> Expression | None:
+def _expression(factor: Any, frame: Any, reader: str = "the formula") -> Expression | None:
     """The expression of a factor of formulaic; None for a constant."""
 
     def column(name: str) -> np.ndarray:
-        require_columns(frame, [name], "the formula")
+        require_columns(frame, [name], reader)
         return numbers(frame, name)
 
     kind = factor.eval_method.value
     if kind == "literal":
         return None
     if kind == "lookup":
-        require_columns(frame, [factor.expr], "the formula")
+        require_columns(frame, [factor.expr], reader)
         result = Expression(
             "flag" if getattr(frame[factor.expr].dtype, "kind", "O") == "b" else "column",
             factor.expr,
         )
     else:
         result = parsed(factor.expr, column)
-    require_columns(frame, result.columns, "the formula")
+    require_columns(frame, result.columns, reader)
     return result
 
 
@@ -177,6 +178,7 @@ def _for_formulaic(frame: Any, name: str) -> Any:
 
     values = plain(frame, name)
     if values.dtype == object:
+        values[:] = [canonical(label) for label in values.tolist()]
         return values
     if getattr(column.dtype, "kind", "O") in "iub":
         return np.asarray(column)
@@ -206,11 +208,6 @@ def for_rows(frame: Any, name: str, values: Any) -> Any:
     """Numbers for each row of a data frame: a named column, or values aligned by their labels."""
     if not isinstance(values, str):
         return Rows(len(frame), frame.index, False, list).numbers(name, values)
-    if values not in frame.columns:
-        near = checks.did_you_mean(values, [str(each) for each in frame.columns])
-        raise checks.value_error(
-            name, f"must be a column of the frame or numbers, got {values!r}{near and '; '}{near}"
-        )
     require_columns(frame, [values], f"`{name}`")
     return numbers(frame, values)
 

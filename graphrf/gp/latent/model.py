@@ -25,12 +25,11 @@ from graphrf.gp.latent.posterior import Gaussian, posterior_at, rows_of, units
 from graphrf.gp.latent.predictor import LESS_MEMORY
 from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
-from graphrf.gp.latent.tables import WithTables, law_rows
+from graphrf.gp.latent.tables import WithTables
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
-from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
@@ -38,6 +37,12 @@ from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.term import BoundTerm, Term
+
+_without_graph = checks.without(
+    ("graph", "kernel", "domain"),
+    "belongs to a term: Nodes(graph, kernel, by='district') of a column with names of nodes, or "
+    "Field(domain, at=('x', 'y'))",
+)
 
 
 class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator):
@@ -115,6 +120,7 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
     Sources: Rue, Martino and Chopin 2009; Minka 2001.
     """
 
+    @_without_graph
     def __init__(
         self,
         formula: str,
@@ -266,12 +272,6 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
                 "as a term"
             )
 
-    def _level_rows(self, number: int) -> sp.csr_array:
-        """A row for each level of a term."""
-        levels = self._bound[number].level_rows()
-        alone = [levels if j == number else None for j in range(len(self._bound))]
-        return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
-
     def _around(self, point: Gaussian, middle: np.ndarray) -> Gaussian:
         """The posterior with the middle of the coefficients' prior, which eta had left out."""
         mean, added = point.mean.copy(), self._effects.matrix @ middle
@@ -340,29 +340,6 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         for graph in filter(None, graphs.values()):
             warn_of_no_edges(graph)
 
-    # -- answers -----------------------------------------------------------------------------------
-
-    @needs_memory(LESS_MEMORY)
-    def effects(self, term: int) -> Any:
-        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the
-        latent scale.
-        """
-        self._check_fitted()
-        import pandas
-
-        number = checks.integer("term", term, low=0, high=len(self._bound) - 1)
-        bound = self._bound[number]
-
-        law = self._law(self._level_rows(number))
-        names = [axis.column for axis in bound.axes]
-
-        index = (
-            pandas.MultiIndex.from_tuples(bound.levels, names=names)
-            if len(names) > 1
-            else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
-        )
-        return pandas.DataFrame(law_rows(law), index=index, columns=list(TABLE))
-
     # -- inside ------------------------------------------------------------------------------------
 
     def _given_terms(self) -> list[Term]:
@@ -373,14 +350,17 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         return Search(self._joint, self._data, flat=True).coordinates.box
 
     def _checked(self) -> tuple[list[Term], Likelihood]:
-        terms = self._given_terms()
-        for term in terms:
+        several = isinstance(self.terms, Sequence) and not isinstance(self.terms, str)
+        given: Any = self.terms if several else [self.terms]
+        for term in given:
             if not isinstance(term, Term):
                 raise checks.type_error(
                     "terms",
-                    "must hold Nodes, Steps, Groups, Field or products of these, got "
+                    "must hold Nodes(graph, kernel, by='district'), Steps('year', 'rw1'), "
+                    "Groups('school'), Field(domain) or products of these, got "
                     f"{checks.describe(term)}",
                 )
+        terms = self._given_terms()
 
         checks.choice("hyperparameters", self.hyperparameters, ("average", "mode"))
         checks.flag("progress", self.progress)

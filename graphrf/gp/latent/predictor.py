@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
 from graphrf._base import checks
@@ -16,9 +17,12 @@ from graphrf.gp.latent.basis import FixedEffects
 from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
+from graphrf.gp.latent.formula import for_rows
 from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
-from graphrf.gp.likelihoods.proportions import Binomial
+from graphrf.gp.likelihoods.proportions import Binomial, Successes
 from graphrf.gp.model.answers import Question, checked_bounds
+from graphrf.gp.model.mean_function import TABLE
+from graphrf.gp.model.responses import for_each
 from graphrf.gp.posterior.answers import Answers
 from graphrf.gp.posterior.criteria import Evaluation, LatentRows, WithCriteria, without_sites
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
@@ -27,6 +31,15 @@ from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
+# The quantiles of tables.
+QUANTILES = tuple(map(float, TABLE[2:]))
+
+
+_without_exposure = checks.without(
+    ("exposure", "trials"),
+    "is a column of the frame, which the model names: predict(frame, return_std='observation') is "
+    "of observations with that exposure",
+)
 
 
 class LatentPredictor(WithCriteria):
@@ -40,9 +53,12 @@ class LatentPredictor(WithCriteria):
     _effects: FixedEffects
     _data: Data
     _frame: Any
+    exposure: Any
+    trials: Any
     _observed: Callable[[Any], tuple[np.ndarray, np.ndarray]]
 
     @needs_memory(LESS_MEMORY)
+    @_without_exposure
     def predict(
         self,
         frame: Any = None,
@@ -54,6 +70,9 @@ class LatentPredictor(WithCriteria):
     ) -> Any:
         """The expected observation for each row of a frame, per unit of exposure or trial; of the
         fit by default.
+
+        With return_std="observation" all answers are about a new observation, of the exposure or
+        trials that the row has in the column that `exposure` or `trials` names.
 
         Parameters
         ----------
@@ -69,12 +88,16 @@ class LatentPredictor(WithCriteria):
         latent : bool
             The linear predictor instead.
         as_frame : bool
-            A data frame with the index of the frame, by default of the fit's.
+            A data frame with the index of the frame, by default of the fit's, and the columns
+            "mean", "std" and the levels of the quantiles, as far as they are asked for.
         """
         self._check_fitted()
         question = Question.of(return_std, quantiles=quantiles, latent=latent, as_frame=as_frame)
-        answers, index = self._answers(frame, question)
-        answer = answers.to(question)
+        law, index = self._marginals(frame)
+        if question.of_observation:
+            answer = self._of_observations(law, frame, question)
+        else:
+            answer = self._answers(law, question.latent).to(question)
         return _table(question.columns(answer), index) if question.as_frame else answer
 
     @needs_memory(LESS_MEMORY)
@@ -100,8 +123,8 @@ class LatentPredictor(WithCriteria):
         low, high = checked_bounds(above, below)
         question = Question.of(False, latent=latent, as_frame=as_frame)
 
-        answers, index = self._answers(frame, question)
-        result = answers.probability(low, high)
+        law, index = self._marginals(frame)
+        result = self._answers(law, question.latent).probability(low, high)
         return _table({"probability": result}, index) if question.as_frame else result
 
     def score(self, frame: Any) -> float:
@@ -143,10 +166,10 @@ class LatentPredictor(WithCriteria):
         latent: bool = False,
         observations: bool = False,
     ) -> np.ndarray:
-        """Joint posterior draws of the expected observations, shape (rows, n_samples).
+        """Joint posterior draws of the expected observations, shape (n_samples, rows).
 
-        With `latent` of the linear predictor; with `observations` of new observations, at exposure
-        1 and of one trial.
+        With `latent` of the linear predictor; with `observations` of new observations, as in
+        `predict`.
         """
         self._check_fitted()
         latent = checks.flag("latent", latent)
@@ -162,6 +185,8 @@ class LatentPredictor(WithCriteria):
         which = rng.choice(len(self._points), size=n_samples, p=self._probabilities)
         rows_at = self._rows(frame)
         n_rows, n = rows_at(self._points[0]).known.shape
+        offset = self._log_exposure(frame)[:, None] if observations else 0.0
+        trials = self._trials(frame) if observations else None
 
         require_memory(
             8.0 * n_samples * n_rows + draws_bytes(n + n_rows, n_samples),
@@ -169,7 +194,7 @@ class LatentPredictor(WithCriteria):
             "ask for fewer at a time, with another `seed` each, or for fewer rows",
         )
 
-        draws = np.empty((n_rows, n_samples))
+        draws = np.empty((n_samples, n_rows))
         for k in np.unique(which).tolist():
             point, numbers = self._points[k], np.flatnonzero(which == k)
             rows = rows_at(point)
@@ -179,12 +204,58 @@ class LatentPredictor(WithCriteria):
                 z = point.mean[:, None] + point.factor.draws(rng.standard_normal((n, chosen.size)))
                 eta = rows.known @ z + rows.more(rng, chosen.size)
                 if observations:
-                    draws[:, chosen] = point.likelihood.sample(eta, noise)
+                    if trials is None:
+                        draws[chosen] = point.likelihood.sample(eta + offset, noise).T
+                    else:
+                        draws[chosen] = noise.binomial(trials[:, None], expit(eta)).T
                 else:
-                    draws[:, chosen] = eta if latent else point.likelihood.mean(eta)
+                    draws[chosen] = (eta if latent else point.likelihood.mean(eta)).T
         return draws
 
+    @needs_memory(LESS_MEMORY)
+    def effects(self, term: int | str) -> Any:
+        """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the
+        latent scale.
+
+        `term` is its number or its label, "district" where `summary` has sd(district).
+        """
+        self._check_fitted()
+        import pandas
+
+        number = self._number_of(term)
+        bound = self._bound[number]
+
+        law = self._law(self._level_rows(number))
+        names = [axis.column for axis in bound.axes]
+
+        index = (
+            pandas.MultiIndex.from_tuples(bound.levels, names=names)
+            if len(names) > 1
+            else pandas.Index(bound.levels, name=names[0], tupleize_cols=False)
+        )
+        return pandas.DataFrame(law_rows(law), index=index, columns=list(TABLE))
+
     # -- inside ------------------------------------------------------------------------------------
+
+    def _number_of(self, term: Any) -> int:
+        """The number of a term that is given by its number or its label."""
+        if not isinstance(term, str):
+            return checks.integer("term", term, low=0, high=len(self._bound) - 1)
+        labels = [each.label for each in self._bound]
+        checks.choice("term", term, dict.fromkeys(labels))
+        first, *others = (place for place, label in enumerate(labels) if label == term)
+        if others:
+            numbers = ", ".join(map(str, (first, *others)))
+            raise checks.value_error(
+                "term", f"must be one of the numbers {numbers}, whose labels are all {term!r}"
+            )
+        return first
+
+    def _level_rows(self, number: int) -> sp.csr_array:
+        """A row for each level of a term."""
+        levels = self._bound[number].level_rows()
+        alone = [levels if j == number else None for j in range(len(self._bound))]
+        return rows_of(self._bound, alone, np.zeros((levels.shape[0], len(self._design.names))))
 
     def _evaluated(self) -> Evaluation:
         """The observations under the posterior at each point, for criteria."""
@@ -199,10 +270,46 @@ class LatentPredictor(WithCriteria):
         ]
         return Evaluation(rows, self._probabilities, self._frame.index)
 
-    def _answers(self, frame: Any, question: Question) -> tuple[Answers, Any]:
-        """Answers about the rows of a frame, and their labels."""
-        law, index = self._marginals(frame)
-        return Answers(law, None if question.latent else law.parts[0].likelihood), index
+    def _answers(self, law: MarginalMixture, latent: bool = False) -> Answers:
+        """Answers about the linear predictor, or about the expected observation."""
+        return Answers(law, None if latent else law.parts[0].likelihood)
+
+    def _of_observations(self, law: MarginalMixture, frame: Any, question: Question) -> Any:
+        """Answers about a new observation in each row, of its exposure or trials."""
+        trials = self._trials(frame)
+        if trials is None:
+            return self._answers(law.shifted(self._log_exposure(frame))).to(question)
+
+        numbers = np.unique(trials).tolist() or [1]
+        of_rows = [np.flatnonzero(trials == number) for number in numbers]
+        found = [
+            self._answers(law.at(rows).under(Successes(number))).to(question)
+            for number, rows in zip(numbers, of_rows, strict=True)
+        ]
+        back = np.argsort(np.concatenate(of_rows))
+        if isinstance(found[0], tuple):
+            return tuple(np.concatenate(parts)[back] for parts in zip(*found, strict=True))
+        return np.concatenate(found)[back]
+
+    def _trials(self, frame: Any) -> np.ndarray | None:
+        """The number of trials of an observation in each row; None without trials."""
+        if self.trials is None:
+            return None
+        if frame is None:
+            return np.asarray(self._data.y[1], dtype=np.int64)
+        frame = as_pandas_frame(frame)
+        values = for_each("trials", for_rows(frame, "trials", self.trials), len(frame))
+        assert values is not None
+        return self._data.likelihood.checked(np.zeros(len(frame)), values)[1].astype(np.int64)
+
+    def _log_exposure(self, frame: Any) -> np.ndarray:
+        """The logarithm of the exposure of an observation in each row, (rows,), or of all, (1,)."""
+        if frame is None or self.exposure is None:
+            return self._data.offset if frame is None else np.zeros(1)
+        frame = as_pandas_frame(frame)
+        values = for_each("exposure", for_rows(frame, "exposure", self.exposure), len(frame))
+        assert values is not None
+        return self._data.likelihood.log_exposure(np.zeros(len(frame)), values)
 
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
         """The distribution of the linear predictor in each row of a frame, and their labels."""
@@ -276,6 +383,12 @@ class LatentPredictor(WithCriteria):
             raise NotFittedError(
                 "this LatentGaussianModel is not fitted yet: call fit(frame) first"
             )
+
+
+def law_rows(law: MarginalMixture) -> np.ndarray:
+    """A row for each of the marginals, shape (q, 5)."""
+    mean, variance = law.moments()
+    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(QUANTILES))])
 
 
 def _table(columns: dict[Any, np.ndarray], index: Any) -> Any:

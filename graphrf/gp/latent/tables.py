@@ -16,7 +16,7 @@ from graphrf._base import checks
 from graphrf._base.memory import needs_memory
 from graphrf.gp.latent.columns import as_pandas_frame
 from graphrf.gp.latent.exploration import Sample
-from graphrf.gp.latent.predictor import LESS_MEMORY, LatentPredictor
+from graphrf.gp.latent.predictor import LESS_MEMORY, QUANTILES, LatentPredictor, law_rows
 from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.posterior.marginals import MarginalMixture
 from graphrf.gp.search.coordinates import Parameter
@@ -24,8 +24,6 @@ from graphrf.gp.terms.covariate import Covariate
 from graphrf.gp.terms.steps import StepAxis
 from graphrf.gp.terms.term import ProductTerm, Term, VaryingCoefficient
 
-# The quantiles of tables.
-_QUANTILES = tuple(map(float, TABLE[2:]))
 # The width of what is printed.
 _WIDTH = 80
 
@@ -123,7 +121,7 @@ class WithTables(LatentPredictor):
         import pandas
 
         # Quantiles of ranks are ranks.
-        ends = np.quantile(ranks, _QUANTILES, axis=0, method="inverted_cdf")
+        ends = np.quantile(ranks, QUANTILES, axis=0, method="inverted_cdf")
         table: dict[str, Any] = dict(zip(TABLE[2:], ends, strict=True))
         table[f"P(rank <= {top})"] = (ranks <= top).mean(axis=0)
         return pandas.DataFrame(table, index=index)
@@ -154,7 +152,7 @@ class WithTables(LatentPredictor):
         self, frame: Any, n_samples: int, seed: int | None
     ) -> tuple[np.ndarray, Any]:
         """Joint draws of the expected observations, shape (n_samples, rows), and their labels."""
-        draws = self.sample(frame, n_samples, seed=seed).T
+        draws = self.sample(frame, n_samples, seed=seed)
         return draws, (self._frame if frame is None else as_pandas_frame(frame)).index
 
     def _hyperparameter_rows(self) -> dict[str, Any]:
@@ -230,12 +228,6 @@ class WithTables(LatentPredictor):
         return f"{points}{state}; log marginal likelihood {self.log_marginal_likelihood_:.1f}"
 
 
-def law_rows(law: MarginalMixture) -> np.ndarray:
-    """A row for each of the marginals, shape (q, 5)."""
-    mean, variance = law.moments()
-    return np.column_stack([mean, np.sqrt(variance), law.quantiles(np.array(_QUANTILES))])
-
-
 def _exponential_rows(law: MarginalMixture) -> np.ndarray:
     """A row of exp(x) for each of the marginals of x, whose parts are log-normal, shape (q, 5)."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -243,7 +235,7 @@ def _exponential_rows(law: MarginalMixture) -> np.ndarray:
         within = np.square(means) * np.expm1([part.variance for part in law.parts])
         mean = law.probabilities @ means
         sd = np.sqrt(law.probabilities @ (within + np.square(means - mean)))
-        return np.column_stack([mean, sd, np.exp(law.quantiles(np.array(_QUANTILES)))])
+        return np.column_stack([mean, sd, np.exp(law.quantiles(np.array(QUANTILES)))])
 
 
 def _weighted_row(values: np.ndarray, weights: np.ndarray) -> list[Any]:
@@ -252,7 +244,7 @@ def _weighted_row(values: np.ndarray, weights: np.ndarray) -> list[Any]:
     sd = float(np.sqrt(weights @ np.square(values - mean)))
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(weights[order])
-    return [mean, sd, *np.interp(_QUANTILES, ends - 0.5 * weights[order], values[order]).tolist()]
+    return [mean, sd, *np.interp(QUANTILES, ends - 0.5 * weights[order], values[order]).tolist()]
 
 
 def _described(term: Term | Covariate) -> str:

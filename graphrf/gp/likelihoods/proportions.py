@@ -71,6 +71,29 @@ class Binomial(Likelihood):
 
 
 @dataclass(frozen=True)
+class Successes(Binomial):
+    """New observations of a known number of trials, where those of `Binomial` are of one."""
+
+    trials: float = 1.0
+
+    @property
+    def support(self) -> tuple[float, float]:  # type: ignore[override]
+        return 0.0, self.trials
+
+    def in_form(self, y: np.ndarray) -> np.ndarray:
+        return np.stack([y, np.full(np.shape(y), self.trials)])
+
+    def mean(self, f: np.ndarray) -> np.ndarray:
+        return self.trials * super().mean(f)
+
+    def variance(self, f: np.ndarray) -> np.ndarray:
+        return self.trials * super().variance(f)
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.binomial(int(self.trials), expit(f)).astype(np.float64)
+
+
+@dataclass(frozen=True)
 class Bernoulli(Binomial):
     r"""Binary outcomes: 1 with probability 1 / (1 + exp(-f)), else 0."""
 

@@ -143,12 +143,40 @@ def _is_cheaper(
     precision: SparsePrecision, served: Sequence[TrainedKernel], n_observed: int, n_points: int
 ) -> bool:
     """True if some kernels take less time by factors of their precisions than by the series."""
-    graph, laplacians = precision.graph, len({kernel.laplacian for kernel, _ in served})
+    by_series = _series_seconds(precision.graph, served, n_observed, n_points)
+    return _precision_seconds(precision, served, n_points) < by_series
+
+
+def _precision_seconds(
+    precision: SparsePrecision, served: Sequence[TrainedKernel], n_points: int
+) -> float:
+    """Seconds of training and of the deviations of all nodes by factors."""
+    laplacians = len({kernel.laplacian for kernel, _ in served})
     factor = max(precision.with_kernel(kernel).seconds for kernel, _ in served)
-    by_factors = 2 * n_points * factor + laplacians * _RESOLVENTS * precision.elimination(1).seconds
+    result = 2 * n_points * factor + laplacians * _RESOLVENTS * precision.elimination(1).seconds
     if n_points == 1 and any(names for _, names in served):  # the mode is sought by factors of Q
-        by_factors += _EVALUATIONS * factor
+        result += _EVALUATIONS * factor
+    return result
+
+
+def _series_seconds(
+    graph: Graph, served: Sequence[TrainedKernel], n_observed: int, n_points: int
+) -> float:
+    """Seconds of training and of the deviations of all nodes by the series."""
+    laplacians = len({kernel.laplacian for kernel, _ in served})
     products = laplacians * column_products(graph, min(n_observed, TRAINED))
     products += n_points * (solve_products(graph, n_observed) + deviation_products(graph))
-    by_series = products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
-    return by_factors < by_series
+    return products / SERIES_SPEED + n_points * n_observed**3 / 3 / _DENSE_SPEED
+
+
+def estimated_seconds(
+    graph: Graph, kernels: Sequence[TrainedKernel], n_observed: int, automatic: bool, n_points: int
+) -> dict[str, float]:
+    """Seconds by the series and, where it serves the kernels, by the sparse precision."""
+    result = {SeriesMethod.name: _series_seconds(graph, kernels, n_observed, n_points)}
+    serves = has_sparse_inverse if automatic else has_sparse_precision
+    served = [each for each in kernels if serves(each[0])]
+    if served and (automatic or len(served) == len(kernels)):
+        costed = SparsePrecision(graph, served[0][0])
+        result[PrecisionMethod.name] = _precision_seconds(costed, served, n_points)
+    return result

@@ -8,6 +8,7 @@ features.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -82,7 +83,7 @@ class SeriesGram:
         self._laplacian = laplacian
         self._scale = graph.laplacian_scale(laplacian)
         self._nodes = nodes
-        self._max_degree = max_degree
+        self.max_degree = max_degree
         self._threads = thread_count(n_threads)
 
         self._triangle = np.tril_indices(nodes.size)
@@ -90,11 +91,16 @@ class SeriesGram:
         self._longest: dict[Kernel, float] = {}
         self._start(min(_FIRST_DEGREES, max_degree))
 
+    def extend(self, max_degree: int) -> None:
+        """Allow more degrees; those that there are stay in the table."""
+        self.max_degree = max_degree
+        self._longest.clear()
+
     def fits(self, kernel: Kernel) -> bool:
         """True if `max_degree` suffices for the kernel's matrix."""
         return (
-            self._coefficients(kernel, (), self._max_degree, _TOLERANCE)[0].shape[0] - 1
-            <= self._max_degree
+            self._coefficients(kernel, (), self.max_degree, _TOLERANCE)[0].shape[0] - 1
+            <= self.max_degree
         )
 
     def longest(self, kernel: Kernel, unit: float) -> float:
@@ -115,7 +121,7 @@ class SeriesGram:
             lambda gap: kernel.spectrum(scale * gap, scale),
             self._width,
             tol=_TOLERANCE,
-            max_degree=self._max_degree,
+            max_degree=self.max_degree,
         )[1]
 
     def __call__(self, kernel: Kernel, names: Sequence[str]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -130,8 +136,8 @@ class SeriesGram:
 
     def _trusted(self, kernel: Kernel, names: Sequence[str]) -> np.ndarray:
         """The coefficients that are summed, once the table has those that matter."""
-        coefficients, largest = self._coefficients(kernel, names, self._max_degree, _SUMMED)
-        coefficients = coefficients[: self._max_degree + 1]
+        coefficients, largest = self._coefficients(kernel, names, self.max_degree, _SUMMED)
+        coefficients = coefficients[: self.max_degree + 1]
         self._grow(
             1
             + int(
@@ -189,7 +195,7 @@ class SeriesGram:
             self._rows = np.searchsorted(part, self._nodes)
             self._reach = n_degrees
         else:
-            self._doubled, self._rows, self._reach = doubled, self._nodes, self._max_degree + 1
+            self._doubled, self._rows, self._reach = doubled, self._nodes, sys.maxsize
 
         self._doubled, place = renumbered_matrix(self._doubled)
         self._rows = place[self._rows]

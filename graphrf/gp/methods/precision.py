@@ -41,9 +41,14 @@ class PrecisionMethod:
 
     def __init__(self, graph: Graph, precision: KernelPrecision, n_threads: int | None) -> None:
         self._graph = graph
-        self.precision: KernelPrecision | None = precision
         self._own = precision
+        self._trained = precision.smooth_in_lengthscale()
         self._n_threads = n_threads
+
+    @property
+    def precision(self) -> KernelPrecision | None:
+        """That of training, which is smooth in the lengthscale."""
+        return self._trained
 
     @property
     def largest_block(self) -> int:
@@ -73,7 +78,7 @@ class PrecisionMethod:
         self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
         """Gram matrices from a factor for each set of hyperparameters."""
-        return Grams([PrecisionGram(self._own, block) for block in blocks], trained.longest)
+        return Grams([PrecisionGram(self._trained, block) for block in blocks], trained.longest)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """The posterior itself warns where it is not exact."""

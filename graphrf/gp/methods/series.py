@@ -35,6 +35,8 @@ _FEWEST_DEGREES = 64
 # Numbers in the columns of a block, and the fewest nodes that are trained on.
 _COLUMN_NUMBERS, _FEWEST_NODES = 100_000_000, 50
 _LARGEST_DEGREE = 1_000
+# Factors by which tables have more degrees, while the data favour the longest lengthscale.
+_LONGER = (1, 2, 4, 8)
 # The fraction of the kernel's norm that tables may lack without a warning.
 _MUCH_LOST = 1e-3
 
@@ -54,7 +56,9 @@ class SeriesMethod(RowsMethod):
     def grams(
         self, members: Sequence[TrainedKernel], blocks: Sequence[np.ndarray], seed: int
     ) -> Iterator[Grams]:
-        """One: tables of resolvents or of Chebyshev polynomials at the nodes of each block."""
+        """Tables of resolvents, or of Chebyshev polynomials of growing degree, at the nodes of each
+        block.
+        """
         graph, laplacian = self._graph, members[0][0].laplacian
         unit = lengthscale_unit(graph, laplacian)
         fit = ResolventFit(graph, laplacian)
@@ -64,15 +68,18 @@ class SeriesMethod(RowsMethod):
                 tables = resolvents_between(precision, fit, blocks, self._n_threads)
                 yield Grams(tables, lambda kernel: LENGTHSCALES[1] * unit)
                 return
-        yield self._chebyshev(laplacian, blocks)
+        yield from self._chebyshev(laplacian, blocks)
 
     def exact_grams(
         self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
         """Gram matrices from tables of Chebyshev polynomials."""
-        return self._chebyshev(kernel.laplacian, blocks)
+        if isinstance(trained.each[0], SeriesGram):
+            return trained
+        return next(self._chebyshev(kernel.laplacian, blocks))
 
-    def _chebyshev(self, laplacian: str, blocks: Sequence[np.ndarray]) -> Grams:
+    def _chebyshev(self, laplacian: str, blocks: Sequence[np.ndarray]) -> Iterator[Grams]:
+        """Tables of degrees that cost little, then the same with more and more degrees."""
         degree, unit = held_degrees(self._graph, blocks), lengthscale_unit(self._graph, laplacian)
         tables = [
             SeriesGram(self._graph, laplacian, block, max_degree=degree, n_threads=self._n_threads)
@@ -82,13 +89,17 @@ class SeriesMethod(RowsMethod):
         def check(kernel: Kernel) -> None:
             if (lost := tables[0].lost(kernel)) > _MUCH_LOST:
                 warn(
-                    f"training cut the series of {kernel!r} after {degree} Chebyshev terms: its "
+                    f"training cut the series of {kernel!r} after {tables[0].max_degree} Chebyshev "
+                    "terms: its "
                     f"covariance is off by up to {lost:.1g} of the kernel's norm, which may affect "
                     "the hyperparameters; shorten the lengthscale, or bring the weights closer "
                     "together"
                 )
 
-        return Grams(tables, lambda kernel: tables[0].longest(kernel, unit), check=check)
+        for times in _LONGER:
+            for table in tables:
+                table.extend(times * degree)
+            yield Grams(tables, lambda kernel: tables[0].longest(kernel, unit), check=check)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
         """The posterior itself warns where it is not exact."""

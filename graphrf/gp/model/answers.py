@@ -96,8 +96,8 @@ class Question(NamedTuple):
                 "return_std", "= 'observation' is not of the latent function: set latent=False"
             )
 
-        alone = not (return_cov or (return_std and return_std != "observation"))
-        levels = None if quantiles is None else _checked_levels(quantiles, alone)
+        alone = as_frame or return_std == "observation" or not return_std
+        levels = None if quantiles is None else _checked_levels(quantiles, alone and not return_cov)
         return cls(return_std, return_cov, levels, latent, as_frame)
 
     @property
@@ -105,11 +105,19 @@ class Question(NamedTuple):
         """True if deviations or quantiles are those of a new observation, noise included."""
         return isinstance(self.return_std, str)
 
+    @property
+    def of_everything(self) -> bool:
+        """True if quantiles come beside means and deviations, in one data frame."""
+        return self.as_frame and bool(self.return_std) and self.levels is not None
+
     def columns(self, answer: Any) -> dict[Any, np.ndarray]:
-        """An answer by the titles of its columns: "mean" and "std", or the levels of quantiles."""
-        if self.levels is not None:
-            return dict(zip(self.levels.tolist(), np.moveaxis(answer, -1, 0), strict=True))
-        return dict(zip(("mean", "std"), answer if self.return_std else (answer,), strict=False))
+        """An answer by the titles of its columns: "mean" and "std", and the levels of quantiles."""
+        if self.levels is None:
+            parts = answer if self.return_std else (answer,)
+            return dict(zip(("mean", "std"), parts, strict=False))
+        *moments, quantiles = answer if self.of_everything else (answer,)
+        by_level = zip(self.levels.tolist(), np.moveaxis(quantiles, -1, 0), strict=True)
+        return dict(zip(("mean", "std"), moments, strict=False)) | dict(by_level)
 
 
 def _checked_levels(quantiles: Any, alone: bool) -> np.ndarray:
@@ -117,8 +125,8 @@ def _checked_levels(quantiles: Any, alone: bool) -> np.ndarray:
     if not alone:
         raise checks.value_error(
             "quantiles",
-            "are returned alone: ask for standard deviations or covariances in another call; "
-            "return_std='observation' makes them those of a new observation",
+            "are returned alone: as_frame=True has means, standard deviations and quantiles in one "
+            "table, and return_std='observation' makes them those of a new observation",
         )
     levels = checks.finite(
         "quantiles", np.atleast_1d(checks.array("quantiles", quantiles, np.float64))

@@ -26,6 +26,14 @@ without_offset = checks.without(
     "exposure: pass exposure=np.exp(offset) with likelihood='poisson' or another one of rates, and "
     "a known part of other means as `mean`",
 )
+without_exposure = checks.without(
+    ("exposure", "trials"),
+    "is an argument of `fit`: predictions are per unit of exposure and of one trial, to be "
+    "multiplied by those of new observations",
+)
+without_rates = checks.without(
+    ("exposure", "trials"), "is an argument of `fit`, as it belongs to the observations"
+)
 
 
 class NodeEstimator(BaseEstimator):
@@ -93,6 +101,7 @@ class NodeEstimator(BaseEstimator):
         """Positions of queried nodes; a data frame's column must have the name that it had in
         `fit`.
         """
+        refuse_features(self.graph, nodes)
         names, known = _columns(nodes), getattr(self, "feature_names_in_", None)
         if names is not None and known is not None and list(names) != list(known):
             raise ValueError(
@@ -108,6 +117,32 @@ class NodeEstimator(BaseEstimator):
         ]
         # The index of a Series of nodes is of its rows.
         return self._titles.frame(names, columns, None if hasattr(nodes, "iloc") else nodes)
+
+
+def refuse_features(graph: Graph, nodes: Any) -> None:
+    """TypeError for features, coordinates or averages of nodes in the place of nodes."""
+    first = nodes[0] if isinstance(nodes, list | tuple) and nodes else None
+    if isinstance(first, Mapping):
+        raise checks.type_error(
+            "nodes",
+            f"must be one node for each observation, got {checks.describe(first)}: a cell of the "
+            "column that Nodes(graph, kernel, by=...) of LatentGaussianModel reads may be an "
+            "average of nodes, a dictionary of their weights",
+        )
+    shape = tuple(getattr(nodes, "shape", ()))
+    named = hasattr(nodes, "columns")
+    is_real = named or getattr(getattr(nodes, "dtype", None), "kind", "O") == "f"
+    if len(shape) != 2 or shape[1] < 2 or not is_real:
+        return
+    if not (named and any(isinstance(name, tuple) for name in graph.nodes[:1])):
+        columns = f", columns {', '.join(map(repr, list(nodes.columns)[:3]))}" if named else ""
+        raise checks.type_error(
+            "nodes",
+            f"must have shape (n,) or (n, 1), got {shape}{columns}: features of nodes are "
+            "covariates, mean=X of GraphGPRegressor or the formula of LatentGaussianModel; of "
+            "coordinates, scipy.spatial.cKDTree(xyz).query(...)[1] gives the positions of the "
+            "nearest of all nodes, and FieldGPRegressor takes points",
+        )
 
 
 def _nested(params: Mapping[str, Any]) -> dict[str, Any]:

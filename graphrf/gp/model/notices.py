@@ -7,8 +7,12 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincc
 
 from graphrf._base.warn import warn
+from graphrf.gp.likelihoods.counts import Poisson
+from graphrf.gp.likelihoods.likelihood import Likelihood
+from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.graph.graph import Graph
 from graphrf.graph.notices import of_few_edges
 
@@ -29,6 +33,9 @@ _FILL = 1e20
 # The probability of a code's gap to all other values below which it is noticed, and the extreme
 # other values whose gaps it is compared with.
 _IMPROBABLE, _TAIL = 1e-3, 20
+# The probability of a chi-square of repeats below which these are no repeats of one rate, and the
+# expected counts of a row from which on it is a part of it.
+_CHANCE, _EXPECTED = 1e-4, 0.5
 # A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation
 # of 2.1.
 _SKEWED = 10.0
@@ -125,6 +132,44 @@ def _unit(values: np.ndarray) -> float:
     """
     distinct = np.unique(values)
     return float(np.median(np.diff(distinct))) if distinct.size > 1 else 0.0
+
+
+def warn_of_differing_repeats(
+    likelihood: Likelihood, nodes: np.ndarray, y: np.ndarray, offset: np.ndarray
+) -> None:
+    """Warn if the counts of one node differ by more than they do at one rate.
+
+    Pearson's chi-square of homogeneity, summed over nodes, is compared with a gamma distribution of
+    its mean and of at least its variance, given the totals. Rows of which less than half a count is
+    expected are left out.
+    """
+    if not isinstance(likelihood, Poisson | Binomial):  # others have a dispersion that is trained
+        return
+    events, size = (y, np.exp(offset)) if y.ndim == 1 else y
+    _, place = np.unique(nodes, return_inverse=True)
+    rate = (np.bincount(place, events) / np.bincount(place, size))[place]
+    rows = size * np.minimum(rate, np.inf if y.ndim == 1 else 1 - rate) >= _EXPECTED
+    events, size = events[rows], size[rows]
+    _, place, repeats = np.unique(nodes[rows], return_inverse=True, return_counts=True)
+    sizes = np.bincount(place, size)
+    rate = (np.bincount(place, events) / sizes)[place]
+    variance = size * rate * (1.0 if y.ndim == 1 else 1 - rate)
+    rows = (repeats[place] > 1) & (variance > 0)
+    found = float((np.square(events - size * rate)[rows] / variance[rows]).sum())
+    # successes among trials are drawn without replacement
+    drawn = 1.0 if y.ndim == 1 else sizes / np.maximum(sizes - 1, 1.0)
+    freedom = float((drawn * np.maximum(np.bincount(place, rows) - 1, 0)).sum())
+    if freedom == 0:
+        return
+    scale = 2 + float((1 / variance[rows]).sum()) / freedom
+    if gammaincc(freedom / scale, found / scale) < _CHANCE:
+        other = "; likelihood='negative_binomial' allows for more" if y.ndim == 1 else ""
+        warn(
+            f"the {nodes.size} observations are at {np.unique(nodes).size} nodes, and those of one "
+            f"node differ by more than {likelihood!r} allows (chi-square {found:.4g}, expected "
+            f"{freedom:.4g}): they are taken for repeats of one rate. For years, ages or groups at "
+            f"each node, take LatentGaussianModel with a term for these{other}"
+        )
 
 
 def warn_of_skewed_means(names: Sequence[Hashable], means: np.ndarray, medians: np.ndarray) -> None:

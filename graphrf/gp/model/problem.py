@@ -13,9 +13,10 @@ from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
 from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.model.estimator import checked_weights
+from graphrf.gp.model.estimator import checked_weights, refuse_features
 from graphrf.gp.model.likelihoods import checked_likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
+from graphrf.gp.model.notices import warn_of_differing_repeats
 from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses, checked_responses
@@ -198,6 +199,8 @@ def make_problem(
 
     for kernel, _ in kernels:
         kernel.check_graph(gp.graph)
+    if y is not None:
+        refuse_features(gp.graph, nodes)
     positions, y, rows = observed_rows(gp.graph, nodes, y)
     covariates = None if x is None else Covariates.of(x, rows, positions, gp.graph.n_nodes)
     if likelihood is None:
@@ -216,6 +219,7 @@ def make_problem(
             "likelihood='negative_binomial', or 'log_normal' for amounts",
         )
 
+    warn_of_differing_repeats(likelihood, positions, y, offset)
     middle = likelihood.start(y, offset) if mean.basis.shape[1] else 0.0
     return LatentProblem(
         gp.graph,

@@ -182,7 +182,8 @@ def checked_kernel(
     """
     require_graph(gp.graph).require_undirected("a Gaussian process on its nodes")
     if isinstance(kernel, str):
-        kernel = KERNELS[checks.choice("kernel", kernel, KERNELS)]()
+        known = (AUTO, *KERNELS) if areal else KERNELS
+        kernel = KERNELS[checks.choice("kernel", kernel, known)]()
     elif not isinstance(kernel, Kernel):
         raise checks.type_error(
             "kernel",
@@ -303,11 +304,11 @@ def checked_targets(y: Any, n: int, noun: str = "node") -> tuple[np.ndarray, boo
         raise checks.value_error("y", f"must have shape ({n},) or ({n}, p): {error}") from None
 
     if array.dtype.kind not in "biuf":
-        way_out = (
-            "; numpy.asarray(y, float) makes numbers of those that are"
-            if array.dtype.kind == "O"
-            else ""
-        )
+        way_out = ""
+        if array.dtype.kind in "OUST":
+            way_out = "; numpy.asarray(y, float) makes numbers of those that are"
+            if noun == "node":
+                way_out += ", and GraphGPClassifier takes labels"
         raise checks.type_error("y", f"must be real numbers, got {checks.describe(array)}{way_out}")
 
     if n == 0:

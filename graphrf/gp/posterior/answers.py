@@ -47,11 +47,16 @@ class Answers(NamedTuple):
     noises: Sequence[float] = ()
 
     def to(self, question: Question) -> Any:
-        """Means, means and deviations, or quantiles, as the question asks."""
+        """Means, deviations and quantiles, as the question asks: a tuple of several."""
+        quantiles = None
         if question.levels is not None:
-            return self.quantiles(question.levels, question.of_observation)
+            quantiles = self.quantiles(question.levels, question.of_observation)
+            if not question.of_everything:
+                return quantiles
         mean, variance = self.moments(question.of_observation)
-        return (mean, np.sqrt(variance)) if question.return_std else mean
+        if not question.return_std:
+            return mean
+        return (mean, np.sqrt(variance), *([] if quantiles is None else [quantiles]))
 
     def moments(self, of_observation: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances, shape (q,); the variances of a new observation on request."""

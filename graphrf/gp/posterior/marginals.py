@@ -104,6 +104,14 @@ class MarginalMixture(NamedTuple):
         """Mean and variance of f at each node."""
         return self._total(np.array([part[:2] for part in self.parts]))
 
+    def shifted(self, offset: np.ndarray) -> MarginalMixture:
+        """The distributions of f plus a known offset of each node, shape (q,) or (1,)."""
+        return self._replace(parts=[part._replace(mean=part.mean + offset) for part in self.parts])
+
+    def under(self, likelihood: Any) -> MarginalMixture:
+        """The distributions of f, seen through another likelihood."""
+        return self._replace(parts=[part._replace(likelihood=likelihood) for part in self.parts])
+
     def with_noise(self, noises: Sequence[float]) -> MarginalMixture:
         """The distribution of f plus normal noise, of a variance for each part."""
         return self._replace(

@@ -90,7 +90,10 @@ class FieldPredictor(WithCriteria, SavedField):
         deviations = bool(question.return_std or question.levels is not None)
         posterior, vertices, inverse = self._at(places, x, deviations)
         if question.levels is not None:
-            return self._answers(posterior, vertices, "quantiles").to(question)[inverse]
+            answer = self._answers(posterior, vertices, "quantiles").to(question)
+            if question.of_everything:
+                return tuple(part[inverse] for part in answer)
+            return answer[inverse]
 
         mean = posterior.means(vertices)[inverse]
         if question.return_cov:

@@ -33,6 +33,12 @@ from graphrf.gp.space.saved import Seen
 from graphrf.gp.space.training import FieldHyperparameters, averaged, best, warn_of_no_information
 from graphrf.graph.alignment import Rows, labels_of
 
+_without_likelihood = checks.without(
+    ("likelihood", "exposure", "trials"),
+    "is for other observations than normal ones: LatentGaussianModel with the term Field(domain) "
+    "takes counts and others",
+)
+
 
 class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEstimator):
     r"""Gaussian-process regression of values at places: points of a triangle mesh, in the plane or
@@ -131,6 +137,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     graphs".
     """
 
+    @_without_likelihood
     def __init__(
         self,
         domain: Domain,
@@ -157,6 +164,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
     # -- fitting -----------------------------------------------------------------------------------
 
     @needs_memory(LESS_MEMORY)
+    @_without_likelihood
     def fit(
         self,
         places: Any,

@@ -46,10 +46,7 @@ class Covariate:
     by: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.by, str):
-            raise checks.type_error(
-                "by", f"must be the name of a column, got {checks.describe(self.by)}"
-            )
+        require_column(self.by)
 
     def values(self, frame: Any) -> np.ndarray:
         """The column's numbers, shape (m,)."""
@@ -75,3 +72,9 @@ class Covariate:
                 self.by, "must not be 0 in all rows, which say nothing of its coefficient"
             )
         return size
+
+
+def require_column(by: Any) -> None:
+    """TypeError unless `by` is the name of a column, as terms have it."""
+    if not isinstance(by, str):
+        raise checks.type_error("by", f"must be the name of a column, got {checks.describe(by)}")

@@ -19,6 +19,7 @@ from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.parameters import PenalisedRange, RangePrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values, no_constraints
+from graphrf.graph.labels import Lookup
 from graphrf.operators.sparse.cholesky import SparseCholesky
 
 # Points of Simpson's rule along a stretch.
@@ -102,7 +103,7 @@ class EdgeAxis(LevelAxis):
     @property
     def lookup(self) -> Mapping[Hashable, int]:
         """The vertex of each place."""
-        return dict(zip(self.levels, self._pieces.where.tolist(), strict=True))
+        return Lookup(zip(self.levels, self._pieces.where.tolist(), strict=True))
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         vertices = self.lookup

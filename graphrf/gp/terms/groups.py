@@ -9,9 +9,11 @@ from typing import Any
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf.gp.terms.covariate import require_column
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in
 from graphrf.gp.terms.structure import Independent, Values
 from graphrf.gp.terms.term import Term
+from graphrf.graph.labels import Lookup
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,9 @@ class Groups(Term):
     by: str
     prior: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        require_column(self.by)
+
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.by,)
@@ -59,7 +64,7 @@ class GroupAxis(LevelAxis):
         if other := self.other_kinds(labels):
             raise checks.type_error(self.column, other)
         old, new, _ = self._read(
-            values, {label: place for place, label in enumerate(labels)}, len(labels)
+            values, Lookup((label, place) for place, label in enumerate(labels)), len(labels)
         )
         k = len(labels)
         return Extension(

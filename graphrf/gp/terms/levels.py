@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.graph.graph import Graph
-
-Lookup = Mapping[Hashable, int]
+from graphrf.graph.labels import Lookup, canonical
+from graphrf.graph.notices import NAMED_BY
 
 
 class Extension(NamedTuple):
@@ -76,6 +76,14 @@ class LevelAxis:
             f" and {len(labels) - 3} more" if len(labels) > 3 else ""
         )
 
+        first = labels[0]
+        is_name = isinstance(first, str) and not first.isdecimal()
+        if self.graph is not None and not self.graph.has_names and is_name:
+            return checks.value_error(
+                self.column,
+                f"holds {shown}, and the nodes of the graph are 0 to {self.graph.n_nodes - 1}: "
+                f"{NAMED_BY}",
+            )
         other, near = (
             self.other_kinds(labels),
             checks.did_you_mean(str(labels[0]), map(str, self.levels)),
@@ -97,17 +105,21 @@ class LevelAxis:
         )
 
     @property
-    def lookup(self) -> Lookup:
+    def lookup(self) -> Mapping[Hashable, int]:
         """The position of each label."""
-        return {label: place for place, label in enumerate(self.levels)}
+        return Lookup((label, place) for place, label in enumerate(self.levels))
 
     def _read(
-        self, values: Any, more: Lookup, width: int = 0, aliases: Lookup | None = None
+        self,
+        values: Any,
+        more: Mapping[Hashable, int],
+        width: int = 0,
+        aliases: Mapping[Hashable, int] | None = None,
     ) -> tuple[sp.csr_array, sp.csr_array, list[Hashable]]:
         """Rows for known labels and `aliases` of these, rows of this width for labels of `more`,
         and unknown labels.
         """
-        lookup = {**self.lookup, **aliases} if aliases else self.lookup
+        lookup = Lookup({**self.lookup, **aliases}) if aliases else self.lookup
         rows, places, weights = [], [], []
         others: list[tuple[int, int, float]] = []
         unknown: dict[Hashable, None] = {}
@@ -136,8 +148,11 @@ def nothing_new(m: int) -> tuple[sp.csr_array, sp.csr_array, sp.csr_array]:
 
 
 def labels_in(column: str, values: Any) -> list[Hashable]:
-    """The distinct labels of the cells of a column, in their order."""
-    return list(dict.fromkeys(label for _, label, _ in weighted_labels(column, values)))
+    """The distinct labels of the cells of a column, in their order; of forms of one, the first."""
+    found: dict[Hashable, Hashable] = {}
+    for _, label, _ in weighted_labels(column, values):
+        found.setdefault(canonical(label), label)
+    return list(found.values())
 
 
 def weighted_labels(column: str, values: Any) -> Iterator[tuple[int, Hashable, float]]:

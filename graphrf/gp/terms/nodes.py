@@ -10,12 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf.gp.model.settings import KERNELS
 from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.terms.covariate import require_column
 from graphrf.gp.terms.levels import LevelAxis
 from graphrf.gp.terms.parameters import BetaPrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
-from graphrf.graph.graph import Graph
+from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, correlation_range, lengthscale_unit
 from graphrf.operators.precision.areal import precision_of
@@ -70,12 +72,15 @@ class Nodes(Term):
     fixed: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        if not isinstance(self.graph, Graph):
+        require_graph(self.graph).require_undirected("a field on its nodes")
+        if isinstance(self.kernel, str):
+            name = KERNELS[checks.choice("kernel", self.kernel, KERNELS)].__name__
             raise checks.type_error(
-                "graph", f"must be a graphrf.Graph, got {checks.describe(self.graph)}"
+                "kernel",
+                f"must be a kernel and not its name, got {self.kernel!r}: graphrf.{name}()",
             )
-        self.graph.require_undirected("a field on its nodes")
-        require_sparse_precision(require_kernel(self.kernel))
+        require_sparse_precision(require_kernel(self.kernel), "a term", "GraphGPRegressor")
+        require_column(self.by)
         self.kernel.check_graph(self.graph)
 
         known = ("sd", *self.trained)
@@ -145,7 +150,7 @@ class NodeStructure(Structure):
         parameters: tuple[Parameter, ...],
         names: tuple[str, ...],
     ) -> None:
-        self._precision = precision_of(graph, kernel)
+        self._precision = precision_of(graph, kernel).smooth_in_lengthscale()
         self._graph, self._kernel = graph, kernel
         self._last: tuple[Any, float] | None = None
         self._names = dict(zip((each.name for each in parameters), names, strict=True))

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from graphrf._base import checks
 from graphrf._base.memory import require_memory
 from graphrf.gp.search.coordinates import Parameter
+from graphrf.gp.terms.covariate import require_column
 from graphrf.gp.terms.levels import Extension, LevelAxis, labels_in, nothing_new
 from graphrf.gp.terms.parameters import BetaPrior, PositiveCorrelation, checked_prior
 from graphrf.gp.terms.places import NEAR, SAME, Ruler, Spacing
@@ -79,6 +80,7 @@ class Steps(Term):
     prior: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        require_column(self.by)
         checks.choice("kind", self.kind, KINDS)
         if (self.kind == "seasonal") != (self.period is not None):
             raise checks.value_error(

@@ -133,8 +133,8 @@ def clock_of(times: Any) -> Clock:
 def as_grid(graph: Graph, values: Any, times: Any, nodes: Any) -> tuple[Any, Any, np.ndarray]:
     """Node positions, times as given, and float64 values (T, n) of an array, frame or DataArray."""
     if is_frame(values):
-        times, nodes = _frame_times(values, times), _frame_nodes(graph, values, nodes)
-        values = _frame_numbers(values)
+        nodes = _frame_nodes(graph, values, nodes)
+        times, values = _frame_times(values, times), _frame_numbers(values)
     elif _is_labelled(values):
         first, second = _axes(values)
         if times is None and first not in values.coords:
@@ -267,6 +267,14 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
                 "must have a row for each time and a column for each node, got nodes in its index, "
                 f"{shown(frame.index)}, and columns {shown(frame.columns)}: pass Y.T",
             )
+        if title := _column_of_nodes(graph, frame):
+            raise checks.value_error(
+                "Y",
+                "must have a row for each time and a column for each node, got a long table, where "
+                f"{title!r} holds nodes: Y.pivot(index='time', columns={title!r}, "
+                "values='reading'), with the names of your columns, makes one of the other, and "
+                f"fit(Y[{title!r}], times, readings) takes it as it is",
+            )
         return _labels(graph, frame.columns)
 
     positions = given_nodes(graph, nodes)
@@ -282,6 +290,26 @@ def _frame_nodes(graph: Graph, frame: Any, nodes: Any) -> Any:
             f"are {shown(frame.columns)}; pass Y.to_numpy() to give them other nodes",
         )
     return nodes
+
+
+def _column_of_nodes(graph: Graph, frame: Any) -> Any:
+    """The title of the column that holds the nodes of a long table, or titles; None elsewhere."""
+
+    def are_nodes(labels: Any) -> bool:
+        try:
+            return bool(len(graph.index(list(labels))))
+        except (TypeError, ValueError):
+            return False
+
+    if len(frame.columns) < 2 or any(are_nodes([label]) for label in frame.columns):
+        return None
+    some, columns = frame.head(), list(frame.columns)
+    first = graph.nodes[0]
+    if not isinstance(first, tuple):
+        return next((title for title in columns if are_nodes(some[title])), None)
+    groups = (columns[k : k + len(first)] for k in range(len(columns) - len(first) + 1))
+    rows = ((titles, some[titles].itertuples(index=False, name=None)) for titles in groups)
+    return next((titles for titles, each in rows if are_nodes(each)), None)
 
 
 def _labels(graph: Graph, columns: Any) -> Any:

@@ -38,7 +38,8 @@ def candidate_kernels(
     """The kernels of the setting `kernel`: a Kernel itself, or several lengthscales of a name."""
     if isinstance(kernel, Kernel):
         return [kernel]
-    name = checks.choice("kernel", kernel, (AUTO, *KERNELS))
+    series = [name for name, made in KERNELS.items() if made().is_series]
+    name = checks.choice("kernel", kernel, (AUTO, *series))
     laplacians = (
         ("normalized", "combinatorial") if graph.n_nodes <= largest_dense else ("normalized",)
     )

@@ -73,7 +73,8 @@ class TimePredictor(SavedTime):
             observation, whose intervals hold readings.
         as_frame : bool
             Return data frames of pandas with a row for each time and a column for each node, titled
-            as in `fit`: one, or two with standard deviations, or one for each quantile.
+            as in `fit`: one of means, or a tuple of means, standard deviations and each quantile,
+            as far as they are asked for.
 
         Returns
         -------
@@ -82,12 +83,14 @@ class TimePredictor(SavedTime):
         """
         self._check_fitted()
         question = Question.of(return_std, quantiles=quantiles, as_frame=as_frame)
-        if question.levels is None:
+        answer: Any = ()
+        if question.levels is None or question.of_everything:
             answer = self._predicted(self._asked_nodes(nodes), self._asked(times), question)
-        else:
+        if question.levels is not None:
             answers, shape = self._answers(nodes, times)
             values = answers.quantiles(question.levels, question.of_observation)
-            answer = self._scale.back(values).reshape(*shape, question.levels.size)
+            values = self._scale.back(values).reshape(*shape, question.levels.size)
+            answer = (*answer, values) if question.of_everything else values
         if not question.as_frame:
             return answer
         frames = [self._frame(nodes, times, each) for each in question.columns(answer).values()]

@@ -43,6 +43,13 @@ from graphrf.kernels.kernel import Kernel
 _LARGEST_SENSORS = 5_000
 
 
+_without_covariates = checks.without(
+    ("mean", "x", "likelihood", "exposure", "trials"),
+    "is no argument here: for covariates and counts through time take LatentGaussianModel('count "
+    "~ 1 + weekend', [Nodes(graph, Matern(nu=1.0)), Steps('hour', 'ar1')], likelihood='poisson')",
+)
+
+
 class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     r"""A Gaussian process on graph and time: fills gaps, predicts at other nodes, forecasts.
 
@@ -129,6 +136,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     Sources: Särkkä, Solin and Hartikainen 2013; Le and Zidek 1992.
     """
 
+    @_without_covariates
     def __init__(
         self,
         graph: Graph,
@@ -161,6 +169,7 @@ class GraphTimeGPRegressor(TimePredictor, BaseEstimator):
     # -- fit ---------------------------------------------------------------------------------------
 
     @needs_memory(LESS_MEMORY)
+    @_without_covariates
     def fit(
         self,
         Y: ArrayLike,

@@ -23,6 +23,7 @@ from graphrf.gp.torch.sources import (
     TorchSource,
 )
 from graphrf.graph.graph import Graph
+from graphrf.graph.other_graphs import way_to_graph
 from graphrf.kernels.explicit import LearnedModulation
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.named import Diffusion
@@ -462,5 +463,5 @@ def _source(source: Any, kernel: Kernel) -> TorchSource:
     raise checks.type_error(
         "source",
         "must be Features (Phi Phi^T of their nodes) or a Graph (the exact series), got "
-        f"{checks.describe(source)}; graphrf.load_graph(...) makes a Graph",
+        f"{checks.describe(source)}; {way_to_graph(source)}",
     )

@@ -102,6 +102,10 @@ class ArealPrecision:
         self.graph, self.kernel = graph, kernel
         self._shared: dict[str, Any] = {}
 
+    def smooth_in_lengthscale(self) -> Self:
+        """This: there is no lengthscale."""
+        return self
+
     def with_kernel(self, kernel: Kernel) -> Self:
         """Precision for other hyperparameters, which shares what does not depend on them."""
         if kernel == self.kernel:

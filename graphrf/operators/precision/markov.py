@@ -51,14 +51,16 @@ def has_sparse_inverse(kernel: Kernel) -> bool:
     return power is not None and float(power[2]).is_integer() and power[2] <= LARGEST_POWER
 
 
-def require_sparse_precision(kernel: Kernel) -> None:
-    """Raise ValueError unless the kernel has a sparse precision."""
+def require_sparse_precision(
+    kernel: Kernel, what: str = "method='precision'", other: str = "method='series'"
+) -> None:
+    """Raise ValueError unless the kernel has a sparse precision; `other` takes all kernels."""
     if not has_sparse_precision(kernel):
         raise checks.value_error(
             "kernel",
-            "must have a sparse precision for method='precision': Matern with nu, or "
+            f"must have a sparse precision for {what}: Matern with nu, or "
             f"RegularizedLaplacian with power, 1/2, 1, 3/2, 2, 5/2, 3 or {LARGEST_POWER}, or an "
-            f"areal kernel, got {kernel!r}; use one of these, or method='series'",
+            f"areal kernel, got {kernel!r}; use one of these, or {other}",
         )
 
 
@@ -98,17 +100,16 @@ class SparsePrecision:
         2} / b,
 
     :math:`p_1 = p`, and p_j of the hidden layers 0 or 1, as p is even or odd. The nodes have the
-    covariance b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by a thousandth
+    covariance b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by two hundredths
     of themselves at most. As log |T (x) I + I (x) B| is the sum of log |B + s_i I| over the chain's
     poles s_i,
 
     .. math:: \log |Q| = \sum_i \log |B + s_i I| + \sum_j p_j \log |B| - N m \log b.
 
-    ValueError if the kernel has no sparse precision, or one that is numerically singular. Up to the
-    longest lengthscale that training tries there are as many layers as that one needs, so that
-    likelihoods are smooth functions. The order of elimination is that of the pattern of Q with its
-    diagonal: one for all lengthscales, and for the posterior's precision. It is kept as long as the
-    graph lives.
+    ValueError if the kernel has no sparse precision, or one that is numerically singular. There are
+    as many layers as the kernel's lengthscale needs. The order of elimination is that of the
+    pattern of Q with its diagonal: one for as many layers, and for the posterior's precision. It is
+    kept as long as the graph lives.
 
     Examples
     --------
@@ -128,6 +129,7 @@ class SparsePrecision:
         self.kernel = kernel
         self._laplacian = graph.laplacian(kernel.laplacian == "normalized")
         self._eliminations = _orders.setdefault(graph, {})
+        self._smooth = False
         self._check_condition()
 
     def with_kernel(self, kernel: Kernel) -> SparsePrecision:
@@ -135,11 +137,20 @@ class SparsePrecision:
         if kernel == self.kernel:
             return self
         require_sparse_precision(kernel)
+        return self._of(kernel, self._smooth)
+
+    def smooth_in_lengthscale(self) -> SparsePrecision:
+        """A copy which, like all that `with_kernel` makes of it, has as many layers as the longest
+        lengthscale that training tries needs, so that likelihoods are smooth functions.
+        """
+        return self._of(self.kernel, True)
+
+    def _of(self, kernel: Kernel, smooth: bool) -> SparsePrecision:
         other = object.__new__(SparsePrecision)
         other.graph, other.kernel, other._laplacian = self.graph, kernel, self._laplacian
         if kernel.laplacian != self.kernel.laplacian:
             other._laplacian = self.graph.laplacian(kernel.laplacian == "normalized")
-        other._eliminations = self._eliminations
+        other._eliminations, other._smooth = self._eliminations, smooth
         other._check_condition()
         return other
 
@@ -170,10 +181,10 @@ class SparsePrecision:
 
     @property
     def _n_layers(self) -> int:
-        """Number of layers for the longest lengthscale of training, or this kernel's if longer."""
+        """The fewest layers that are accurate, for a search at its longest lengthscale."""
         widest, length = self.kernel, self.kernel.hyperparameters.get("lengthscale", math.inf)
         longest = LENGTHSCALES[1] * lengthscale_unit(self.graph, widest.laplacian)
-        if length < longest:
+        if self._smooth and length < longest:
             widest = widest.replace(lengthscale=longest)
         low, high = self._ends_of(widest)
         return layers_needed(high / low)

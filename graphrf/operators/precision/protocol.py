@@ -73,6 +73,12 @@ class KernelPrecision(Precision, Protocol):
         """The kernel."""
         ...
 
+    def smooth_in_lengthscale(self) -> Self:
+        """One whose likelihoods, like those of all that `with_kernel` makes of it, are smooth
+        functions of the lengthscale.
+        """
+        ...
+
     @property
     def lifted(self) -> sp.csr_array:
         """A positive definite matrix that equals Q where the constraints hold."""

@@ -36,6 +36,11 @@ MODELS = {
     "poisson": ("cases ~ 1 + x", {"exposure": "people"}),
     "binomial": ("won ~ 1 + x", {"trials": "tries"}),
 }
+BESIDE = {
+    "gaussian": lambda rows: 1.0,
+    "poisson": lambda rows: rows["people"],
+    "binomial": lambda rows: rows["tries"],
+}
 
 
 def model(likelihood="poisson", **settings):
@@ -121,12 +126,48 @@ def test_quantiles_of_observations_are_those_of_drawn_observations(likelihood):
     draws = gp.sample(rows, 20_000, seed=0, observations=True)
     found = gp.predict(rows, quantiles=(0.1, 0.5, 0.9), return_std="observation")
     for k, level in enumerate((0.1, 0.5, 0.9)):
-        quantile = found[:, k, None]
-        assert ((draws <= quantile).mean(axis=1) > level - 0.02).all()
-        assert ((draws < quantile).mean(axis=1) < level + 0.02).all()
-    if likelihood != "binomial":  # whose new observation, one trial, is 0 or 1
-        narrow = gp.predict(rows, quantiles=(0.1, 0.9))
-        assert (found[:, 2] - found[:, 0] > 1.5 * (narrow[:, 1] - narrow[:, 0])).all()
+        quantile = found[:, k]
+        assert ((draws <= quantile).mean(axis=0) > level - 0.02).all()
+        assert ((draws < quantile).mean(axis=0) < level + 0.02).all()
+    factor = BESIDE[likelihood](rows)
+    narrow = gp.predict(rows, quantiles=(0.1, 0.9)) * np.reshape(factor, (-1, 1))
+    assert (found[:, 2] - found[:, 0] > 1.2 * (narrow[:, 1] - narrow[:, 0])).all()
+    mean, std = gp.predict(rows, return_std="observation")
+    np.testing.assert_allclose(mean, gp.predict(rows) * factor)
+    np.testing.assert_allclose(mean, draws.mean(axis=0), atol=0.05 * std.max())
+    np.testing.assert_allclose(std, draws.std(axis=0), rtol=0.05)
+
+
+@pytest.mark.parametrize("likelihood", MODELS)
+def test_one_table_has_means_deviations_and_quantiles(likelihood):
+    gp = model(likelihood).fit(FRAME)
+    for kind in (True, "observation"):
+        for rows in (FRAME.iloc[5:2:-1], None):
+            table = gp.predict(rows, return_std=kind, quantiles=(0.1, 0.9), as_frame=True)
+            assert list(table.columns) == ["mean", "std", 0.1, 0.9]
+            assert table.index.equals((FRAME if rows is None else rows).index)
+            mean, std = gp.predict(rows, return_std=kind)
+            of = {"return_std": kind} if kind == "observation" else {}
+            quantiles = gp.predict(rows, quantiles=(0.1, 0.9), **of)
+            np.testing.assert_array_equal(table, np.column_stack([mean, std, quantiles]))
+    with pytest.raises(ValueError, match="`quantiles` are returned alone: as_frame=True"):
+        gp.predict(return_std=True, quantiles=0.5)
+
+
+def test_observations_have_the_exposure_of_their_row():
+    gp = model().fit(FRAME)
+    rows = FRAME.iloc[[0, 0]].assign(people=[1.0, 50.0])
+    low, high = gp.predict(rows, return_std="observation", quantiles=(0.025, 0.975)).T
+    assert high[0] < 20 < low[1]
+    np.testing.assert_array_equal(*gp.predict(rows, quantiles=(0.5,)))
+    once = LatentGaussianModel("cases ~ 1 + x", Groups("g"), "poisson", **KNOWN)
+    once.set_params(exposure=FRAME["people"]).fit(FRAME)
+    np.testing.assert_allclose(
+        once.predict(FRAME.iloc[:3], return_std="observation"),
+        gp.predict(FRAME.iloc[:3], return_std="observation"),
+    )
+    with pytest.raises(ValueError, match="no column 'people', which `exposure` reads"):
+        gp.predict(FRAME.drop(columns="people"), return_std="observation")
 
 
 def test_draws_are_of_observations_or_of_the_linear_predictor():
@@ -175,9 +216,11 @@ def test_scores_and_densities_are_those_of_held_out_rows(likelihood):
         eta = gp.sample(held, 20_000, seed=0, latent=True)
         mean = np.exp(eta) if likelihood == "poisson" else 1 / (1 + np.exp(-eta))
         law = (
-            poisson(mean * np.c_[factor]) if likelihood == "poisson" else binom(np.c_[factor], mean)
+            poisson(mean * factor.to_numpy())
+            if likelihood == "poisson"
+            else binom(factor.to_numpy(), mean)
         )
-        expected = np.log(law.pmf(y.to_numpy()[:, None]).mean(axis=1))
+        expected = np.log(law.pmf(y.to_numpy()).mean(axis=0))
     np.testing.assert_allclose(gp.log_density(held), expected, atol=0.03)
 
 

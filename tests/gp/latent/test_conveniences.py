@@ -128,7 +128,7 @@ def test_quantiles_and_probabilities_agree_with_draws_and_each_other(likelihood,
     place = int(np.abs(middle - at).argmin())
     assert fitted.probability(below=float(low[place]))[place] == pytest.approx(0.1, abs=1e-6)
     draws = fitted.sample(n_samples=2000, seed=0)
-    np.testing.assert_allclose((draws < at).mean(axis=1), 1 - above, atol=0.06)
+    np.testing.assert_allclose((draws < at).mean(axis=0), 1 - above, atol=0.06)
     latent = fitted.predict(quantiles=(0.5,), latent=True)[:, 0]
     np.testing.assert_array_equal(fitted.probability(above=0.0, latent=True) > 0.5, latent > 0)
     for bounds in ({}, {"above": 1.0, "below": 0.0}, {"above": np.nan}):

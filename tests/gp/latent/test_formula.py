@@ -292,6 +292,6 @@ def test_values_for_rows_are_aligned_by_labels_or_refused():
         with pytest.raises(ValueError, match="`exposure` has the labels"):
             for_rows(data, "exposure", other)
     with pytest.raises(
-        ValueError, match="`exposure` must be a column of the frame or numbers, got 'X'"
+        ValueError, match="`frame` has no column 'X', which `exposure` reads; it has "
     ):
         for_rows(data, "exposure", "X")

@@ -82,8 +82,9 @@ def test_forecasts_new_groups_and_known_rows():
     new = model.predict(data.iloc[[0, 0]].assign(clinic=[0, 99]), return_std=True)[1]
     assert new[1] > new[0]
     draws = model.sample(row, 4_000, seed=1)
-    np.testing.assert_allclose(draws.mean(axis=1), later, atol=0.1 * spread.max())
-    np.testing.assert_allclose(draws.std(axis=1), spread, rtol=0.1)
+    assert draws.shape == (4_000, 4)
+    np.testing.assert_allclose(draws.mean(axis=0), later, atol=0.1 * spread.max())
+    np.testing.assert_allclose(draws.std(axis=0), spread, rtol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_fields_of_future_years_are_predicted():
     _, std = model.predict(later, return_std=True, latent=True)
     assert (std > model.predict(data.iloc[:20], return_std=True, latent=True)[1]).all()
     draws = model.sample(later, 3_000, seed=0, latent=True)
-    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.12)
+    np.testing.assert_allclose(draws.std(axis=0), std, rtol=0.12)
 
 
 def test_answers_agree_with_each_other():
@@ -124,15 +125,15 @@ def test_answers_agree_with_each_other():
     table = model.predict(data, quantiles=(0.1, 0.9), as_frame=True)
     assert table.index.equals(data.index)
     draws = model.sample(data, 3_000, seed=0)
-    np.testing.assert_allclose(
-        np.mean(draws < table[0.9].to_numpy()[:, None], axis=1), 0.9, atol=0.04
-    )
-    _, spread = model.predict(data, return_std="observation")
-    counts = np.random.default_rng(1).poisson(draws)
-    np.testing.assert_allclose(spread, counts.std(axis=1), rtol=0.1)
+    np.testing.assert_allclose(np.mean(draws < table[0.9].to_numpy(), axis=0), 0.9, atol=0.04)
+    expected, spread = model.predict(data, return_std="observation")
+    counts = np.random.default_rng(1).poisson(draws * data["people"].to_numpy())
+    np.testing.assert_allclose(expected, model.predict(data) * data["people"])
+    np.testing.assert_allclose(spread, counts.std(axis=0), rtol=0.1)
     above = model.probability(data, above=2.0)
-    np.testing.assert_allclose(above, np.mean(draws > 2.0, axis=1), atol=0.05)
-    effects = model.effects(1)
+    np.testing.assert_allclose(above, np.mean(draws > 2.0, axis=0), atol=0.05)
+    effects = model.effects("year")
+    pandas.testing.assert_frame_equal(effects, model.effects(1))
     assert effects.index.tolist() == list(range(2001, 2011))
     assert abs(effects["mean"].sum()) < 1e-6
     left_out = model.loo()

@@ -80,8 +80,8 @@ def test_kernels_that_decay_faster_are_left_to_the_series(graph):
     method = SeriesMethod(graph, 1)
     observed = [np.arange(0, 150, 10)]
     smooth, rough = grf.Diffusion(1.0), grf.Matern(nu=0.5)
-    (series,) = method.grams([(smooth, ("lengthscale",))], observed, 0)
-    (resolvents,) = method.grams([(rough, ("lengthscale",))], observed, 0)
+    series = next(method.grams([(smooth, ("lengthscale",))], observed, 0))
+    resolvents = next(method.grams([(rough, ("lengthscale",))], observed, 0))
     assert resolvents.longest(rough) == LENGTHSCALES[1]
     places = np.ix_(observed[0], observed[0])
     np.testing.assert_allclose(series.many([smooth])[0][0], smooth.dense(graph)[places], atol=1e-8)

@@ -124,7 +124,7 @@ def test_new_levels_are_multiplied_by_the_column():
     assert first == pytest.approx(model.predict(known, return_std=True)[1][0], rel=1e-6)
     assert second > 3 * deviation
     draws = model.sample(new, 4000, seed=0, latent=True)
-    assert draws.std(axis=1) == pytest.approx([first, second], rel=0.05)
+    assert draws.std(axis=0) == pytest.approx([first, second], rel=0.05)
 
 
 def test_forecasts_of_steps_are_multiplied_by_the_column():
@@ -159,8 +159,8 @@ def test_a_simulated_coefficient_field_is_recovered(mesh):
     both = [model.sample(places.assign(year=year), 300, seed=0, latent=True) for year in (0.0, 1.0)]
     slopes = both[1] - both[0]
     truth = 0.3 + mesh.weights(places) @ trend
-    assert np.corrcoef(slopes.mean(axis=1), truth)[0, 1] > 0.9
-    low, high = np.quantile(slopes, [0.025, 0.975], axis=1)
+    assert np.corrcoef(slopes.mean(axis=0), truth)[0, 1] > 0.9
+    low, high = np.quantile(slopes, [0.025, 0.975], axis=0)
     assert ((low < truth) & (truth < high)).mean() > 0.85
 
 

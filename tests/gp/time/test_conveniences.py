@@ -77,6 +77,51 @@ def test_quantiles_probabilities_and_scores():
     assert np.isclose(gp.score(FRAME[["b", "a"]]), gp.score(FRAME[["a", "b"]]))
 
 
+def test_one_call_has_tables_of_means_deviations_and_quantiles():
+    gp = model().fit(FRAME)
+    for kind in (True, "observation"):
+        frames = gp.predict(return_std=kind, quantiles=(0.1, 0.9), as_frame=True)
+        quantiles = {} if kind is True else {"return_std": kind}
+        expected = [
+            *gp.predict(return_std=kind),
+            *np.moveaxis(gp.predict(quantiles=(0.1, 0.9), **quantiles), -1, 0),
+        ]
+        for frame, values in zip(frames, expected, strict=True):
+            np.testing.assert_array_equal(frame, values)
+
+
+def test_quantiles_of_observations_hold_readings_and_those_of_f_hold_f():
+    """Draws of the model, of which cells are hidden, with as much noise as signal."""
+    rng = np.random.default_rng(0)
+    part, noise, hours = Part(MaternTime(lengthscale=6.0, nu=0.5), 0.6, 0.05), 0.6, np.arange(40.0)
+    graph = grf.from_edges(range(7), range(1, 8))
+    correlation = grf.Diffusion(2.0).dense(graph)
+    correlation /= np.mean(np.diagonal(correlation))
+    space = np.linalg.cholesky(0.6 * correlation + 0.05 * np.eye(8))
+    time = np.linalg.cholesky(np.exp(-np.abs(hours[:, None] - hours) / 6.0))
+    held: dict[str, list] = {"f": [], "readings": [], "readings by those of f": []}
+    for _ in range(12):
+        f = time @ rng.standard_normal((40, 8)) @ space.T
+        y = f + np.sqrt(noise) * rng.standard_normal((40, 8))
+        hidden = rng.random((40, 8)) < 0.3
+        gp = grf.gp.GraphTimeGPRegressor(
+            graph, kernel=grf.Diffusion(2.0), time_kernel=part, noise=noise, optimize=False, seed=0
+        ).fit(np.where(hidden, np.nan, y), hours)
+        levels = {"quantiles": (0.025, 0.975)}
+        of_f = gp.predict(**levels)
+        of_readings = gp.predict(return_std="observation", **levels)
+        for name, ends, values in (
+            ("f", of_f, f),
+            ("readings", of_readings, y),
+            ("readings by those of f", of_f, y),
+        ):
+            inside = (ends[..., 0] < values) & (values < ends[..., 1])
+            held[name].append(inside[hidden].mean())
+    assert np.mean(held["readings"]) == pytest.approx(0.95, abs=0.03)
+    assert np.mean(held["f"]) == pytest.approx(0.95, abs=0.05)
+    assert np.mean(held["readings by those of f"]) < 0.85
+
+
 def test_update_takes_what_fit_takes():
     first, more = FRAME.iloc[:20], FRAME.iloc[20:]
     expected = model().fit(first).update(more.to_numpy(), more.index).predict()

@@ -61,8 +61,9 @@ def test_a_chain_of_too_few_layers_exceeds_the_error(weighted_graph, monkeypatch
         precision = SparsePrecision(weighted_graph, kernel)
         own = np.diagonal(np.linalg.inv(precision.matrix.toarray()))[:8]
         found[layers] = np.abs(np.sqrt(own / variance) - 1).max()
-    assert found[2] > 10 * LARGEST_ERROR
-    assert found[5] <= LARGEST_ERROR
+    fewest, enough = sorted(found)
+    assert found[fewest] > 2 * LARGEST_ERROR
+    assert found[enough] <= LARGEST_ERROR
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -84,7 +85,7 @@ def test_the_first_layer_has_the_covariance_of_the_kernel(weighted_graph, kernel
 def test_factor_and_determinant_are_those_of_the_joint_precision(weighted_graph, kernel):
     precision = SparsePrecision(weighted_graph, kernel)
     dense = precision.matrix.toarray()
-    assert precision.n_nodes == dense.shape[0] > weighted_graph.n_nodes
+    assert precision.n_nodes == dense.shape[0] >= weighted_graph.n_nodes
     weights = np.zeros(precision.n_nodes)
     weights[[1, 5]] = 3.0
     inverse = np.linalg.inv(dense + np.diag(weights))
@@ -115,10 +116,12 @@ def test_derivatives_in_the_lengthscale(weighted_graph, kernel):
     assert precision.trace_of_derivative("lengthscale") == pytest.approx(trace, rel=1e-7, abs=1e-7)
 
 
-def test_layers_and_pattern_are_those_of_the_longest_lengthscale_that_is_searched(
+def test_layers_and_pattern_of_a_search_are_those_of_its_longest_lengthscale(
     weighted_graph, monkeypatch
 ):
-    first = SparsePrecision(weighted_graph, grf.Matern(0.5, 0.1))
+    own = SparsePrecision(weighted_graph, grf.Matern(0.5, 0.1))
+    first = own.smooth_in_lengthscale()
+    assert own.n_nodes < first.n_nodes
     elimination = first.own_elimination
     monkeypatch.setattr(Elimination, "of", None)  # it is not made again
     for lengthscale in (0.3, 5.0, 100.0):
@@ -141,7 +144,9 @@ def test_graphs_without_edges_have_independent_values():
         kernel = grf.Matern(nu, 2.0, laplacian="combinatorial")
         precision = SparsePrecision(graph, kernel)
         np.testing.assert_allclose(
-            precision.factor().inverse_diagonal[:3], np.diagonal(kernel.dense(graph))
+            precision.factor().inverse_diagonal[:3],
+            np.diagonal(kernel.dense(graph)),
+            rtol=2 * LARGEST_ERROR,
         )
         slope = precision.derivative("lengthscale").toarray()
         found = np.trace(np.linalg.solve(precision.matrix.toarray(), slope))

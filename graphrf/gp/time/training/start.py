@@ -23,10 +23,10 @@ from graphrf.kernels.kernel import Kernel
 
 def checked_parts(time_kernel: Any) -> list[Any]:
     """The time kernels and parts of a setting; none for "auto"."""
-    if isinstance(time_kernel, str):
-        checks.choice("time_kernel", time_kernel, (AUTO,))
+    if time_kernel == AUTO:
         return []
-    single = isinstance(time_kernel, TimeKernel | Part) or not isinstance(time_kernel, Sequence)
+    plain = isinstance(time_kernel, TimeKernel | Part | str)
+    single = plain or not isinstance(time_kernel, Sequence)
     listed = [time_kernel] if single else list(time_kernel)
     for part in listed:
         if isinstance(part, Part) and isinstance(part.kernel, TimeKernel):
@@ -36,8 +36,8 @@ def checked_parts(time_kernel: Any) -> list[Any]:
         elif not isinstance(part, TimeKernel):
             raise checks.type_error(
                 "time_kernel",
-                "must be 'auto', or hold TimeKernels or Parts of graphrf.gp.time, got "
-                f"{checks.describe(part)}",
+                "must be 'auto', or hold TimeKernels or Parts of graphrf.gp.time such as "
+                f"MaternTime(lengthscale=6.0), got {checks.describe(part)}",
             )
     if not listed:
         raise checks.value_error("time_kernel", "must hold at least one kernel, got none")

@@ -1,0 +1,91 @@
+"""How good, and how quick, are predictions from 105,569 observations on a lattice?
+
+    python benchmarks/lattice.py                         # all defaults
+    python benchmarks/lattice.py --kernel 1.5            # Matern of this order
+    python benchmarks/lattice.py --kernel 1.5 --method precision --points mode
+
+The case study of Heaton et al. 2019 ("A case study competition among methods for analyzing large
+spatial data", J. Agric. Biol. Environ. Stat. 24): simulated temperatures on a lattice of 500 x 300,
+of which 44,431 are predicted. Scores of the observations that are held out: mean absolute error,
+root mean squared error, CRPS, mean interval score of 95 % intervals and the fraction that they
+hold; seconds of the fit and of the deviations, of the clock and of the processor; peak memory.
+The data are read from `spatial/heaton_simulated.npz` in `GRAPHRF_DATA_DIR`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from _machine import header, peak_gib
+from scipy.special import ndtr
+
+import graphrf as grf
+from graphrf.gp import GraphGPRegressor, metrics
+
+FILE = "spatial/heaton_simulated.npz"
+
+
+def crps(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
+    """The mean CRPS of normal predictions (Gneiting and Raftery 2007, Eq. 21)."""
+    z = (y - mean) / std
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kernel", default="auto", help="an order, or a name")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--points", default="average", help="average or mode")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(header())
+
+    data = np.load(Path(os.environ["GRAPHRF_DATA_DIR"]) / FILE)
+    values, known = data["temperature"].astype(float).ravel(), data["training"].ravel()
+    rows, columns = data["temperature"].shape
+    numbers = np.arange(values.size).reshape(rows, columns)
+    edges = np.vstack(
+        [
+            np.column_stack([numbers[:, :-1].ravel(), numbers[:, 1:].ravel()]),
+            np.column_stack([numbers[:-1].ravel(), numbers[1:].ravel()]),
+        ]
+    )
+    graph = grf.from_edges(*edges.T, n_nodes=values.size)
+    wanted = ~known & np.isfinite(values)
+
+    kernel = options.kernel
+    if kernel[0].isdigit():
+        kernel = grf.Matern(nu=float(kernel))
+    started, own = time.perf_counter(), time.process_time()
+    model = GraphGPRegressor(
+        graph,
+        kernel=kernel,
+        method=options.method,
+        hyperparameters=options.points,
+        seed=options.seed,
+    )
+    model.fit(np.flatnonzero(known), values[known])
+    fitted, fitted_own = time.perf_counter(), time.process_time()
+    mean, std = model.predict(np.flatnonzero(wanted), return_std="observation")
+    ended, ended_own = time.perf_counter(), time.process_time()
+
+    truth = values[wanted]
+    low, high = mean - 1.96 * std, mean + 1.96 * std
+    print(
+        f"{model.kernel_}, {model.method_}, {model.n_points_} points\n"
+        f"MAE {np.abs(mean - truth).mean():.3f}, RMSE {metrics.rmse(truth, mean):.3f}, "
+        f"CRPS {crps(truth, mean, std):.3f}, "
+        f"interval score {metrics.interval_score(truth, low, high):.2f}, "
+        f"held {metrics.coverage(truth, mean, std):.3f}\n"
+        f"fit {fitted - started:.0f} s ({fitted_own - own:.0f} of the processor), deviations "
+        f"{ended - fitted:.0f} s ({ended_own - fitted_own:.0f}), {peak_gib():.2f} GiB"
+    )
+
+
+if __name__ == "__main__":
+    main()

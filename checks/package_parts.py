@@ -206,7 +206,10 @@ def page() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         plot.interactive_map(
-            np.argwhere(np.ones((12, 12))), GRAPH, np.arange(144.0), path=f"{folder}/graph.html"
+            np.argwhere(np.ones((12, 12))),
+            np.arange(144.0),
+            edges=GRAPH,
+            path=f"{folder}/graph.html",
         )
         assert Path(folder, "graph.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 

@@ -14,7 +14,6 @@ counts.
 from __future__ import annotations
 
 import argparse
-import math
 from typing import Any
 
 import geopandas
@@ -23,10 +22,10 @@ import pandas as pd
 from _figures import figure
 from _options import add_figure_option
 from libpysal.examples import get_path
-from matplotlib.colors import LogNorm
 
 import graphrf as grf
 from graphrf.gp import Groups, LatentGaussianModel, Nodes
+from graphrf.plot import plot_areas
 
 PERIODS = {"1974-78": "74", "1979-84": "79"}
 COMING = "1985-90"
@@ -53,40 +52,16 @@ def fitted(
 
 def draw(table: Any, maps: dict[str, tuple[np.ndarray, np.ndarray]], path: str) -> None:
     """Risks and probabilities of a raised risk, a row for each period."""
-    with figure(path, height=5.6) as sheet:
+    looks: list[dict[str, Any]] = [
+        {"norm": "log", "limits": (0.5, 2.0), "label": "relative risk"},
+        {"limits": (0.0, 1.0), "label": f"probability of a risk above {RAISED:g}"},
+    ]
+    with figure(path, height=8.0) as sheet:
         axes = sheet.subplots(len(maps), 2)
-        looks = [
-            {"norm": LogNorm(0.5, 2.0), "cmap": "RdBu_r"},
-            {"vmin": 0, "vmax": 1, "cmap": "viridis"},
-        ]
         for row, (period, columns) in zip(axes, maps.items(), strict=True):
             for ax, values, look in zip(row, columns, looks, strict=True):
-                table.assign(value=values).plot(
-                    "value", ax=ax, edgecolor="0.6", linewidth=0.3, **look
-                )
-                ax.set_title(period, fontsize="medium")
-                ax.set_aspect(1 / math.cos(math.radians(35.5)))
-                ax.set_axis_off()
-        bars = [
-            {
-                "extend": "both",
-                "ticks": (0.5, 0.7, 1.0, 1.4, 2.0),
-                "format": "{x:g}",
-                "label": "relative risk",
-            },
-            {"label": f"probability of a risk above {RAISED:g}"},
-        ]
-        for column, options in enumerate(bars):
-            bar = sheet.colorbar(
-                axes[0, column].collections[0],
-                ax=axes[:, column],
-                orientation="horizontal",
-                shrink=0.7,
-                pad=0.03,
-                aspect=30,
-                **options,
-            )
-            bar.ax.minorticks_off()
+                plot_areas(table, values, ax=ax, **look)
+                ax.set_title(period)
 
 
 def main() -> None:

@@ -23,10 +23,10 @@ import pandas as pd
 from _figures import figure
 from _options import add_figure_option
 from libpysal.examples import get_path
-from matplotlib.colors import LogNorm
 
 import graphrf as grf
 from graphrf.gp import LatentGaussianModel, Nodes
+from graphrf.plot import plot_areas
 
 KERNELS = {"BYM2": grf.BYM2, "Leroux": grf.Leroux, "ICAR": grf.ICAR, "CAR": grf.CAR}
 # Of the maps: the deaths over those expected, from half to twice as many.
@@ -90,42 +90,19 @@ def draw(
     counties: Counties, plain: LatentGaussianModel, explained: LatentGaussianModel, path: str
 ) -> None:
     """Four maps: raw ratios, risks without and with the covariate, probabilities."""
-    # A logarithm has no colour for 0; the arrow of the
-    # colour bar stands for all that is below a half.
-    ratios = np.maximum(counties.frame.deaths / counties.frame.expected, 0.01)
-    # Half as many deaths as expected and twice as many are equally far from 1, which is white.
-    ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
-    risks = {"norm": LogNorm(*RATIOS), "cmap": "RdBu_r"}
-    bar = {"extend": "both", "ticks": ticks, "format": "{x:g}", "label": "relative risk"}
+    ratios = (counties.frame.deaths / counties.frame.expected).to_numpy()
+    risks: dict[str, Any] = {"norm": "log", "limits": RATIOS, "label": "relative risk"}
+    chances: dict[str, Any] = {"limits": (0.0, 1.0), "label": "probability of a risk above 1"}
     maps = [
-        ("deaths over expected deaths", ratios, risks, bar | {"label": "ratio"}),
-        ("relative risk", plain.predict(), risks, bar),
-        ("relative risk, with the share of non-white births", explained.predict(), risks, bar),
-        (
-            "raised risks",
-            explained.probability(above=1.0),
-            {"vmin": 0, "vmax": 1},
-            {"label": "probability of a risk above 1"},
-        ),
+        ("deaths over expected deaths", ratios, risks | {"label": "ratio"}),
+        ("relative risk", plain.predict(), risks),
+        ("relative risk, with the share of non-white births", explained.predict(), risks),
+        ("raised risks", explained.probability(above=1.0), chances),
     ]
     with figure(path, height=5.2) as sheet:
-        for ax, (title, values, colours, legend) in zip(
-            sheet.subplots(2, 2).flat, maps, strict=True
-        ):
-            counties.table.assign(value=np.asarray(values)).plot(
-                "value",
-                ax=ax,
-                edgecolor="0.6",
-                linewidth=0.3,
-                legend=True,
-                **colours,
-                legend_kwds={"orientation": "horizontal", "shrink": 0.7, "pad": 0.04, "aspect": 30}
-                | legend,
-            )
-            sheet.axes[-1].minorticks_off()
+        for ax, (title, values, look) in zip(sheet.subplots(2, 2).flat, maps, strict=True):
+            plot_areas(counties.table, values, ax=ax, **look)
             ax.set_title(title)
-            ax.set_aspect(1 / math.cos(math.radians(35.5)))
-            ax.set_axis_off()
 
 
 def main() -> None:

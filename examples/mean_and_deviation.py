@@ -64,12 +64,11 @@ def draw(
                 view=view,
             )
         else:
-            links = data.graph.adjacency.tocoo()
             plot_map_posterior(
                 data.coordinates,
-                np.column_stack([links.row, links.col]),
                 mean,
                 std,
+                edges=data.graph,
                 observed=seen,
                 figure=sheet,
                 label="speed (mph)",

@@ -88,9 +88,9 @@ def main() -> None:
             axes[1].get_legend().remove()
             plot_map_posterior(
                 data.coordinates,
-                edges,
                 mean[MORNING],
                 std[MORNING],
+                edges=edges,
                 observed=y[MORNING],
                 figure=below,
                 label="speed (mph)",

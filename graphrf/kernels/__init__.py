@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from graphrf.kernels.explicit import LearnedModulation as LearnedModulation
     from graphrf.kernels.explicit import PowerSeries as PowerSeries
     from graphrf.kernels.kernel import Kernel as Kernel
+    from graphrf.kernels.lengthscales import correlation_range as correlation_range
     from graphrf.kernels.named import Diffusion as Diffusion
     from graphrf.kernels.named import InverseCosine as InverseCosine
     from graphrf.kernels.named import Leroux as Leroux
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy.attach(
         "kernel": "Kernel",
         "named": "Diffusion InverseCosine Leroux Matern PStepRandomWalk RegularizedLaplacian",
         "areal": "BYM2 CAR ICAR",
+        "lengthscales": "correlation_range",
         "explicit": "LearnedModulation PowerSeries",
     },
 )

@@ -198,14 +198,15 @@ class Matern(_InversePower):
     Parameters
     ----------
     nu, lengthscale : float
-        Smoothness and lengthscale, both > 0. Where nu is an integer, the inverse of K is sparse;
-        1/2, 3/2 and 5/2 have a sparse precision with hidden variables.
+        Both > 0. On a grid or mesh f has the smoothness nu - 1 of a Matérn field in the plane, on a
+        line nu - 1/2: nu is the alpha of `Field`. `correlation_range` has the range in edges. For
+        integers nu the inverse of K is sparse, for 1/2, 3/2 and 5/2 with hidden variables.
     laplacian : "normalized" or "combinatorial"
 
     Notes
     -----
-    RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). The variance is far
-    from 1 (kappa^-nu at most): Gaussian processes scale it away.
+    RegularizedLaplacian(l, p) = l^(-2p) Matern(nu=p, lengthscale=sqrt(2p) l). Gaussian processes
+    scale the variance, kappa^-nu at most.
 
     Examples
     --------

@@ -10,14 +10,16 @@ from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
-from graphrf.plot._given import finite_range, in_degrees
+from graphrf.plot._given import in_degrees, in_order, unit_of
 from graphrf.plot._style import (
     PALE,
     VALUES,
     colour_bar,
     extended_ends,
+    fit_maps,
     map_frame,
     new_axes,
+    scaled,
     spacing,
     stretch_of,
 )
@@ -29,13 +31,18 @@ if TYPE_CHECKING:
 _MANY = 5_000
 
 
-class _Lines(NamedTuple):
+class EdgeLines(NamedTuple):
     """E edges as lines, of which an edge may have several."""
 
     parts: list[np.ndarray]  # vertices, (n, 2) each
     edge: np.ndarray  # the edge that each part belongs to
     names: Sequence[Hashable] | None
     crs: Any
+
+    @property
+    def n(self) -> int:
+        """The number of edges."""
+        return int(self.edge.max(initial=-1)) + 1 if self.names is None else len(self.names)
 
 
 def plot_edges(
@@ -46,6 +53,8 @@ def plot_edges(
     label: str = "",
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
+    norm: str = "linear",
+    unit: str | None = None,
     geographic: bool | None = None,
 ) -> Axes:
     """Edges drawn with their own geometry and coloured by `values`, such as the speeds of streets.
@@ -61,6 +70,11 @@ def plot_edges(
         edges. Edges without a value (NaN) are grey.
     ax, label, cmap, limits
         See `plot_graph_signal`.
+    norm : {"linear", "log"}
+        The scale of the colours: "log" for values such as traffic, of which few are large; values
+        up to 0 have the lowest colour.
+    unit : str, optional
+        The unit of the coordinates, for a scale bar. Default: that of the coordinate system `crs`.
     geographic : bool, optional
         Whether coordinates are degrees. Default: as the coordinate system `crs` has them, or
         guessed as by `plot_graph_signal`.
@@ -82,18 +96,16 @@ def plot_edges(
     >>> ax = plot_edges(streets, [30.0, 35.0, 50.0], label="speed (km/h)")
     >>> _ = ax.set_title("Monday")
     """
-    found = _lines_of(lines)
-    n = int(found.edge.max(initial=-1)) + 1 if found.names is None else len(found.names)
-    known = _in_order(values, n, found.names)
-    low, high = limits if limits is not None else finite_range(known)
+    found = lines_of(lines)
+    known, scale = scaled(in_order(values, found.n, found.names, "edge"), limits, norm)
 
-    ax = new_axes(ax, (6.0, 5.0))
+    new, ax = ax is None, new_axes(ax, (6.0, 5.0))
     corners = np.concatenate(found.parts) if found.parts else np.empty((0, 2))
     degrees = in_degrees(corners, crs_in_degrees(found.crs) if geographic is None else geographic)
     stretch = stretch_of(corners, degrees)
-    apart, unit = spacing(ax, corners, stretch, len(found.parts))
+    apart, points = spacing(ax, corners, stretch, len(found.parts))
     width = float(np.clip(0.3 * apart, 0.3, 2.6))
-    shown = _beside(found.parts, 0.6 * width / unit, stretch)
+    shown = _beside(found.parts, 0.6 * width / points, stretch)
 
     from matplotlib.collections import LineCollection
 
@@ -106,21 +118,31 @@ def plot_edges(
     )
 
     lines = [line for line, some in zip(shown, valued, strict=True) if some]
-    coloured = LineCollection(lines, cmap=cmap, linewidths=width, zorder=2, **drawn)
+    coloured = LineCollection(lines, cmap=cmap, norm=scale, linewidths=width, zorder=2, **drawn)
     coloured.set_array(own[valued])
-    coloured.set_clim(low, high)
     ax.add_collection(coloured)
 
     ax.autoscale_view()
-    map_frame(ax, stretch, degrees)
-    colour_bar(coloured, ax, label, extended_ends(own[valued], low, high))
+    map_frame(ax, stretch, degrees, unit_of(found.crs) if unit is None else unit)
+    colour_bar(coloured, ax, label, extended_ends(own[valued], scale.vmin, scale.vmax))
+    if new:
+        fit_maps([ax])
     return ax
 
 
-def _lines_of(source: Any) -> _Lines:
+def are_lines(source: Any) -> bool:
+    """True for maps, graphs of networkx, and sequences of lines of shapely."""
+    if hasattr(source, "is_multigraph") or (hasattr(source, "geometry") and hasattr(source, "crs")):
+        return True
+    if isinstance(source, str | bytes | np.ndarray) or not hasattr(source, "__iter__"):
+        return False
+    return any("Line" in getattr(shape, "geom_type", "") for shape in source)
+
+
+def lines_of(source: Any) -> EdgeLines:
     """The lines of a map, a networkx graph or a sequence, with the names of the edges."""
     if hasattr(source, "is_multigraph") and hasattr(source, "graph"):
-        return _lines_of_network(source)
+        return _of_network(source)
     if hasattr(source, "geometry") and hasattr(source, "crs"):
         shapes, names, crs = list(source.geometry), list(source.index), source.crs
     elif (
@@ -137,10 +159,10 @@ def _lines_of(source: Any) -> _Lines:
         shapes, names, crs = list(source), None, None
     parts = [(part, edge) for edge, shape in enumerate(shapes) for part in _parts(shape, edge)]
     edges = np.array([edge for _, edge in parts], dtype=np.int64)
-    return _Lines([part for part, _ in parts], edges, names, crs)
+    return EdgeLines([part for part, _ in parts], edges, names, crs)
 
 
-def _lines_of_network(graph: Any) -> _Lines:
+def _of_network(graph: Any) -> EdgeLines:
     """The geometry of the edges of a networkx graph, and straight lines for those without."""
     places = {node: (data.get("x"), data.get("y")) for node, data in graph.nodes(data=True)}
     parts: list[np.ndarray] = []
@@ -158,7 +180,7 @@ def _lines_of_network(graph: Any) -> _Lines:
         own = list(_parts(shape, edge))
         parts += own
         edges += [edge] * len(own)
-    return _Lines(parts, np.array(edges, dtype=np.int64), names, graph.graph.get("crs"))
+    return EdgeLines(parts, np.array(edges, dtype=np.int64), names, graph.graph.get("crs"))
 
 
 def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
@@ -179,33 +201,6 @@ def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
             f"{edge}",
         )
     yield corners[:, :2]
-
-
-def _in_order(values: ArrayLike, n: int, names: Sequence[Hashable] | None) -> np.ndarray:
-    """Values in the order of the edges: those of a Series by its labels."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != (n,):
-        raise checks.value_error(
-            "values", f"must have one entry per edge, shape ({n},), got {array.shape}"
-        )
-
-    index = getattr(values, "index", None)
-    if names is None or index is None or callable(index):
-        return array
-    labels = list(index)
-    if labels == list(names):
-        return array
-
-    table = dict(zip(labels, array.tolist(), strict=True))
-    lacking = next((name for name in names if name not in table), None)
-    if lacking is not None or len(table) < n:
-        fault = f"no value for {lacking!r}" if len(table) == n else "labels that repeat"
-        raise checks.value_error(
-            "values",
-            f"must have the labels of the edges, such as {names[0]!r}, got {fault} (labels such as "
-            f"{labels[0]!r}); pass values.to_numpy() if they are in the order of the edges",
-        )
-    return np.array([table[name] for name in names])
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:

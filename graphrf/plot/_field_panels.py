@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
-from graphrf.plot._fields import field_values, fit_height
+from graphrf.plot._fields import field_values
 from graphrf.plot._given import deviations
 from graphrf.plot._pictures import Picture, picture_of
 from graphrf.plot._style import (
@@ -17,6 +17,7 @@ from graphrf.plot._style import (
     VALUES,
     colour_bar,
     extended_ends,
+    fit_height,
     new_figure,
     require_matplotlib,
     wanted_width,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from graphrf.plot._style import (
     VALUES,
     colour_bar,
     extended_ends,
+    fit_height,
     new_figure,
     require_matplotlib,
     spacing,
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 _MANY = 20_000
 # Inches: the usual width of a figure.
 _USUAL = 5.2
-# How high maps are drawn at least and at most, as a share of their width.
-_LOWEST, _HIGHEST = 0.3, 1.6
-# A layout moves what the one before it measured.
-_LAYOUTS = 3
 
 
 def plot_triangulation(
@@ -206,25 +202,6 @@ def field_values(picture: Picture, values: ArrayLike, name: str) -> np.ndarray:
             f"got {array.shape}",
         )
     return np.where(np.isfinite(array), array, np.nan)
-
-
-def fit_height(axes: Sequence[Axes], ratio: float) -> None:
-    """Make a new figure as high as its maps in their full width, and the text between them.
-
-    Maps that do not fill their places mislead the layout, which then cuts off titles.
-    """
-    figure: Any = axes[0].figure
-    place = axes[0].get_subplotspec()
-    assert place is not None
-    layout = figure.get_layout_engine()
-    n_rows = place.get_gridspec().nrows
-
-    for _ in range(_LAYOUTS):
-        layout.execute(figure)
-        width, height = figure.get_size_inches()
-        slot = axes[0].get_position(original=True)
-        wanted = slot.width * width * float(np.clip(ratio, _LOWEST, _HIGHEST))
-        figure.set_figheight(height + n_rows * (wanted - slot.height * height))
 
 
 def _axes(ax: Axes | None) -> Any:

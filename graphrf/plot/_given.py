@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,6 +16,7 @@ _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
 # Nearer to the equator degrees of longitude are as
 # long as those of latitude, but for one in seventy.
 _LEAST_LATITUDE = 10
+_UNITS = {"metre": "m", "kilometre": "km", "foot": "ft", "US survey foot": "ft"}
 _UPS = (*_TURNS, *(f"-{axis}" for axis in _TURNS))
 
 
@@ -125,6 +129,41 @@ def mesh_values(
         )
         raise checks.value_error("values", f"must have one entry {shapes}, got {array.shape}")
     return array, fits[0] == "vertices"
+
+
+def in_order(
+    values: ArrayLike, n: int, names: Sequence[Hashable] | None, noun: str, name: str = "values"
+) -> np.ndarray:
+    """Values in the order of edges or areas: those of a Series by its labels."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise checks.value_error(
+            name, f"must have one entry per {noun}, shape ({n},), got {array.shape}"
+        )
+
+    index = getattr(values, "index", None)
+    if names is None or index is None or callable(index):
+        return array
+    labels = list(index)
+    if labels == list(names):
+        return array
+
+    table = dict(zip(labels, array.tolist(), strict=True))
+    lacking = next((each for each in names if each not in table), None)
+    if lacking is not None or len(table) < n:
+        fault = f"no value for {lacking!r}" if len(table) == n else "labels that repeat"
+        raise checks.value_error(
+            name,
+            f"must have the labels of the {noun}s, such as {names[0]!r}, got {fault} (labels such "
+            f"as {labels[0]!r}); pass {name}.to_numpy() if they are in the order of the {noun}s",
+        )
+    return np.array([table[each] for each in names])
+
+
+def unit_of(crs: Any) -> str:
+    """The unit of a coordinate reference system of pyproj, for a scale bar; empty if not known."""
+    axes = getattr(crs, "axis_info", None) or ()
+    return _UNITS.get(axes[0].unit_name, "") if axes else ""
 
 
 def turn(up: str) -> np.ndarray:

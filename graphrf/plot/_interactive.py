@@ -15,17 +15,8 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
 from graphrf.graph.graph import Graph
-from graphrf.plot._given import (
-    deviations,
-    finite_range,
-    in_degrees,
-    links,
-    mesh,
-    mesh_values,
-    node_values,
-    places,
-    turn,
-)
+from graphrf.plot._drawn import Drawn, drawn_of
+from graphrf.plot._given import deviations, finite_range, in_degrees, mesh, mesh_values, turn
 from graphrf.plot._meshes import direction
 from graphrf.plot._style import DEVIATIONS, VALUES, stretch_of
 
@@ -38,16 +29,18 @@ _COLOURS = 32
 # Nodes from which a map is drawn by the graphics card.
 _MANY = 5_000
 _PALE = "#dcdcdc"
+# Between areas.
+_BORDER = "#6b6b6b"
 # The radius of a mesh, where a page is 2 units high.
 _FILLED = 0.97
 
 
 def interactive_map(
-    coordinates: ArrayLike,
-    edges: Graph | ArrayLike,
+    places: Any,
     values: ArrayLike,
     deviation: ArrayLike | None = None,
     *,
+    edges: Graph | ArrayLike | None = None,
     observed: ArrayLike | None = None,
     names: Sequence[Hashable] | None = None,
     label: str = "value",
@@ -56,28 +49,31 @@ def interactive_map(
     title: str = "",
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """A map to zoom, with the name, value and standard deviation of the node under the pointer.
+    """A map to zoom, with the name, value and standard deviation of what is under the pointer.
 
     Parameters
     ----------
-    coordinates : array_like, shape (N, 2)
-        Horizontal and vertical places of the nodes: (longitude, latitude) for maps.
-    edges : Graph, or array_like of int of shape (E, 2)
-        Pairs of positions; of a graph its own edges, and its names.
+    places : GeoDataFrame, GeoSeries, networkx graph, sequence of shapely, or array_like
+        Streets with their own geometry, as `plot_edges` takes them; areas, as `plot_areas` does; or
+        horizontal and vertical places of N nodes, shape (N, 2): (longitude, latitude) for maps.
     values : array_like of float, shape (N,)
-        Such as the mean of `predict`. NaN draws no mark.
+        Such as the mean of `predict`. Of streets and areas, a Series is matched by its index. NaN
+        draws no mark; streets and areas without a value are pale.
+    edges : Graph, or array_like of int of shape (E, 2), optional
+        Between nodes, as pairs of positions; of a graph its own edges, and its names.
     deviation : array_like of float, shape (N,), optional
         Standard deviations: buttons change between them and the values.
     observed : array_like of float, shape (N,), optional
         NaN where not observed: a third button.
     names : sequence, optional
-        Names of the nodes. Default: those of the graph, or positions.
+        Default: those of the graph or map, or positions.
     label : str
         Name of the signal, with its unit.
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
     geographic : bool, optional
-        Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
+        Whether coordinates are degrees. Default: as the coordinate system has them, or guessed, as
+        by `plot_graph_signal`.
     title : str
     path : str or path, optional
         Where the page is written as well: an .html file that works without a network, on which the
@@ -101,27 +97,40 @@ def interactive_map(
     >>> from graphrf.plot import interactive_map
     >>> town = grf.from_edges(["harbour", "market"], ["market", "station"])
     >>> places, speed, std = [[0, 0], [1, 0], [1, 1]], [30.0, 35.0, 40.0], [0.1, 2.0, 4.0]
-    >>> figure = interactive_map(places, town, speed, std, label="speed (km/h)")
+    >>> figure = interactive_map(places, speed, std, edges=town, label="speed (km/h)")
     >>> [button.label for button in figure.layout.updatemenus[0].buttons]
     ['speed (km/h)', 'standard deviation']
+
+    Streets, by their geometry:
+
+    >>> import networkx as nx
+    >>> streets = nx.MultiDiGraph([("harbour", "market"), ("market", "station")])
+    >>> for node, (x, y) in zip(streets, places):
+    ...     streets.nodes[node].update(x=x, y=y)
+    >>> figure = interactive_map(streets, [310.0, 95.0], label="cars per hour")
+    >>> len(figure.data[-1].text)
+    2
     """
     objects = _plotly("a map to zoom")
-    spots = places(coordinates)
-    roads = links(edges, len(spots))
-    for name, some in (("values", values), ("deviation", deviation), ("observed", observed)):
-        if some is not None:
-            node_values(some, len(spots), name)
-
-    layers = _layers(values, deviation, observed, label, limits)
-    if names is None:
-        names = edges.nodes if isinstance(edges, Graph) and edges.has_names else range(len(spots))
-    text = _hover(_checked_names(names, len(spots), "node"), layers)
-    scatter = objects.Scattergl if len(spots) > _MANY else objects.Scatter
-    groups = [_map_traces(scatter, spots, roads, layer, text) for layer in layers]
+    drawn = drawn_of(places, edges)
+    layers = _layers(
+        drawn.ordered("values", values),
+        None if deviation is None else drawn.ordered("deviation", deviation),
+        None if observed is None else drawn.ordered("observed", observed),
+        label,
+        limits,
+    )
+    text = _hover(
+        _checked_names(drawn.names if names is None else names, drawn.n, drawn.noun), layers
+    )
+    scatter = objects.Scattergl if drawn.n > _MANY and not drawn.filled else objects.Scatter
+    groups = [_map_traces(scatter, drawn, layer, text) for layer in layers]
     figure = _with_buttons(objects, groups, layers, title)
 
-    degrees = in_degrees(spots, geographic)
-    stretch = stretch_of(spots, degrees)
+    at_nodes = drawn.noun == "node" or not drawn.parts
+    corners = drawn.spots if at_nodes else np.concatenate(drawn.parts)
+    degrees = in_degrees(corners, drawn.degrees if geographic is None else geographic)
+    stretch = stretch_of(corners, degrees)
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": degrees}
     figure.update_layout(
         dragmode="pan",
@@ -314,53 +323,64 @@ def _hover(names: list[str], layers: list[Layer]) -> list[str]:
     ]
 
 
-def _map_traces(
-    scatter: Any, spots: np.ndarray, roads: np.ndarray, layer: Layer, text: list[str]
-) -> list[Any]:
-    """Roads in the colours of the mean of their ends, over them the nodes."""
+def _map_traces(scatter: Any, drawn: Drawn, layer: Layer, text: list[str]) -> list[Any]:
+    """Lines in the colours of the mean of their ends, streets or areas in their own, and marks."""
     from plotly.colors import sample_colorscale
 
     low, high = layer.limits
-    means = layer.values[roads].mean(axis=1) if len(roads) else np.empty(0)
+    means = layer.values[drawn.owners].mean(axis=1) if len(drawn.owners) else np.empty(0)
     known = np.isfinite(means)
     share = np.clip((means[known] - low) / ((high - low) or 1.0), 0.0, 1.0)
-    bins = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
+    bins = np.full(len(means), -1)
+    bins[known] = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
 
-    traces = [_lines(scatter, spots, roads[~known], _PALE, 1.5)]
-    for number in np.unique(bins):
+    traces = [_lines(scatter, drawn, bins == -1, _PALE, 1.5)]
+    for number in np.unique(bins[known]):
         (colour,) = sample_colorscale(layer.cmap, [(number + 0.5) / _COLOURS])
-        traces.append(_lines(scatter, spots, roads[known][bins == number], colour, 3.0))
+        traces.append(_lines(scatter, drawn, bins == number, colour, 3.0))
 
     shown = np.flatnonzero(np.isfinite(layer.values))
+    look: dict[str, Any] = {"color": layer.values[shown], **layer.colours}
+    if drawn.noun != "node":
+        # Streets and areas have colours of their own: their marks carry the text alone, and the
+        # colour bar is that of a mark that is nowhere.
+        bar = {"color": [layer.limits[0]], **layer.colours}
+        traces.append(scatter(x=[None], y=[None], mode="markers", marker=bar, showlegend=False))
+        look = {"opacity": 0.0}
     traces.append(
         scatter(
-            x=spots[shown, 0],
-            y=spots[shown, 1],
+            x=drawn.spots[shown, 0],
+            y=drawn.spots[shown, 1],
             mode="markers",
             text=[text[node] for node in shown],
             hoverinfo="text",
             showlegend=False,
-            marker={
-                "color": layer.values[shown],
-                "size": 7 if shown.size < 2_000 else 5,
-                **layer.colours,
-            },
+            marker={"size": 7 if shown.size < 2_000 else 5, **look},
         )
     )
     return traces
 
 
-def _lines(scatter: Any, spots: np.ndarray, roads: np.ndarray, colour: str, width: float) -> Any:
-    ends = np.full((len(roads), 3, 2), np.nan)  # a gap behind every line
-    ends[:, :2] = spots[roads]
+def _lines(scatter: Any, drawn: Drawn, chosen: np.ndarray, colour: str, width: float) -> Any:
+    gap = np.full((1, 2), np.nan)  # behind every line
+    pieces = [
+        piece
+        for part, some in zip(drawn.parts, chosen.tolist(), strict=True)
+        if some
+        for piece in (part, gap)
+    ]
+    corners = np.concatenate(pieces) if pieces else np.empty((0, 2))
+    fill = {"fill": "toself", "fillcolor": colour} if drawn.filled else {}
+    line = {"color": _BORDER, "width": 0.6} if drawn.filled else {"color": colour, "width": width}
     return scatter(
-        x=ends[:, :, 0].ravel(),
-        y=ends[:, :, 1].ravel(),
+        x=corners[:, 0],
+        y=corners[:, 1],
         mode="lines",
-        line={"color": colour, "width": width},
+        line=line,
         hoverinfo="skip",
         showlegend=False,
         connectgaps=False,
+        **fill,
     )
 
 

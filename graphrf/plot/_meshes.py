@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike
 
 from graphrf._base import checks
 from graphrf.plot._given import finite_range, mesh, mesh_values, turn
-from graphrf.plot._style import UNOBSERVED, VALUES, colour_bar, extended_ends, new_axes
+from graphrf.plot._style import (
+    UNOBSERVED,
+    VALUES,
+    colour_bar,
+    extended_ends,
+    inches,
+    new_axes,
+    scale_bar,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +25,10 @@ if TYPE_CHECKING:
 
 # Of more faces svg and pdf files hold a bitmap: each face would be a shape of its own.
 _MOST_SHAPES = 5_000
+# The share of places with values, and the side of a face in points, below which these are dots.
+_SPARSE, _SMALLEST = 0.5, 4.0
+# The share of the depth of a surface within which places are on it.
+_NEAR = 5e-3
 
 
 def plot_mesh(
@@ -28,6 +40,7 @@ def plot_mesh(
     label: str = "",
     cmap: str = VALUES,
     limits: tuple[float, float] | None = None,
+    unit: str = "",
     view: tuple[float, float] = (28.0, -60.0),
     up: str = "z",
     on: str | None = None,
@@ -48,6 +61,8 @@ def plot_mesh(
     cmap : str
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
+    unit : str
+        The unit of the coordinates, such as "mm", for a scale bar.
     view : (elevation, azimuth) in degrees
     up : "x", "y", "z", "-x", "-y" or "-z"
         The axis that points upwards in the figure. Many files of meshes have "y".
@@ -92,16 +107,115 @@ def plot_mesh(
     shown, on_vertices = mesh_values(values, len(points), len(triangles), on)
     if on_vertices:
         shown = shown[triangles].mean(axis=1)
+    return _drawn(points, triangles, shown, None, ax, label, cmap, limits, unit, view, up)
 
+
+def plot_mesh_readings(
+    vertices: ArrayLike,
+    faces: ArrayLike,
+    values: ArrayLike,
+    *,
+    ax: Axes,
+    label: str,
+    cmap: str,
+    limits: tuple[float, float],
+    unit: str,
+    view: tuple[float, float],
+    up: str,
+    on: str | None,
+) -> Axes:
+    """`plot_mesh` of values at some vertices or faces: dots where the faces would not be seen."""
+    points, triangles = mesh(vertices, faces)
+    known, on_vertices = mesh_values(values, len(points), len(triangles), on)
+    shown = known[triangles].mean(axis=1) if on_vertices else known
+    seen = np.isfinite(known)
+    side = 72 * inches(ax) / np.sqrt(max(1, len(triangles)))
+    if seen.mean() > _SPARSE or not (on_vertices or side < _SMALLEST):
+        dots = None
+    else:
+        spots = points if on_vertices else points[triangles].mean(axis=1)
+        dots = spots[seen], known[seen]
+        shown = np.full(len(triangles), np.nan)
+    return _drawn(points, triangles, shown, dots, ax, label, cmap, limits, unit, view, up)
+
+
+def _drawn(
+    points: np.ndarray,
+    triangles: np.ndarray,
+    shown: np.ndarray,
+    dots: tuple[np.ndarray, np.ndarray] | None,
+    ax: Axes | None,
+    label: str,
+    cmap: str,
+    limits: tuple[float, float] | None,
+    unit: str,
+    view: tuple[float, float],
+    up: str,
+) -> Axes:
+    """Axes with the faces, dots at places with values, a scale bar and a colour bar."""
     if ax is not None and ax.name != "rectilinear":
         raise checks.value_error(
             "ax", f"must be plain axes, got those of the projection {ax.name!r}"
         )
     ax = new_axes(ax, (5.2, 4.4))
     ends = limits if limits is not None else finite_range(shown)
-    scale = draw_surface(ax, (points @ turn(up).T)[triangles], triangles, shown, cmap, ends, view)
+    turned = (points @ turn(up).T)[triangles]
+    scale = draw_surface(ax, turned, triangles, shown, cmap, ends, view)
+    if dots is not None:
+        places, shown = dots
+        _draw_dots(ax, places @ turn(up).T, shown, turned, scale, view)
+    scale_bar(ax, unit)
     colour_bar(scale, ax, label, extended_ends(shown, *ends))
     return ax
+
+
+def _draw_dots(
+    ax: Axes,
+    places: np.ndarray,
+    values: np.ndarray,
+    corners: np.ndarray,
+    scale: ScalarMappable,
+    view: tuple[float, float],
+) -> None:
+    """Dots in the colours of a scale at those places on a surface that can be seen."""
+    across, depth = _projection(view)
+    seen = ~_hidden(places @ across, places @ depth, corners @ across, corners @ depth)
+    size = float(np.clip(40 * inches(ax) / np.sqrt(max(1, len(places))), 2.0, 5.0))
+    x, y = (places[seen] @ across).T
+    colours = scale.to_rgba(values[seen])
+    ax.scatter(x, y, s=size**2, c=colours, edgecolors="black", linewidths=0.08 * size, zorder=3)
+
+
+def _hidden(
+    spots: np.ndarray, depths: np.ndarray, corners: np.ndarray, corner_depths: np.ndarray
+) -> np.ndarray:
+    """True for points behind a triangle, given places in the picture and distances to the viewer.
+
+    Takes each point with each triangle.
+    """
+    start, one, two = corners[:, 0], corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+    area = one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0]
+    flat = np.abs(area) > 0
+    start, one, two, area = start[flat], one[flat], two[flat], area[flat]
+    level = corner_depths[flat]
+    # A point on a triangle, or on its border, is not behind it.
+    gap = _NEAR * float(np.ptp(corner_depths) or 1.0)
+    hidden = np.zeros(len(spots), dtype=bool)
+    for number, (spot, depth) in enumerate(zip(spots, depths.tolist(), strict=True)):
+        away = spot - start
+        a = (away[:, 0] * two[:, 1] - away[:, 1] * two[:, 0]) / area
+        b = (one[:, 0] * away[:, 1] - one[:, 1] * away[:, 0]) / area
+        within = (a >= 0) & (b >= 0) & (a + b <= 1)
+        a, b, near = a[within], b[within], level[within]
+        at = near[:, 0] + a * (near[:, 1] - near[:, 0]) + b * (near[:, 2] - near[:, 0])
+        hidden[number] = bool((at > depth + gap).any())
+    return hidden
+
+
+def _projection(view: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """The two axes of a picture, shape (3, 2), and the direction to its viewer."""
+    towards, right = direction(*view), direction(0.0, view[1] + 90)
+    return np.column_stack([right, np.cross(towards, right)]), towards
 
 
 def draw_surface(
@@ -124,7 +238,7 @@ def draw_surface(
     colours[~np.isfinite(values)] = UNOBSERVED
 
     normals = _normals(corners)
-    towards = direction(*view)
+    across, towards = _projection(view)
     colours[:, :3] *= _lightness(normals, view)[:, None]
     order = np.argsort(corners.mean(axis=1) @ towards, kind="stable")
     if _is_closed(triangles):
@@ -133,8 +247,7 @@ def draw_surface(
         volume = float(np.einsum("ij,ij->", corners[:, 0], np.cross(corners[:, 1], corners[:, 2])))
         order = order[(normals @ towards * np.sign(volume) > 0)[order]]
 
-    right = direction(0.0, view[1] + 90)
-    flat = corners[order] @ np.column_stack([right, np.cross(towards, right)])
+    flat = corners[order] @ across
     # Edges in the faces' colours close the hairlines that antialiasing leaves between them.
     shapes = PolyCollection(
         flat, facecolors=colours[order], edgecolors=colours[order], linewidths=0.3

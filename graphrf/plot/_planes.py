@@ -86,15 +86,15 @@ class Lattice:
 
     def __init__(self, centres: np.ndarray) -> None:
         self.places = centres
-        (self._columns, left, self._width), (self._rows, bottom, self._height) = (
+        (self.columns, left, self._width), (self.rows, bottom, self._height) = (
             _steps(axis) for axis in centres.T
         )
         self._start = left - self._width / 2, bottom - self._height / 2
-        self._shape = int(self._rows.max()) + 1, int(self._columns.max()) + 1
+        self._shape = int(self.rows.max()) + 1, int(self.columns.max()) + 1
         if self._shape[0] * self._shape[1] > _MOST_CELLS * (len(centres) + 1):
             raise _no_lattice()
 
-        cells = self._rows * self._shape[1] + self._columns
+        cells = self.rows * self._shape[1] + self.columns
         if np.unique(cells).size < cells.size:
             raise checks.value_error(
                 "domain",
@@ -112,7 +112,7 @@ class Lattice:
     ) -> tuple[np.ndarray, Box]:
         """A pixel for each cell, whatever the box."""
         picture = np.full(self._shape, np.nan)
-        picture[self._rows, self._columns] = values
+        picture[self.rows, self.columns] = values
         return picture, self.box
 
     def seen(self, values: np.ndarray, region: Region) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
-from graphrf.plot._given import deviations
+from graphrf.plot._areas import are_areas, areas_of, plot_areas
+from graphrf.plot._edges import are_lines, lines_of, plot_edges
+from graphrf.plot._given import deviations, in_order
 from graphrf.plot._maps import plot_graph_signal
-from graphrf.plot._meshes import plot_mesh
-from graphrf.plot._style import DEVIATIONS, VALUES, new_figure, require_matplotlib, wanted_width
+from graphrf.plot._meshes import plot_mesh, plot_mesh_readings
+from graphrf.plot._style import (
+    DEVIATIONS,
+    VALUES,
+    fit_maps,
+    new_figure,
+    require_matplotlib,
+    wanted_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +53,7 @@ def plot_mesh_posterior(
     deviation_label: str | None = None,
     titles: Sequence[str] | None = None,
     limits: tuple[float, float] | None = None,
+    unit: str = "",
     view: tuple[float, float] = (28.0, -60.0),
     up: str = "z",
     on: str | None = None,
@@ -58,7 +68,7 @@ def plot_mesh_posterior(
         Values of the faces or of the vertices.
     truth : array_like of float, of the same shape, optional
     observed : array_like of float, of the same shape, optional
-        NaN where not observed.
+        NaN where not observed. Few vertices, or faces too small to be seen, are drawn as dots.
     figure : matplotlib.figure.Figure or SubFigure, optional
         To be filled. Default: a new figure.
     ax : sequence of matplotlib.axes.Axes, optional
@@ -72,7 +82,7 @@ def plot_mesh_posterior(
         deviation", if drawn.
     limits : (low, high), optional
         Values at the ends of the colour bars of the signal.
-    view, up, on
+    unit, view, up, on
         See `plot_mesh`.
 
     Returns
@@ -100,17 +110,20 @@ def plot_mesh_posterior(
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['truth', 'posterior mean', 'standard deviation']
     """
-    draw = partial(plot_mesh, vertices, faces, view=view, up=up, on=on)
+    own: dict[str, Any] = {"unit": unit, "view": view, "up": up, "on": on}
+    draw = partial(plot_mesh, vertices, faces, **own)
+    readings = partial(plot_mesh_readings, vertices, faces, **own)
     given = {"truth": truth, "observed": observed, "posterior mean": mean}
-    return _panels(draw, given, deviation, figure, ax, (label, deviation_label), titles, limits)
+    words = (label, deviation_label)
+    return _panels(draw, given, deviation, figure, ax, words, titles, limits, readings)
 
 
 def plot_map_posterior(
-    coordinates: ArrayLike,
-    edges: Graph | ArrayLike,
+    places: Any,
     mean: ArrayLike,
     deviation: ArrayLike,
     *,
+    edges: Graph | ArrayLike | None = None,
     truth: ArrayLike | None = None,
     observed: ArrayLike | None = None,
     figure: Figure | SubFigure | None = None,
@@ -119,23 +132,30 @@ def plot_map_posterior(
     deviation_label: str | None = None,
     titles: Sequence[str] | None = None,
     limits: tuple[float, float] | None = None,
+    unit: str | None = None,
     geographic: bool | None = None,
 ) -> Figure | SubFigure:
     """The mean of a signal on a map and its standard deviation, after truth and data.
 
     Parameters
     ----------
-    coordinates : array_like, shape (N, 2)
-        Horizontal and vertical places of the nodes: (longitude, latitude) for maps.
-    edges : Graph, or array_like of int of shape (E, 2)
+    places : GeoDataFrame, GeoSeries, networkx graph, sequence of shapely, or array_like
+        Areas, which are filled (`plot_areas`); lines or a graph with geometry (`plot_edges`); or
+        horizontal and vertical places of N nodes, shape (N, 2): (longitude, latitude) for maps.
     mean, deviation : array_like of float, shape (N,)
+        Of areas and lines a Series is matched by its index.
+    edges : Graph, or array_like of int of shape (E, 2), optional
+        Between nodes; of nodes that fill a lattice they are not needed.
     truth : array_like of float, shape (N,), optional
     observed : array_like of float, shape (N,), optional
         NaN where not observed.
     figure, ax, label, deviation_label, titles, limits
         See `plot_mesh_posterior`.
+    unit : str, optional
+        The unit of the coordinates, for a scale bar. Default: that of the coordinate system.
     geographic : bool, optional
-        Whether coordinates are degrees. Default: guessed, as by `plot_graph_signal`.
+        Whether coordinates are degrees. Default: as the coordinate system has them, or guessed, as
+        by `plot_graph_signal`.
 
     Returns
     -------
@@ -147,14 +167,40 @@ def plot_map_posterior(
     >>> from graphrf.plot import plot_map_posterior
     >>> places, roads = [[0, 0], [1, 0], [1, 1]], [[0, 1], [1, 2]]
     >>> figure = plot_map_posterior(
-    ...     places, roads, [30.0, 35.0, 40.0], [0.1, 2.0, 4.0], label="speed (mph)"
+    ...     places, [30.0, 35.0, 40.0], [0.1, 2.0, 4.0], edges=roads, label="speed (mph)"
     ... )
     >>> len(figure.axes)  # two maps, each with a colour bar
     4
     """
-    draw = partial(plot_graph_signal, coordinates, edges, geographic=geographic)
+    own = {"geographic": geographic, "unit": unit}
+    draw, names = _drawing(places, edges, own)
     given = {"truth": truth, "observed": observed, "posterior mean": mean}
-    return _panels(draw, given, deviation, figure, ax, (label, deviation_label), titles, limits)
+    if names is not None:
+        given = {
+            title: None
+            if some is None
+            else in_order(some, len(names), names, "place", title.split()[-1])
+            for title, some in given.items()
+        }
+        deviation = in_order(deviation, len(names), names, "place", "deviation")
+    words = (label, deviation_label)
+    filled = _panels(draw, given, deviation, figure, ax, words, titles, limits)
+    if figure is None and ax is None:
+        fit_maps(filled.axes[:1])
+    return filled
+
+
+def _drawing(
+    places: Any, edges: Any, own: dict[str, Any]
+) -> tuple[Callable[..., Any], Sequence[Hashable] | None]:
+    """The function that draws values at places, and the names by which a Series is matched."""
+    if edges is None and are_areas(places):
+        return partial(plot_areas, places, **own), areas_of(places).names
+    if edges is None and are_lines(places):
+        return partial(plot_edges, places, **own), lines_of(places).names
+    none: list[Any] = []
+    own = {**own, "unit": own["unit"] or ""}
+    return partial(plot_graph_signal, places, none if edges is None else edges, **own), None
 
 
 def _panels(
@@ -166,7 +212,9 @@ def _panels(
     labels: tuple[str, str | None],
     titles: Sequence[str] | None,
     limits: tuple[float, float] | None,
+    readings: Callable[..., Any] | None = None,
 ) -> Figure | SubFigure:
+    """Panels in which `draw` draws values, or `readings` those that were observed."""
     values = _values(given)
     shape = values["posterior mean"].shape
     spread = deviations(deviation, shape)
@@ -177,10 +225,13 @@ def _panels(
         raise checks.value_error("titles", f"must have one per panel ({drawn}), got {len(words)}")
     axes = _axes(len(words), figure, ax)
     of_spread = f"standard deviation of the {labels[0]}" if labels[1] is None else labels[1]
-    panels = [(some, VALUES, ends, labels[0]) for some in values.values()]
-    panels.append((spread, DEVIATIONS, _limits(spread), of_spread))
-    for here, title, (some, cmap, own, label) in zip(axes, words, panels, strict=True):
-        draw(some, ax=here, label=label, cmap=cmap, limits=own)
+    panels = [
+        (readings if name == "observed" and readings else draw, some, VALUES, ends, labels[0])
+        for name, some in values.items()
+    ]
+    panels.append((draw, spread, DEVIATIONS, _limits(spread), of_spread))
+    for here, title, (pen, some, cmap, own, label) in zip(axes, words, panels, strict=True):
+        pen(some, ax=here, label=label, cmap=cmap, limits=own)
         here.set_title(title)
         place = here.get_subplotspec()
         if ax is None and place is not None and not place.is_first_col():

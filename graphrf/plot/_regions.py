@@ -1,4 +1,4 @@
-"""Polygons within which a field is drawn."""
+"""Polygons that are filled, or within which a field is drawn."""
 
 from __future__ import annotations
 
@@ -50,18 +50,23 @@ class Region:
             within |= inside
         return within
 
-    def path(self) -> Path:
-        """All rings as one path to clip with."""
-        from matplotlib.path import Path
+    def rings(self) -> list[np.ndarray]:
+        """All rings, closed, exteriors of one direction and holes of the other.
 
-        # Renderers fill what winds around a point in sum, so that exteriors that turn one way and
-        # holes that turn the other way leave holes open also where polygons overlap.
-        rings = [
-            ring[:: 1 if (_signed_area(ring) > 0) == (number == 0) else -1]
+        Renderers fill what winds around a point in sum, so that holes stay open also where polygons
+        overlap.
+        """
+        return [
+            _closed(ring[:: 1 if (_signed_area(ring) > 0) == (number == 0) else -1])
             for polygon in self.polygons
             for number, ring in enumerate(polygon)
         ]
-        return Path.make_compound_path(*(Path(_closed(ring), closed=True) for ring in rings))
+
+    def path(self) -> Path:
+        """All rings as one path to fill or to clip with."""
+        from matplotlib.path import Path
+
+        return Path.make_compound_path(*(Path(ring, closed=True) for ring in self.rings()))
 
 
 def _polygons(shape: Any) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrf._base import checks, lazy
+from graphrf.plot._given import finite_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ VALUES = "viridis"
 DEVIATIONS = "plasma"
 MARKERS = "osD^vPX"
 #: Of nodes, faces and roads without a value.
-UNOBSERVED = (0.87, 0.87, 0.87, 1.0)
+UNOBSERVED = (0.93, 0.93, 0.93, 1.0)
 GREY = "#6b6b6b"
 GRID = "#ececec"
 #: Of lines without a value.
@@ -35,6 +36,12 @@ PALE = "#b5b5b5"
 _SMALL = 2.4
 # Inches: the length of a colour bar of several axes.
 _BAR = 2.6
+# The greatest share of the width of a map that its scale bar takes.
+_SCALE = 0.35
+# How high maps are drawn at least and at most, as a share of their width.
+_LOWEST, _HIGHEST = 0.3, 1.6
+# A layout moves what the one before it measured.
+_LAYOUTS = 3
 
 
 def require_matplotlib() -> None:
@@ -171,11 +178,12 @@ def stretch_of(coordinates: np.ndarray, degrees: bool) -> float:
     return 1 / math.cos(math.radians(min(89.0, abs(latitude))))
 
 
-def map_frame(ax: Axes, stretch: float, degrees: bool) -> None:
-    """The aspect and the axes of a map."""
+def map_frame(ax: Axes, stretch: float, degrees: bool, unit: str = "") -> None:
+    """The aspect and the axes of a map in degrees; of others a scale bar, if they have a unit."""
     if not degrees:
         ax.set_aspect("equal", adjustable="datalim")
         ax.set_axis_off()
+        scale_bar(ax, unit)
         return
     small = inches(ax) < _SMALL
     ax.set_aspect(stretch)
@@ -186,6 +194,87 @@ def map_frame(ax: Axes, stretch: float, degrees: bool) -> None:
     ax.ticklabel_format(useOffset=False)
     ax.grid(visible=False)
     open_frame(ax)
+
+
+def scale_bar(ax: Axes, unit: str) -> None:
+    """A bar of a round length below the axes, in a unit of the coordinates; none without one."""
+    if not unit:
+        return
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+    from mpl_toolkits.axes_grid1.anchored_artists import AnchoredSizeBar
+
+    longest = _SCALE * float(np.ptp(ax.dataLim.get_points()[:, 0])) or 1.0
+    size = 10 ** math.floor(math.log10(longest))
+    length = max(times * size for times in (1, 2, 5) if times * size <= longest)
+    text = f"{length / 1000:g} km" if unit == "m" and length >= 1000 else f"{length:g} {unit}"
+    bar = AnchoredSizeBar(
+        ax.transData,
+        length,
+        text,
+        "upper left",
+        pad=0.2,
+        borderpad=0,
+        sep=2,
+        frameon=False,
+        color="black",
+        size_vertical=0,
+        fontproperties=FontProperties(size=rcParams["xtick.labelsize"]),
+        bbox_to_anchor=(0, 0),
+        bbox_transform=ax.transAxes,
+    )
+    ax.add_artist(bar)
+
+
+def scaled(
+    values: np.ndarray, limits: tuple[float, float] | None, norm: str
+) -> tuple[np.ndarray, Any]:
+    """Values as they are coloured, and their scale between limits, by default their finite range.
+
+    On a logarithmic scale values up to 0 are below all others.
+    """
+    require_matplotlib()
+    from matplotlib.colors import LogNorm, Normalize
+
+    checks.choice("norm", norm, ("linear", "log"))
+    if norm == "linear":
+        return values, Normalize(*(limits or finite_range(values)))
+    low, high = limits or finite_range(np.where(values > 0, values, np.nan))
+    if not 0 < low < high:
+        raise checks.value_error(
+            "norm",
+            f"must be 'linear' for colours between {low:g} and {high:g}: 'log' needs two "
+            "positive numbers, the first of them smaller; pass limits=(low, high)",
+        )
+    return np.where(values > 0, values, np.where(np.isnan(values), np.nan, low / 2)), LogNorm(
+        low, high
+    )
+
+
+def fit_height(axes: Sequence[Axes], ratio: float) -> None:
+    """Make a new figure as high as its maps in their full width, and the text between them.
+
+    Maps that do not fill their places mislead the layout, which then cuts off titles.
+    """
+    figure: Any = axes[0].figure
+    place = axes[0].get_subplotspec()
+    assert place is not None
+    layout = figure.get_layout_engine()
+    n_rows = place.get_gridspec().nrows
+
+    for _ in range(_LAYOUTS):
+        layout.execute(figure)
+        width, height = figure.get_size_inches()
+        slot = axes[0].get_position(original=True)
+        wanted = slot.width * width * float(np.clip(ratio, _LOWEST, _HIGHEST))
+        figure.set_figheight(height + n_rows * (wanted - slot.height * height))
+
+
+def fit_maps(axes: Sequence[Axes]) -> None:
+    """Make a new figure as high as its maps, whose coordinates have an aspect."""
+    size = np.ptp(axes[0].dataLim.get_points(), axis=0)
+    aspect = axes[0].get_aspect()
+    fit_height(axes, float(aspect) * float(size[1] / (size[0] or 1.0)))
 
 
 def extended_ends(values: np.ndarray, low: float, high: float) -> str:
@@ -202,8 +291,9 @@ def extended_ends(values: np.ndarray, low: float, high: float) -> str:
 def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str) -> None:
     """A thin bar below the axes, or below all of several."""
     from matplotlib import rcParams
+    from matplotlib.colors import LogNorm
     from matplotlib.font_manager import FontProperties
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
     axes = list(ax) if isinstance(ax, Sequence) else [ax]
     boxes = [one.get_window_extent() for one in axes]
@@ -226,8 +316,29 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
     )
     bar.outline.set_visible(False)
     bar.locator = MaxNLocator(4 if width > 2 else 3)
+    if isinstance(mappable.norm, LogNorm):
+        bar.locator = LogLocator(subs=_log_steps(mappable.norm), numticks=5)
+        bar.formatter = StrMethodFormatter("{x:g}")
+        bar.ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _log_steps(norm: Any) -> tuple[float, ...]:
+    """Multiples of powers of ten that a logarithmic colour bar counts."""
+    decades = math.log10(norm.vmax / norm.vmin)
+    return (1.0,) if decades > 3 else (1.0, 3.0) if decades > 1.5 else (1.0, 2.0, 5.0)
 
 
 def open_frame(ax: Axes) -> None:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def legend_above(ax: Axes, width: float = 1.1) -> None:
+    """A legend above the axes, in columns of about this width in inches."""
+    ax.legend(
+        frameon=False,
+        ncols=max(2, int(inches(ax) / width)),
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+    )

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
-from graphrf.plot._given import deviations, finite_range, links
-from graphrf.plot._maps import plot_graph_signal
+from graphrf.plot._given import deviations, finite_range
+from graphrf.plot._maps import drawn_signal
 from graphrf.plot._style import (
     COLOURS,
     GREY,
     GRID,
     VALUES,
     inches,
+    legend_above,
     new_axes,
     open_frame,
     require_matplotlib,
@@ -140,17 +141,162 @@ def plot_series(
     _label_times(ax, stamps)
     ax.set_xlim(stamps[0], stamps[-1])
     ax.set_ylabel(label)
+    _finish(ax)
+    return ax
+
+
+def plot_forecast(
+    times: ArrayLike,
+    quantiles: Any,
+    *,
+    levels: Sequence[float] | None = None,
+    observed: ArrayLike | None = None,
+    truth: ArrayLike | None = None,
+    start: Any = None,
+    ax: Axes | None = None,
+    label: str = "value",
+    xlabel: str = "",
+) -> Axes:
+    """A forecast as bands around its median, after the observations that it continues.
+
+    Parameters
+    ----------
+    times : array_like, shape (T,)
+        Years, other numbers or dates (datetime64), increasing.
+    quantiles : DataFrame, or array_like of float, shape (T, q)
+        As `predict(..., quantiles=..., as_frame=True)` returns them, say for the levels 0.025, 0.1,
+        0.5, 0.9 and 0.975: pairs of levels are bands, and 0.5 is a line. With
+        `return_std="observation"` the bands hold observations.
+    levels : sequence of float, optional
+        The levels of the columns. Default: the titles of the data frame.
+    observed, truth : array_like of float, shape (T,), optional
+        Observations as dots, NaN where there is none, and what came later, as open dots.
+    start : number or date, optional
+        The first time of the forecast, which a line separates from the fit. Default: the time after
+        the last observation.
+    ax : matplotlib.axes.Axes, optional
+    label, xlabel : str
+        Labels of the vertical axis, with the unit, and of that of times.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        For shapes that do not match, and levels that are no pairs around 0.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from graphrf.plot import plot_forecast
+    >>> years, middle = np.arange(2020, 2026), np.array([3.0, 4.0, 4.5, 5.0, 5.5, 6.0])
+    >>> bands = middle[:, None] + np.outer([0.2, 0.2, 0.2, 0.5, 1.0, 1.5], [-2, -1.3, 0, 1.3, 2])
+    >>> levels, cases = [0.025, 0.1, 0.5, 0.9, 0.975], [3.1, 3.8, 4.6, np.nan, np.nan, np.nan]
+    >>> ax = plot_forecast(years, bands, levels=levels, observed=cases)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['95 % interval', '80 % interval', 'median', 'observed']
+    """
+    stamps = _increasing(times)
+    found = _levels(quantiles, levels)
+    table = np.asarray(quantiles, dtype=np.float64)
+    if table.shape != (stamps.size, len(found)):
+        raise checks.value_error(
+            "quantiles",
+            f"must have a row for each time and a column for each level, shape ({stamps.size}, "
+            f"{len(found)}), got {table.shape}",
+        )
+    points = {
+        name: np.asarray(some, dtype=np.float64)
+        for name, some in (("observed", observed), ("truth", truth))
+        if some is not None
+    }
+    for name, some in points.items():
+        if some.shape != stamps.shape:
+            raise checks.value_error(
+                name, f"must have a value for each time, shape {stamps.shape}, got {some.shape}"
+            )
+
+    ax = new_axes(ax, (5.2, 3.2))
+    _draw_bands(ax, stamps, table, found)
+    for name, some in points.items():
+        own: dict[str, Any] = (
+            {"color": "black"} if name == "observed" else {"color": COLOURS[1], "fillstyle": "none"}
+        )
+        title = "observed" if name == "observed" else "later"
+        ax.plot(stamps, some, "o", markersize=3, markeredgewidth=0.7, label=title, zorder=4, **own)
+    _mark_start(ax, stamps, points.get("observed"), start)
+
+    if stamps.dtype.kind == "M":
+        _label_times(ax, stamps)
+    elif stamps.dtype.kind in "iu":
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(max(3, int(1.6 * inches(ax))), integer=True))
+    ax.set(xlabel=xlabel, ylabel=label)
+    # Points at the ends are whole.
+    ax.margins(x=0.02)
+    _finish(ax)
+    return ax
+
+
+def _draw_bands(ax: Axes, stamps: np.ndarray, table: np.ndarray, levels: list[float]) -> None:
+    """Bands between pairs of quantiles, darker inside, and the median if there is one."""
+    order = np.argsort(levels)
+    pairs = [(order[k], order[-1 - k]) for k in range(len(levels) // 2)]
+    for number, (low, high) in enumerate(pairs):
+        ax.fill_between(
+            stamps,
+            table[:, low],
+            table[:, high],
+            color=COLOURS[0],
+            alpha=0.16 + 0.10 * number,
+            linewidth=0,
+            label=f"{100 * (levels[high] - levels[low]):.3g} % interval",
+            zorder=1,
+        )
+    if len(levels) % 2:
+        middle = table[:, order[len(levels) // 2]]
+        ax.plot(stamps, middle, color=COLOURS[0], linewidth=1.4, label="median", zorder=3)
+
+
+def _levels(quantiles: Any, levels: Sequence[float] | None) -> list[float]:
+    """The levels of columns: pairs around 0.5, and that one or not."""
+    given = getattr(quantiles, "columns", ()) if levels is None else levels
+    try:
+        found = [float(level) for level in given]
+    except (TypeError, ValueError):
+        found = []
+    ends = np.sort(found)
+    if len(found) < 2 or (np.abs(ends + ends[::-1] - 1) > 1e-9).any() or ends[0] <= 0:
+        name = "quantiles" if levels is None else "levels"
+        raise checks.value_error(
+            name,
+            "must be of pairs of levels around 0.5, such as (0.025, 0.1, 0.5, 0.9, 0.975), got "
+            f"{list(given)}: predict(..., quantiles=..., as_frame=True), or `levels` of an array",
+        )
+    return found
+
+
+def _mark_start(ax: Axes, stamps: np.ndarray, observed: np.ndarray | None, start: Any) -> None:
+    """A line between the fit and the forecast."""
+    at = np.flatnonzero(~np.isnan(observed)) if observed is not None else np.empty(0, dtype=int)
+    if start is None:
+        if not at.size or at[-1] + 1 >= stamps.size:
+            return
+        here = stamps[at[-1]] + (stamps[at[-1] + 1] - stamps[at[-1]]) / 2
+    else:
+        here = np.asarray(start, dtype=stamps.dtype)[()] if stamps.dtype.kind == "M" else start
+    ax.axvline(here, color=GREY, linestyle=(0, (4, 3)), linewidth=1, zorder=2)
+
+
+def _finish(ax: Axes) -> None:
+    """The grid, a legend above the axes, and an open frame."""
     ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
-    ax.legend(
-        frameon=False,
-        ncols=max(2, int(inches(ax) / 1.1)),
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-    )
+    legend_above(ax)
     open_frame(ax)
-    return ax
 
 
 def _increasing(times: ArrayLike) -> np.ndarray:
@@ -267,26 +413,16 @@ def animate_map(
 
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.add_subplot()
-    plot_graph_signal(
-        coordinates,
-        edges,
-        frames[0],
-        ax=ax,
-        label=label,
-        cmap=cmap,
-        limits=limits or finite_range(frames),
-        marked=marked,
-        geographic=geographic,
+    ends = limits or finite_range(frames)
+    _, change = drawn_signal(
+        coordinates, edges, frames[0], ax, label, cmap, ends, marked, geographic, ""
     )
-    _, roads, nodes = ax.collections[:3]
-    ends = links(edges, frames.shape[1])
 
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         whole = os.path.join(folder, target.name)
         with writer.saving(figure, whole, dpi=100):
             for number, frame in enumerate(frames):
-                roads.set_array(frame[ends].mean(axis=1))
-                nodes.set_array(frame)
+                change(frame)
                 if titles is not None:
                     ax.set_title(titles[number], color=GREY)
                 writer.grab_frame()

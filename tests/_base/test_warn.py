@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 
-from graphrf._base.warn import warn
+import pytest
+
+from graphrf._base.warn import heard, warn
 
 
 def test_a_warning_points_at_the_first_frame_outside_the_package():
@@ -17,3 +19,16 @@ def test_a_warning_points_at_the_first_frame_outside_the_package():
         assert [(warning.filename, str(warning.message)) for warning in caught] == [
             (__file__, "here")
         ]
+
+
+def test_messages_are_heard_within_a_block_and_still_shown():
+    with heard() as outer:
+        with pytest.warns(UserWarning, match="first"):
+            warn("first")
+        with heard() as inner, pytest.warns(UserWarning, match="second"):
+            warn("second")
+        with pytest.warns(UserWarning, match="third"):
+            warn("third")
+    with pytest.warns(UserWarning, match="fourth"):
+        warn("fourth")
+    assert (outer, inner) == (["first", "third"], ["second"])

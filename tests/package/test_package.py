@@ -92,7 +92,7 @@ NEEDS = {
         "plot"
     ),
     "import graphrf.plot as p; p.plot_field([[0, 0], [1, 0]], [0, 1])": "plot",
-    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [[0, 1]], [0, 1])": (
+    "import graphrf.plot as p; p.interactive_map([[0, 0], [1, 0]], [0, 1], edges=[[0, 1]])": (
         "interactive"
     ),
     "import graphrf.plot as p; p.plot_reliability({'x': [(0.5, 0.6)]})": "plot",

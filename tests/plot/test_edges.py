@@ -96,7 +96,7 @@ def test_the_more_edges_the_thinner():
         graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(n, n))
         nx.set_node_attributes(graph, {u: {"x": u // n, "y": u % n} for u in graph})
         ax = plot.plot_edges(graph, np.ones(graph.size()))
-        nodes = [[u // n, u % n] for u in graph]
+        nodes = [[u // n + 0.1 * (u % 3), u % n] for u in graph]  # no lattice
         points = plot.plot_graph_signal(nodes, list(graph.edges), np.ones(n * n))
         widths.append(
             [*ax.collections[1].get_linewidths(), *points.collections[1].get_linewidths()]
@@ -142,7 +142,7 @@ def test_maps_of_nodes_recognise_degrees_as_those_of_edges_do_unless_it_is_said(
         ax = plot.plot_graph_signal(places, line, values, geographic=geographic)
         assert ax.get_aspect() == (pytest.approx(stretch) if shown else 1)
         assert ax.get_xlabel() == ("longitude (°)" if shown else "")
-    ax = plot.plot_map_posterior(places, line, values, values).axes[0]
+    ax = plot.plot_map_posterior(places, values, values, edges=line).axes[0]
     assert ax.get_aspect() == (pytest.approx(stretch) if degrees else 1)
 
 

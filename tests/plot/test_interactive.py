@@ -53,9 +53,9 @@ class Page(HTMLParser):
 def test_a_map_has_its_values_names_and_buttons():
     figure = plot.interactive_map(
         PLACES,
-        TOWN,
         SPEED,
         SPREAD,
+        edges=TOWN,
         observed=[30.0, np.nan, np.nan, np.nan],
         label="speed (km/h)",
         geographic=True,
@@ -76,10 +76,43 @@ def test_a_map_has_its_values_names_and_buttons():
     assert figure.layout.yaxis.scaleratio == pytest.approx(1 / np.cos(np.radians(60.15)))
 
 
+def test_streets_are_drawn_by_their_geometry_and_named():
+    nx = pytest.importorskip("networkx")
+    streets = nx.MultiDiGraph([("a", "b"), ("b", "c")])
+    for node, (x, y) in zip("abc", PLACES[:3].tolist(), strict=True):
+        streets.nodes[node].update(x=x, y=y)
+    bend = [[-122.0, 60.0], [-121.0, 60.2], [-121.5, 60.5]]
+    streets.edges["b", "c", 0]["geometry"] = bend
+    figure = plot.interactive_map(streets, [310.0, 95.0], label="cars")
+    marks = figure.data[-1]
+    assert marks.text == (
+        "<b>(&#x27;a&#x27;, &#x27;b&#x27;, 0)</b><br>cars: 310",
+        "<b>(&#x27;b&#x27;, &#x27;c&#x27;, 0)</b><br>cars: 95",
+    )
+    assert marks.marker.opacity == 0
+    assert figure.data[-2].marker.colorbar.title.text == "cars"
+    np.testing.assert_allclose([marks.x[0], marks.y[0]], [-121.5, 60.0])  # the middle
+    low, high = figure.data[1:-2]
+    np.testing.assert_array_equal(low.x, [*np.array(bend)[:, 0], np.nan])
+    assert low.line.color != high.line.color
+    assert figure.layout.yaxis.scaleratio == pytest.approx(1 / np.cos(np.radians(60.14)), rel=1e-3)
+
+
+def test_areas_are_filled_and_a_series_is_matched_by_its_index():
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    districts = geopandas.GeoSeries(
+        [shapely.box(0, 0, 1, 1), shapely.box(1, 0, 2, 1)], index=["Ayr", "Bute"]
+    )
+    figure = plot.interactive_map(districts, districts.area.rename("x")[::-1] * [2.0, 1.0])
+    assert [trace.fill for trace in figure.data[:-2]] == ["toself"] * 3
+    assert figure.data[-1].text == ("<b>Ayr</b><br>value: 1", "<b>Bute</b><br>value: 2")
+    np.testing.assert_array_equal(figure.data[-1].x, [0.5, 1.5])
+
+
 def test_a_road_has_the_colour_of_the_mean_of_its_ends():
     from plotly.colors import sample_colorscale
 
-    figure = plot.interactive_map(PLACES[:3], [[0, 1], [1, 2]], [0.0, 0.0, 2.0])
+    figure = plot.interactive_map(PLACES[:3], [0.0, 0.0, 2.0], edges=[[0, 1], [1, 2]])
     pale, low, high, _ = figure.data
     assert len(pale.x) == 0
     np.testing.assert_array_equal(low.x, [-121.0, -122.0, np.nan])
@@ -117,7 +150,9 @@ def test_the_camera_stands_upright(up, above):
 
 def test_a_page_is_whole_and_needs_no_network(tmp_path):
     path = tmp_path / "town.html"
-    plot.interactive_map(PLACES, TOWN, SPEED, SPREAD, label="speed", title="A <town>", path=path)
+    plot.interactive_map(
+        PLACES, SPEED, SPREAD, edges=TOWN, label="speed", title="A <town>", path=path
+    )
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert (page.open, page.fetched, page.title) == ([], [], "A <town>")
@@ -133,19 +168,19 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
     ("call", "message"),
     [
         (
-            lambda: plot.interactive_map(PLACES, TOWN, SPEED[:2]),
+            lambda: plot.interactive_map(PLACES, SPEED[:2], edges=TOWN),
             r"one entry per node, shape \(4,\), got \(2,\)",
         ),
         (
-            lambda: plot.interactive_map(PLACES[:3], TOWN, SPEED[:3]),
+            lambda: plot.interactive_map(PLACES[:3], SPEED[:3], edges=TOWN),
             "`edges` must be a graph with a node for each",
         ),
         (
-            lambda: plot.interactive_map(PLACES, TOWN, SPEED, names=["a"]),
+            lambda: plot.interactive_map(PLACES, SPEED, edges=TOWN, names=["a"]),
             "`names` must have one per node, 4, got 1",
         ),
         (
-            lambda: plot.interactive_map(PLACES, TOWN, SPEED, path="a.png"),
+            lambda: plot.interactive_map(PLACES, SPEED, edges=TOWN, path="a.png"),
             r"`path` must end in \.html",
         ),
         (

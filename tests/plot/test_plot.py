@@ -63,7 +63,7 @@ def test_pyplot_and_the_backend_are_left_alone_and_pyplot_has_the_figures_where_
         "assert matplotlib.rcParams._get_backend_or_none() == before\n"
         "matplotlib.use('agg'); import matplotlib.pyplot as plt\n"
         "ax = plot.plot_mesh(np.eye(3), [[0, 1, 2]], [1.0])\n"
-        "figure = plot.plot_map_posterior(np.eye(2), [[0, 1]], [1.0, 2.0], [1.0, 1.0])\n"
+        "figure = plot.plot_map_posterior(np.eye(2), [1.0, 2.0], [1.0, 1.0])\n"
         "assert [plt.figure(number) for number in plt.get_fignums()] == [ax.figure, figure]\n"
     )
     subprocess.run(
@@ -172,7 +172,7 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
     truth, observed = np.array([0.0, 1.0, 2.0, 7.0]), np.array([np.nan, 1.0, np.nan, np.nan])
     given = {"truth": truth, "observed": observed} if with_truth else {}
     figure = plot.plot_map_posterior(
-        np.eye(4)[:, :2], [[0, 1]], mean, deviation, label="speed (mph)", **given
+        np.eye(4)[:, :2], mean, deviation, edges=[[0, 1]], label="speed (mph)", **given
     )
     maps = [ax for ax in figure.axes if ax.get_title()]
     names = ["truth", "observed", "posterior mean"] if with_truth else ["posterior mean"]
@@ -188,9 +188,7 @@ def test_posteriors_share_colours_among_values_and_not_with_deviations(with_trut
 
 def test_few_values_far_beyond_the_others_do_not_stretch_the_colours():
     mean = np.append(np.linspace(0.0, 1.0, 199), 50.0)
-    figure = plot.plot_map_posterior(
-        np.random.default_rng(0).random((200, 2)), [], mean, np.ones(200)
-    )
+    figure = plot.plot_map_posterior(np.random.default_rng(0).random((200, 2)), mean, np.ones(200))
     low, high = figure.axes[0].collections[2].get_clim()
     assert (0.0 <= low < 0.05, 0.95 < high <= 1.0) == (True, True)
 
@@ -268,9 +266,9 @@ def test_titles_and_labels_lie_within_the_figure(width, tall):
         )
         map_of_roads = plot.plot_map_posterior(
             [[-121.0, 60.0], [-122.0, 60.0], [-121.5, 60.0]],
-            [[0, 1], [1, 2]],
             np.arange(3.0),
             np.ones(3),
+            edges=[[0, 1], [1, 2]],
             geographic=True,
             label="the speed of cars in the morning (km/h)",
         )
@@ -280,6 +278,79 @@ def test_titles_and_labels_lie_within_the_figure(width, tall):
             assert (
                 min(text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()) >= 7.5
             )
+
+
+GRID = np.argwhere(np.ones((12, 10))).astype(float)
+
+
+def test_nodes_that_fill_a_lattice_are_its_cells_and_others_are_lines():
+    values = np.where(np.arange(120) == 7, np.nan, np.arange(120.0))
+    near = [[node, node + 1] for node in range(119) if node % 10 < 9]
+    ax = plot.plot_graph_signal(GRID, near, values, limits=(0.0, 100.0), unit="km")
+    grey, cells = ax.images
+    assert not [lines for lines in ax.collections if lines.get_paths()]
+    np.testing.assert_array_equal(cells.get_array().T.ravel(), values)
+    assert np.isfinite(np.asarray(grey.get_array())).all()
+    assert cells.get_clim() == (0.0, 100.0)
+    assert cells.colorbar.extend == "max"
+    assert list(cells.get_extent()) == [-0.5, 11.5, -0.5, 9.5]
+    far = [*near, [0, 119]]
+    some = GRID + np.random.default_rng(0).uniform(-0.1, 0.1, GRID.shape)
+    for places, edges in ((GRID, far), (some, near), (GRID[:20], near[:18])):
+        shown = values[: len(places)]
+        assert not plot.plot_graph_signal(places, edges, shown).images
+
+
+def test_a_posterior_on_a_lattice_needs_no_edges():
+    figure = plot.plot_map_posterior(GRID, np.arange(120.0), np.ones(120))
+    assert [len(ax.images) for ax in figure.axes[:2]] == [2, 2]
+
+
+def _strip(n: int):
+    """An open, flat strip of small triangles that is seen from above."""
+    x, y = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    vertices = np.column_stack([x.ravel(), y.ravel(), np.zeros(n * n)])
+    first = (x[:-1, :-1] * n + y[:-1, :-1]).ravel()
+    corners = (first, first + n, first + 1), (first + 1, first + n, first + n + 1)
+    return vertices.astype(float), np.concatenate([np.column_stack(some) for some in corners])
+
+
+def test_few_observed_vertices_are_dots_in_the_colours_of_their_values():
+    vertices, faces = _strip(12)
+    seen = np.full(144, np.nan)
+    seen[[5, 77]] = 1.0, 3.0
+    figure = plot.plot_mesh_posterior(
+        vertices,
+        faces,
+        np.arange(144.0) / 40,
+        np.ones(144),
+        observed=seen,
+        view=(90.0, -90.0),
+        unit="mm",
+    )
+    observed = figure.axes[0]
+    shapes, dots = observed.collections
+    np.testing.assert_allclose(dots.get_offsets(), vertices[[5, 77], :2], atol=1e-9)
+    assert np.ptp(shapes.get_facecolor()[:, :3], axis=1).max() == 0  # all grey
+    assert not np.array_equal(*dots.get_facecolor())
+    assert len(figure.axes[1].collections) == 1
+    all_seen = plot.plot_mesh_posterior(
+        vertices, faces, np.ones(144), np.ones(144), observed=np.ones(144)
+    )
+    assert len(all_seen.axes[0].collections) == 1
+
+
+def test_dots_behind_a_surface_are_not_drawn():
+    vertices, faces = _strip(12)
+    behind = np.vstack([vertices, vertices - [0.0, 0.0, 5.0]])
+    both = np.concatenate([faces, faces + 144])
+    seen = np.full(288, np.nan)
+    seen[[40, 184 + 11]] = 1.0
+    figure = plot.plot_mesh_posterior(
+        behind, both, np.ones(288), np.ones(288), observed=seen, view=(90.0, -90.0)
+    )
+    (dot,) = figure.axes[0].collections[1].get_offsets()
+    np.testing.assert_allclose(dot, vertices[40, :2], atol=1e-9)
 
 
 def test_more_methods_than_colours_are_told_apart_by_marks():
@@ -338,10 +409,10 @@ def test_nodes_without_a_value_have_no_mark_and_degrees_keep_their_shape():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda std: plot.plot_map_posterior([[0, 0], [1, 0], [1, 1]], [[0, 1]], np.ones(3), std),
+        lambda std: plot.plot_map_posterior([[0, 0], [1, 0], [1, 1]], np.ones(3), std),
         lambda std: plot.plot_mesh_posterior(VERTICES, FACES, np.ones(4), np.append(std, 1.0)),
         lambda std: plot.plot_series(np.arange(3.0), np.ones(3), std),
-        lambda std: plot.interactive_map([[0, 0], [1, 0], [1, 1]], [[0, 1]], np.ones(3), std),
+        lambda std: plot.interactive_map([[0, 0], [1, 0], [1, 1]], np.ones(3), std),
         lambda std: plot.interactive_mesh(VERTICES, FACES, np.ones(4), np.append(std, 1.0)),
     ],
 )

@@ -158,3 +158,52 @@ def test_more_than_two_days_of_hours_are_shown_as_days():
     assert (labels["3"], labels["7"]) == (72, 168)
     assert ax.get_xlim() == (60, 168)
     assert plot.plot_series(np.arange(48.0), np.ones(48)).get_xlabel() == "time (hours)"
+
+
+YEARS = np.arange(2018, 2026)
+BANDS = np.arange(8.0)[:, None] + np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+LEVELS = [0.025, 0.1, 0.5, 0.9, 0.975]
+
+
+def test_a_forecast_has_nested_bands_and_begins_after_the_last_observation():
+    seen = np.where(YEARS < 2023, np.arange(8.0), np.nan)
+    ax = plot.plot_forecast(YEARS, BANDS, levels=LEVELS, observed=seen, truth=np.arange(8.0) + 1)
+    wide, narrow = ax.collections
+    assert [path.get_label() for path in (wide, narrow)] == ["95 % interval", "80 % interval"]
+    for band, away in ((wide, 2), (narrow, 1)):
+        vertices = band.get_paths()[0].vertices
+        assert (vertices[:, 1].min(), vertices[:, 1].max()) == (-away, 7 + away)
+    median, observed, later, start = ax.get_lines()
+    np.testing.assert_array_equal(median.get_ydata(), np.arange(8.0))
+    np.testing.assert_array_equal(observed.get_ydata(), seen)
+    assert later.get_fillstyle() == "none"
+    assert start.get_xdata() == [2022.5, 2022.5]
+
+
+def test_the_levels_of_a_data_frame_are_its_titles():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(BANDS[:, [3, 2, 1]], columns=["0.9", "0.5", "0.1"])
+    ax = plot.plot_forecast(YEARS, table, start=2024)
+    np.testing.assert_array_equal(ax.get_lines()[0].get_ydata(), np.arange(8.0))
+    assert ax.collections[0].get_label() == "80 % interval"
+    assert ax.get_lines()[1].get_xdata() == [2024, 2024]
+
+
+def test_forecasts_along_dates_have_ticks_of_dates():
+    days = np.datetime64("2024-01-01") + np.arange(8)
+    ax = plot.plot_forecast(days, BANDS, levels=LEVELS, start="2024-01-05")
+    assert type(ax.xaxis.get_major_formatter()).__name__ == "ConciseDateFormatter"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"levels": [0.1, 0.5, 0.8]}, "`levels` must be of pairs of levels around 0.5"),
+        ({"levels": None}, "`quantiles` must be of pairs of levels"),
+        ({"levels": [0.1, 0.9]}, r"shape \(8, 2\), got \(8, 5\)"),
+        ({"observed": [1.0]}, "`observed` must have a value for each time"),
+    ],
+)
+def test_bad_forecasts(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plot.plot_forecast(YEARS, BANDS, **{"levels": LEVELS, **arguments})

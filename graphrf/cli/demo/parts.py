@@ -99,9 +99,9 @@ def roads(seed: int) -> Part:
     axes = figure.subplots(2, 2).ravel()
     plot_map_posterior(
         places,
-        edges,
         mean,
         std,
+        edges=edges,
         truth=speed,
         observed=seen,
         ax=axes,

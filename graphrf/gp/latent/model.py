@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
-from graphrf._base.warn import warn
+from graphrf._base.warn import heard, warn
 from graphrf.gp.latent.basis import FixedEffects
 from graphrf.gp.latent.columns import as_pandas_frame, require_columns
 from graphrf.gp.latent.data import Data
@@ -23,19 +22,18 @@ from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
 from graphrf.gp.latent.formula import Formula, for_rows, read
 from graphrf.gp.latent.posterior import Gaussian, posterior_at, rows_of, units
-from graphrf.gp.latent.predictor import LESS_MEMORY, QUANTILES, LatentPredictor, law_rows
+from graphrf.gp.latent.predictor import LESS_MEMORY
 from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
+from graphrf.gp.latent.tables import WithTables
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.real import NormalNoise, StudentT
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
-from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.search.bounds import warn_of_bounds
-from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.term import BoundTerm, Term
@@ -47,7 +45,7 @@ _without_graph = checks.without(
 )
 
 
-class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstimator):
+class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator):
     r"""A latent Gaussian model: fixed effects and terms with Gaussian priors under any likelihood.
 
     .. math:: \eta = X \beta + \sum_j A_j x_j + \log(\mathrm{exposure}), \quad x_j \sim N(0, s_j^2
@@ -71,6 +69,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
     ... )
     >>> list(model.fit(frame).summary().index)
     ['Intercept', 'sd(district)', 'sd(year)']
+
+    `print(model)` says in at most ten lines what was fitted.
 
     Parameters
     ----------
@@ -107,6 +107,8 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         Laplace's approximation; with "average" the integral over hyperparameters, by expectation
         propagation.
     converged_ : bool
+    warnings_ : list of str
+        What `fit` warned of.
 
     Notes
     -----
@@ -171,8 +173,16 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         forget(self, ("_points",))
         self.seed_ = checks.seed(self.seed)
 
+        with heard() as messages:
+            self._train(as_pandas_frame(frame))
+        self.warnings_ = messages
+        self.coefficients_ = self.summary().iloc[: len(self._design.names)]
+        return self
+
+    def _train(self, frame: Any) -> None:
+        """The posterior, and warnings of what may be wrong with it."""
         with blas_threads(1), step_bar("training", self.progress) as bar:
-            self._prepare(as_pandas_frame(frame))
+            self._prepare(frame)
             self._warn_of_data()
             middle = self._effects.middle
             centred = dataclasses.replace(
@@ -193,9 +203,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         for term in self._bound:
             for axis in term.axes:
                 axis.warn_of(self._joint.values(self._mode, term))
-
-        self.coefficients_ = self.summary().iloc[: len(self._design.names)]
-        return self
 
     def _prepare(self, frame: Any) -> None:
         """All that is known before training: observations, terms and their joint variables."""
@@ -333,54 +340,6 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
         for graph in filter(None, graphs.values()):
             warn_of_no_edges(graph)
 
-    # -- answers -----------------------------------------------------------------------------------
-
-    def summary(self) -> Any:
-        """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5
-        % quantiles.
-
-        Those of hyperparameters are of the weighted points; with "mode" their sd is 0.
-        """
-        self._check_fitted()
-        import pandas
-
-        law = self._law(self._coefficient_rows())
-
-        table: dict[str, Any] = dict(zip(self._design.names, law_rows(law), strict=True))
-        vectors, weights = self._sample
-        for k, (name, parameter) in enumerate(self._named_parameters()):
-            table[name] = _weighted_row(
-                np.array([parameter.value(x) for x in vectors[:, k]]), weights
-            )
-        for name, values in self._derived(vectors):
-            table[name] = _weighted_row(values, weights)
-
-        return pandas.DataFrame.from_dict(table, orient="index", columns=list(TABLE))
-
-    def _named_parameters(self) -> list[tuple[str, Parameter]]:
-        """All hyperparameters by unique names: several terms may read the same columns."""
-        parameters = (*self._joint.parameters, *self._data.parameters())
-        counts = Counter(each.name for each in parameters)
-        result = []
-        for each in parameters:
-            terms = [number for number, term in enumerate(self._bound) if each in term.parameters]
-            result.append(
-                (f"{each.name}, term {terms[0]}" if counts[each.name] > 1 else each.name, each)
-            )
-        return result
-
-    def _derived(self, vectors: np.ndarray) -> list[tuple[str, np.ndarray]]:
-        """Names and values of what terms derive from hyperparameters, at vectors of these."""
-        result: dict[str, tuple[tuple[Parameter, ...], np.ndarray]] = {}
-        for number, term in enumerate(self._bound):
-            points = [self._joint.values(vector, term) for vector in vectors]
-            values = {name: np.array([point[name] for point in points]) for name in points[0]}
-            for name, numbers in term.structure.derived(values).items():
-                if name in result and result[name][0] != term.structure.parameters:
-                    name = f"{name}, term {number}"
-                result.setdefault(name, (term.structure.parameters, numbers))
-        return [(name, numbers) for name, (_, numbers) in result.items()]
-
     # -- inside ------------------------------------------------------------------------------------
 
     def _given_terms(self) -> list[Term]:
@@ -460,12 +419,3 @@ class LatentGaussianModel(LatentPredictor, SavedModel, RegressorMixin, BaseEstim
             f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the "
             "level of the observations is then 0; write '1 +' in the formula"
         )
-
-
-def _weighted_row(values: np.ndarray, weights: np.ndarray) -> list[Any]:
-    """The row of weighted values, whose quantiles are interpolated between them."""
-    mean = float(weights @ values)
-    sd = float(np.sqrt(weights @ np.square(values - mean)))
-    order = np.argsort(values, kind="stable")
-    ends = np.cumsum(weights[order])
-    return [mean, sd, *np.interp(QUANTILES, ends - 0.5 * weights[order], values[order]).tolist()]

@@ -38,6 +38,7 @@ _TERMS: dict[str, type[Term | Covariate]] = {
     term.__name__: term for term in (Nodes, Steps, Groups, Field, Covariate)
 }
 _PLAIN = ("formula", "likelihood", "hyperparameters", "coefficient_deviation", "seed", "progress")
+_FITTED = ("seed_", "log_marginal_likelihood_", "converged_", "warnings_")
 # Columns of the frame, or numbers for each of its rows, in the order of `checked_responses`.
 BESIDE = ("exposure", "trials", "event")
 
@@ -74,7 +75,7 @@ class SavedModel(Saved):
             "index": index,
             "response": self._response.encoded(),
             "design": self._design.encoded(),
-            "fitted": attributes(self, ("seed_", "log_marginal_likelihood_", "converged_")),
+            "fitted": attributes(self, _FITTED),
         }
 
         arrays |= {
@@ -136,8 +137,9 @@ class SavedModel(Saved):
 
         self._bind(bound, design, data, [each.rows(frame) for each in bound])
 
-        for name in ("seed_", "log_marginal_likelihood_", "converged_"):
+        for name in _FITTED:
             setattr(self, name, record["fitted"][name])
+        self.warnings_ = [str(each) for each in self.warnings_]
         checks.seed(checks.integer("seed_", self.seed_))
         checks.number("log_marginal_likelihood_", self.log_marginal_likelihood_)
         checks.flag("converged_", self.converged_)

@@ -89,7 +89,8 @@ class WithCoefficients:
     def coefficients_(self: Any) -> Any:
         """The constant and the coefficients of covariates: a data frame of mean, sd and quantiles.
 
-        Quantiles are those of normal distributions with this mean and standard deviation.
+        Quantiles are those of normal distributions with this mean and standard deviation; those of
+        rate ratios are `numpy.exp` of them.
         """
         self._check_fitted()
         return self._coefficients.table(self._titles.outputs)

@@ -19,7 +19,7 @@ from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph, require_graph
 from graphrf.kernels.kernel import Kernel, require_kernel
-from graphrf.kernels.lengthscales import LENGTHSCALES, lengthscale_unit
+from graphrf.kernels.lengthscales import LENGTHSCALES, correlation_range, lengthscale_unit
 from graphrf.operators.precision.areal import precision_of
 from graphrf.operators.precision.markov import require_sparse_precision
 
@@ -151,11 +151,21 @@ class NodeStructure(Structure):
         names: tuple[str, ...],
     ) -> None:
         self._precision = precision_of(graph, kernel).smooth_in_lengthscale()
-        self._kernel = kernel
+        self._graph, self._kernel = graph, kernel
         self._last: tuple[Any, float] | None = None
         self._names = dict(zip((each.name for each in parameters), names, strict=True))
         self.size, self.parameters = self._precision.n_nodes, parameters
         self.constraints = self._precision.constraints
+
+    def derived(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The range of a kernel with a lengthscale in the plane, in edges."""
+        own = [name for name, each in self._names.items() if each == "lengthscale"]
+        reach = correlation_range(self._kernel.replace(lengthscale=1.0), self._graph) if own else 0
+        return {
+            f"range{name.removeprefix('lengthscale')}, edges": reach * values[name]
+            for name in own
+            if reach > 0
+        }
 
     def kernel(self, values: Values) -> Kernel:
         """The kernel with these hyperparameters."""

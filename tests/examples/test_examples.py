@@ -277,3 +277,14 @@ def test_city_needs_the_class_of_the_road_and_draws(printed, tmp_path):
     assert covered[1] > 0.85
     assert picture.stat().st_size > 10_000
     assert "vehicles per hour" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.more
+def test_tables_give_a_model_that_another_process_loads(printed):
+    pytest.importorskip("pandas")
+    words = printed("from_tables", "--side", "50").split()
+    scores = [float(words[at + 1]) for at, word in enumerate(words) if word == "R^2"]
+    assert len(scores) == 2
+    assert min(scores) > 0.7
+    assert float(words[words.index("of") - 1]) > 0.9
+    assert float(words[-1]) < 1e-6

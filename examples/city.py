@@ -142,8 +142,9 @@ def main() -> None:
         ).fit(frame[~gaps])
         held = {"return_std": "observation", "quantiles": (0.025, 0.975)}
         low, high = model.predict(frame[gaps], **held).T
-        rates = model.predict(rush, return_std=True, quantiles=(0.025, 0.975), as_frame=True)
-        mean, inside = rates["mean"].to_numpy(), rates[0.025].le(truth) & rates[0.975].ge(truth)
+        least, most = model.predict(rush, quantiles=(0.025, 0.975)).T
+        rates = model.predict(rush, return_std=True, as_frame=True)
+        mean, inside = rates["mean"].to_numpy(), (least <= truth) & (truth <= most)
         print(
             f"{name}: lost counts RMSE {metrics.rmse(city.lost, model.predict(frame[gaps])):.0f} "
             f"of {city.lost.std():.0f}, {np.mean((low <= city.lost) & (city.lost <= high)):.2f} in "

@@ -29,6 +29,9 @@ from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 from graphrf.sampling.sample import require_sampler
 
+# Seconds that are not worth a comparison, and up to which the series, which is exact, is preferred
+# to precisions with layers, which are not.
+_QUICK, _AFFORDABLE = 1.0, 5.0
 # The names of methods.
 NAMES = (SeriesMethod.name, PrecisionMethod.name, FeaturesMethod.name)
 
@@ -118,17 +121,17 @@ def _cheaper(
     served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
-    by_series = series_seconds(graph, served, nodes, n_points)
     try:
         costed = SparsePrecision(graph, served[0][0])
-        # layers are not ordered only to see that they take longer
-        if not automatic and precision_seconds(costed, served, n_points) >= by_series:
-            return None
+        seconds = precision_seconds(costed, served, n_points)
+        exact = all(has_sparse_inverse(kernel) for kernel, _ in served)
+        if not (exact and seconds < _QUICK):
+            by_series = series_seconds(graph, served, nodes, n_points)
+            # layers are not ordered only to see that they take longer
+            if seconds >= by_series or not (exact or by_series > _AFFORDABLE):
+                return None
         precision, fitting = factored_precision(graph, served, costed)
-        if len(fitting) < len(served) and not automatic:
-            return None
-        cheaper = precision_seconds(costed, fitting, n_points) < by_series
-        return (precision, fitting) if cheaper else None
+        return None if len(fitting) < len(served) and not automatic else (precision, fitting)
     except (FactorTooLargeError, ImportError, ValueError):
         return None
 

@@ -33,8 +33,8 @@ _MANY, _FEW, _SUMS, _DENSE = 3e9, 1e9, 1e9, 1e10
 # Prior variances take half of the products of a column.
 _DIAGONAL = 0.5
 # Steps of conjugate gradients, and those of draws; each takes a product with K of two columns. With
-# the filter of evenly observed graphs a step takes a fraction of that.
-_STEPS, _DRAWN_STEPS, _FILTERED = 130, 60, 0.2
+# the filter of evenly observed graphs a step takes half of that.
+_STEPS, _DRAWN_STEPS, _FILTERED = 130, 60, 0.5
 
 
 def precision_seconds(

@@ -123,17 +123,27 @@ def _cheaper(
         return None
     try:
         costed = SparsePrecision(graph, served[0][0])
-        seconds = precision_seconds(costed, served, n_points)
-        exact = all(has_sparse_inverse(kernel) for kernel, _ in served)
-        if not (exact and seconds < _QUICK):
-            by_series = series_seconds(graph, served, nodes, n_points)
-            # layers are not ordered only to see that they take longer
-            if seconds >= by_series or not (exact or by_series > _AFFORDABLE):
-                return None
+        # layers are not ordered only to see that they take longer
+        if not _is_preferred(costed, served, nodes, n_points):
+            return None
         precision, fitting = factored_precision(graph, served, costed)
         return None if len(fitting) < len(served) and not automatic else (precision, fitting)
     except (FactorTooLargeError, ImportError, ValueError):
         return None
+
+
+def _is_preferred(
+    precision: SparsePrecision, served: Sequence[TrainedKernel], nodes: np.ndarray, n_points: int
+) -> bool:
+    """True if factors of precisions take less time than the series, or next to none; with layers,
+    which are not exact, only in place of a long wait.
+    """
+    seconds = precision_seconds(precision, served, n_points)
+    exact = all(has_sparse_inverse(kernel) for kernel, _ in served)
+    if exact and seconds < _QUICK:
+        return True
+    by_series = series_seconds(precision.graph, served, nodes, n_points)
+    return seconds < by_series and (exact or by_series > _AFFORDABLE)
 
 
 def estimated_seconds(

@@ -20,7 +20,7 @@ Figures = Mapping[str, tuple[float, float | None]]
 
 
 def seeds() -> pd.DataFrame:
-    """Germination on 21 plates (Crowder 1978, Table 3)."""
+    """Germination of seeds on 21 plates."""
     n = [39, 62, 81, 51, 39, 6, 74, 72, 51, 79, 13, 16, 30, 28, 45, 4, 12, 41, 30, 51, 7]
     r = [10, 23, 23, 26, 17, 5, 53, 55, 32, 46, 10, 8, 10, 8, 23, 0, 3, 22, 15, 32, 3]
     plate = np.arange(21)
@@ -30,7 +30,7 @@ def seeds() -> pd.DataFrame:
 
 
 def salm() -> pd.DataFrame:
-    """Revertant colonies of salmonella on three plates for each dose (Breslow 1984).
+    """Revertant colonies of salmonella on three plates for each dose.
 
     The text of BUGS prints 69 for the third plate of dose 100, its data have 60, which the figures
     are of.
@@ -48,7 +48,7 @@ def surgical() -> pd.DataFrame:
 
 
 def rats() -> pd.DataFrame:
-    """Weights of 30 rats at five ages in days (Gelfand et al. 1990)."""
+    """Weights of 30 rats at five ages in days."""
     weights = [
         [151, 199, 246, 283, 320, 145, 199, 249, 293, 354, 147, 214, 263, 312, 328],
         [155, 200, 237, 272, 297, 135, 188, 230, 280, 323, 159, 210, 252, 298, 331],
@@ -67,7 +67,7 @@ def rats() -> pd.DataFrame:
 
 
 def mice() -> pd.DataFrame:
-    """Survival of 80 mice in weeks (Grieve 1987); negative here, censored there."""
+    """Survival of 80 mice in weeks; a negative time is censored."""
     groups = {
         "irradiated": "12 1 21 25 11 26 27 30 13 12 21 20 23 25 23 29 35 -40 31 36",
         "vehicle": "32 27 23 12 18 -40 -40 38 29 30 -40 32 -40 -40 -40 -40 25 30 37 27",

@@ -74,7 +74,6 @@ def seeds() -> Figures:
 
 
 def epil() -> Figures:
-    """Model III of Breslow and Clayton (1993)."""
     frame = table("epil")
     frame.loc[(frame["subject"] == 8) & (frame["period"] == 3), "y"] = 21  # as BUGS has it
     frame["treated"] = (frame["trt"] == "progabide").astype(int)

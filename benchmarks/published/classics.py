@@ -213,7 +213,7 @@ def integrated_level(response: str, terms: list[Any], frame: pd.DataFrame) -> tu
 
 
 def variances(fitted: LatentGaussianModel, frame: pd.DataFrame) -> Figures:
-    """Of the noise, a step of the level, and the season, if there is one."""
+    """The variances of noise, a step of the level, and the season, if there is one."""
     _, walk, *season, noise = np.square(fitted.summary()["mean"].to_numpy()).tolist()
     values = [noise, walk / walk_scale(len(frame)), *season]
     return {

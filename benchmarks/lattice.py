@@ -19,7 +19,7 @@ Measured on 2 shared cores of an AMD EPYC; the clock's seconds are those of the 
 | Matern(nu=1.5), 8 points, by the precision | .598 | .807 | .427 | 3.76 | .978 | 212 | 4.0 |
 
 With nu = 1.5, which has the smoothness of the truth, the lengthscale ends at the longest that is
-sought, 100 edges, so that the output scale is too small for it and noise takes its place.
+sought, 100 edges.
 """
 
 from __future__ import annotations

@@ -187,7 +187,8 @@ class NodeNames:
             words = [name for name in self._nodes if isinstance(name, str)]
             if like := checks.did_you_mean(unknown, words):
                 return like
-        return self._look
+        alone = "; a node without an edge is in no list of edges: from_edges(..., nodes=names)"
+        return self._look + alone * (2 * sum(map(self._holds, asked)) > len(asked))
 
     def _name_of_another_kind(self, unknown: Any) -> str:
         """A hint where text was asked for and integers are names, or vice versa; or nothing."""

@@ -78,8 +78,8 @@ def plot_areas(
     areas : GeoDataFrame, GeoSeries, or sequence of polygons of shapely
         N polygons, with holes and of several parts.
     values : array_like of float, shape (N,)
-        In the order of the areas; a Series of pandas is matched by its index with that of the map.
-        Areas without a value (NaN) are hatched.
+        In the order of the areas; a Series of pandas is matched by its index with that of the map,
+        and may lack some. Areas without a value (NaN) are hatched.
     ax, label, cmap, limits
         See `plot_graph_signal`.
     norm, unit, geographic

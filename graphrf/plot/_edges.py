@@ -67,7 +67,7 @@ def plot_edges(
         coordinates, an array of shape (n, 2) for each edge.
     values : array_like of float, shape (E,)
         In the order of the edges; a Series of pandas is matched by its index with the names of the
-        edges. Edges without a value (NaN) are grey.
+        edges, and may lack some. Edges without a value (NaN) are grey.
     ax, label, cmap, limits
         See `plot_graph_signal`.
     norm : {"linear", "log"}

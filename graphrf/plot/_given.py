@@ -134,30 +134,28 @@ def mesh_values(
 def in_order(
     values: ArrayLike, n: int, names: Sequence[Hashable] | None, noun: str, name: str = "values"
 ) -> np.ndarray:
-    """Values in the order of edges or areas: those of a Series by its labels."""
+    """Values in the order of edges or areas: those of a Series by its labels, NaN without one."""
     array = np.asarray(values, dtype=np.float64)
-    if array.shape != (n,):
-        raise checks.value_error(
-            name, f"must have one entry per {noun}, shape ({n},), got {array.shape}"
-        )
-
     index = getattr(values, "index", None)
-    if names is None or index is None or callable(index):
-        return array
-    labels = list(index)
-    if labels == list(names):
+    labels = None if names is None or index is None or callable(index) else list(index)
+    if labels is None or array.shape != (len(labels),) or labels == list(names or ()):
+        if array.shape != (n,):
+            raise checks.value_error(
+                name, f"must have one entry per {noun}, shape ({n},), got {array.shape}"
+            )
         return array
 
-    table = dict(zip(labels, array.tolist(), strict=True))
-    lacking = next((each for each in names if each not in table), None)
-    if lacking is not None or len(table) < n:
-        fault = f"no value for {lacking!r}" if len(table) == n else "labels that repeat"
+    assert names is not None
+    table, known = dict(zip(labels, array.tolist(), strict=True)), set(names)
+    unknown = next((each for each in labels if each not in known), None)
+    if unknown is not None or len(table) < len(labels):
+        fault = "labels that repeat" if unknown is None else f"{unknown!r}"
         raise checks.value_error(
             name,
-            f"must have the labels of the {noun}s, such as {names[0]!r}, got {fault} (labels such "
-            f"as {labels[0]!r}); pass {name}.to_numpy() if they are in the order of the {noun}s",
+            f"must have the labels of the {noun}s, such as {names[0]!r}, got {fault}; pass "
+            f"{name}.to_numpy() if there is one for each {noun}, in their order",
         )
-    return np.array([table[each] for each in names])
+    return np.array([table.get(each, np.nan) for each in names])
 
 
 def unit_of(crs: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -260,3 +261,30 @@ def test_gpytorch_counts_runs(run):
     assert header[-1] == "seconds"
     assert [row[0] for row in rows] == ["GPyTorch,", "GraphGPRegressor,"]
     assert all(np.isfinite([float(value) for value in row[2:]]).all() for row in rows)
+
+
+@pytest.mark.more
+def test_city_needs_the_class_of_the_road_and_draws(printed, tmp_path):
+    pytest.importorskip("plotly")
+    picture, page = tmp_path / "maps.png", tmp_path / "map.html"
+    out = printed("city", "--out", str(picture), "--map", str(page))
+    lost, correlation, covered = (
+        [float(value) for value in re.findall(f"{before} ([0-9.]+)", out)]
+        for before in (r"RMSE \d+ of \d+,", "correlation", r"correlation [0-9.]+,")
+    )
+    assert min(lost) > 0.9
+    assert correlation[1] > 0.9 > correlation[0] + 0.1
+    assert covered[1] > 0.85
+    assert picture.stat().st_size > 10_000
+    assert "vehicles per hour" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.more
+def test_tables_give_a_model_that_another_process_loads(printed):
+    pytest.importorskip("pandas")
+    words = printed("from_tables", "--side", "50").split()
+    scores = [float(words[at + 1]) for at, word in enumerate(words) if word == "R^2"]
+    assert len(scores) == 2
+    assert min(scores) > 0.7
+    assert float(words[words.index("of") - 1]) > 0.9
+    assert float(words[-1]) < 1e-6

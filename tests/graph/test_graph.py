@@ -190,6 +190,8 @@ def test_unknown_names_are_answered_with_those_like_them():
     many = grf.Graph(sp.csr_array((10_001, 10_001)), nodes=[f"node {i}" for i in range(10_001)])
     with pytest.raises(ValueError, match="names here look like 'node 0'"):
         many.index(["nod 7"])
+    with pytest.raises(ValueError, match=r"without an edge is in no list .* nodes=names\)$"):
+        many.index(["node 7", "node 8", "node 10001"])
 
 
 def test_largest_component_keeps_names_or_makes_them_of_positions(weighted_graph):

@@ -61,9 +61,13 @@ def test_edges_of_a_graph_and_of_its_map_are_the_same():
         np.testing.assert_array_equal(
             drawn(plot.plot_edges(source, table["speed"].iloc[::-1]))[1], [30.0, 50.0]
         )
+        np.testing.assert_array_equal(  # some of them: the others are grey
+            drawn(plot.plot_edges(source, table["speed"].iloc[1:]))[1], [50.0]
+        )
+        with pytest.raises(ValueError, match="got labels that repeat"):
+            plot.plot_edges(source, table["speed"].iloc[[1, 1]])
         with pytest.raises(
-            ValueError,
-            match=r"labels of the edges, such as \(0, 1, 0\), got no value for \(0, 1, 0\)",
+            ValueError, match=r"labels of the edges, such as \(0, 1, 0\), got 0; pass"
         ):
             plot.plot_edges(source, table["speed"].reset_index(drop=True))
 

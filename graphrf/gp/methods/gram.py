@@ -82,7 +82,7 @@ class SeriesGram:
         self._graph = graph
         self._laplacian = laplacian
         self._scale = graph.laplacian_scale(laplacian)
-        self._nodes = nodes
+        self.nodes = nodes
         self.max_degree = max_degree
         self._threads = thread_count(n_threads)
 
@@ -188,19 +188,19 @@ class SeriesGram:
         n_nodes = self._graph.n_nodes
 
         doubled, self._width = doubled_matrix(self._graph, self._laplacian)
-        part = neighbourhood(self._graph, self._nodes, n_degrees // 2 + 1, n_nodes // 2)
+        part = neighbourhood(self._graph, self.nodes, n_degrees // 2 + 1, n_nodes // 2)
         if part.size < n_nodes // 2:
             part.sort()
             self._doubled = sp.csr_array(doubled[part][:, part])
-            self._rows = np.searchsorted(part, self._nodes)
+            self._rows = np.searchsorted(part, self.nodes)
             self._reach = n_degrees
         else:
-            self._doubled, self._rows, self._reach = doubled, self._nodes, sys.maxsize
+            self._doubled, self._rows, self._reach = doubled, self.nodes, sys.maxsize
 
         self._doubled, place = renumbered_matrix(self._doubled)
         self._rows = place[self._rows]
         self._columns = np.argsort(self._rows, kind="stable")  # those of a block near each other
-        self._require(2 * self._doubled.shape[0] * self._nodes.size)
+        self._require(2 * self._doubled.shape[0] * self.nodes.size)
         self._bounds = reached_rows(self._doubled)
 
     def _grow(self, size: int) -> None:
@@ -209,9 +209,9 @@ class SeriesGram:
             self._start(max(size, 2 * self._reach))
         while len(self._chunks) * _TABLE_CHUNK < size:
             first = len(self._chunks) * _TABLE_CHUNK
-            self._require(2 * _TABLE_CHUNK * self._nodes.size**2)
-            chunk = np.empty((_TABLE_CHUNK, self._nodes.size, self._nodes.size))
-            blocks = range(0, self._nodes.size, _BLOCK_COLUMNS)
+            self._require(2 * _TABLE_CHUNK * self.nodes.size**2)
+            chunk = np.empty((_TABLE_CHUNK, self.nodes.size, self.nodes.size))
+            blocks = range(0, self.nodes.size, _BLOCK_COLUMNS)
 
             def fill(
                 start: int, first: int = first, chunk: np.ndarray = chunk
@@ -238,7 +238,7 @@ class SeriesGram:
                         before, now = now, before
                 return before, now, low, high
 
-            work = self._doubled.nnz * self._nodes.size * _TABLE_CHUNK
+            work = self._doubled.nnz * self.nodes.size * _TABLE_CHUNK
             self._terms = list(
                 ordered_map(fill, blocks, self._threads if work > _WORTH_POOL else 1)
             )
@@ -248,13 +248,13 @@ class SeriesGram:
     def _require(self, numbers: int) -> None:
         require_memory(
             8.0 * numbers,
-            f"training among {self._nodes.size} of {self._graph.n_nodes} nodes by the series",
+            f"training among {self.nodes.size} of {self._graph.n_nodes} nodes by the series",
             "set a smaller `max_train`, fix the hyperparameters (optimize=False), or on roads and "
             "meshes pass method='precision'",
         )
 
     def _unpacked(self, values: np.ndarray) -> np.ndarray:
-        matrix = np.empty((self._nodes.size, self._nodes.size))
+        matrix = np.empty((self.nodes.size, self.nodes.size))
         matrix[self._triangle] = values
         matrix.T[self._triangle] = values
         return matrix

@@ -247,6 +247,26 @@ def test_a_known_output_scale_is_the_variance_of_f_for_every_point(karate):
     assert np.diag(gp.prior_covariance()).mean() == pytest.approx(2.0, rel=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:the graph explains y no better")
+def test_a_mode_has_all_observed_nodes_in_one_block_by_the_series_too():
+    rng = np.random.default_rng(0)
+    graph = grf.from_points(rng.random((1_200, 2)), n_neighbors=6, weights="unit")
+    nodes, y = rng.choice(1_200, 300, replace=False), rng.standard_normal(300)  # averages: blocks
+    settings = {"kernel": "diffusion", "method": "series", "hyperparameters": "mode", "seed": 0}
+    gp = grf.GraphGPRegressor(graph, **settings).fit(nodes, y)
+    fixed = {"output_scale": gp.output_scale_, "noise": gp.noise_, "optimize": False}
+    near = [
+        grf.GraphGPRegressor(
+            graph, **{**settings, **fixed, "kernel": grf.Diffusion(times * gp.kernel_.lengthscale)}
+        )
+        .fit(nodes, y)
+        .log_marginal_likelihood_
+        for times in (1.0, 0.5, 2.0)
+    ]
+    assert np.isfinite(near).all()
+    assert gp.log_marginal_likelihood_ == pytest.approx(near[0], rel=1e-3)
+
+
 def test_known_variances_leave_no_room_for_noise_alone(karate):
     gp, points = _points(karate, noise=0.3)
     assert {point.noise for point in points} == {0.3}

@@ -135,8 +135,9 @@ class TriangleMesh(Domain):
 
     @classmethod
     def from_mesh(cls, mesh: Any) -> TriangleMesh:
-        """The mesh of another library: trimesh, meshio, scikit-fem, pyvista, or fmesher's `loc` and
-        `tv` in a mapping.
+        """The mesh of a file (`.stl`, `.ply`, `.off` or `.obj`, as in `graphrf.from_mesh`), or of
+        another library: trimesh, meshio, scikit-fem, pyvista, or fmesher's `loc` and `tv` in a
+        mapping.
         """
         return cls(*sources.arrays_of(mesh))
 

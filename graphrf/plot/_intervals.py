@@ -69,8 +69,8 @@ def plot_effects(
         others (`Groups`) as points with intervals, sorted by their medians; so are coefficients
         that vary (`Covariate`). Fields of nodes and in space are maps: see `plot_map_posterior`.
     along : str or sequence of str
-        Columns of the formula, of a `LatentGaussianModel`, with a panel each: the effect of their
-        values less the mean over the rows of the fit.
+        Columns of the formula, of a `LatentGaussianModel`, with a panel each in place of their
+        coefficients: the effect of their values less the mean over the rows of the fit.
     transform : {None, "exp"}
         "exp" draws ratios, as in `summary`, on a logarithmic axis: of rates under a log link.
     figure : matplotlib.figure.Figure or SubFigure, optional
@@ -104,8 +104,8 @@ def plot_effects(
     >>> [ax.get_title() for ax in plot_effects(model).axes]
     ['coefficients', 'year', 'ward']
     """
-    panels = _panels(model, checks.flag("intercept", intercept))
-    panels += [_along(model, name) for name in ([along] if isinstance(along, str) else along)]
+    columns = [along] if isinstance(along, str) else list(along)
+    panels = _panels(model, checks.flag("intercept", intercept), columns)
     if transform is not None:
         checks.choice("transform", transform, ("exp",))
     if label is None:
@@ -184,13 +184,18 @@ def plot_ranking(
     return ax
 
 
-def _panels(model: Any, intercept: bool) -> list[_Panel]:
-    """The coefficients, and the terms of one column that are no fields."""
+def _panels(model: Any, intercept: bool, along: list[str]) -> list[_Panel]:
+    """The coefficients, columns of the formula, and the terms of one column that are no fields."""
     table = model.coefficients_
     _require_columns(table, "model.coefficients_")
     if not intercept:
         table = table.drop(index=_intercepts(table.index))
+    curves = [_along(model, column) for column in along]
+    for column in along:
+        own = re.compile(rf"\b{re.escape(column)}\b")
+        table = table[[own.search(str(name)) is None for name in table.index]]
     panels = [_Panel("coefficients", table, False)] if len(table) else []
+    panels += curves
     terms = getattr(model, "terms", ())
     for number, term in enumerate(terms if isinstance(terms, list | tuple) else [terms]):
         effects = None if _is_field(term) else model.effects(number)

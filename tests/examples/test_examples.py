@@ -266,3 +266,30 @@ def test_gpytorch_counts_runs(run):
     assert header[-1] == "seconds"
     assert [row[0] for row in rows] == ["GPyTorch,", "GraphGPRegressor,"]
     assert all(np.isfinite([float(value) for value in row[2:]]).all() for row in rows)
+
+
+@pytest.mark.more
+def test_survey_covers_densities_and_counts_and_draws(printed, tmp_path):
+    path = tmp_path / "survey.png"
+    out = printed("survey", "--out", str(path))
+    middle, low, high = map(
+        float, re.search(r"depth (\S+) times, from (\S+) to ([\d.]+);", out).groups()
+    )
+    assert low < 0.45 < high
+    assert low < middle < high
+    rows = [line.split() for line in out.splitlines() if line.startswith("20")]
+    assert sum(float(row[1]) < float(row[4]) < float(row[3]) for row in rows) >= 3
+    assert all(float(share) > 0.9 for share in re.findall(r": (\S+) in the 95", out))
+    assert path.stat().st_size > 10_000
+
+
+def test_heart_covers_times_and_range_and_exports(printed, tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
+    path, mesh = tmp_path / "heart.png", tmp_path / "heart.vtk"
+    lines = printed("heart", "--out", str(path), "--export", str(mesh)).splitlines()
+    assert float(lines[0].split()[-1]) > 0.9
+    for line, truth in ((lines[2], 40.0), (lines[3], 2.0)):
+        low, _, high = map(float, line.split()[-3:])
+        assert low < truth < high
+    assert path.stat().st_size > 10_000
+    assert mesh.read_text().startswith("# vtk")

@@ -78,15 +78,14 @@ def test_columns_of_the_formula_are_curves_and_ratios_are_on_a_logarithmic_axis(
     frame["catch"] = rng.poisson(np.exp(frame["year"] + np.sin(frame["depth"])))
     formula = "catch ~ 0 + C(year) + poly(depth, 2) + gear"
     model = LatentGaussianModel(formula, (), "poisson", seed=0).fit(frame)
-    figure = plot.plot_effects(model, along=["depth", "gear"], transform="exp")
-    coefficients, depth, gear = figure.axes
     # Without an intercept the levels of the first factor are that.
+    (coefficients,) = plot.plot_effects(model).axes
     names = [text.get_text() for text in coefficients.get_yticklabels()]
     assert names == ["poly(depth, 2)[1]", "poly(depth, 2)[2]", "gear[T.otter]"]
-    assert [depth.get_yscale(), gear.get_xscale(), coefficients.get_xlabel()] == [
-        *("log", "log"),
-        "ratio",
-    ]
+    coefficients, depth = plot.plot_effects(model, along="depth").axes
+    assert [text.get_text() for text in coefficients.get_yticklabels()] == ["gear[T.otter]"]
+    depth, gear = plot.plot_effects(model, along=["depth", "gear"], transform="exp").axes
+    assert (depth.get_yscale(), gear.get_xscale(), gear.get_xlabel()) == ("log", "log", "ratio")
     table = np.exp(model.effects("depth"))
     np.testing.assert_allclose(depth.get_lines()[0].get_xdata(), table.index)
     np.testing.assert_allclose(depth.get_lines()[0].get_ydata(), table["0.5"])

@@ -3,7 +3,7 @@
 The surface and the times are simulated: a field of range 40 mm, with errors of 2 ms. Printed are
 the error at 300 other points, the share in their 95 % intervals, the range and the deviation of the
 noise with intervals, and the mean time along a path. Drawn are the mean and its standard deviation,
-and the times along the path, with the truth. It takes some seconds. For a heart of your own, replace
+and the times along the path, with the truth. It takes some seconds. For your heart, replace
 `surface`, by `TriangleMesh.from_mesh("heart.stl")`, and `simulated`.
 
     pip install 'graphrf[gp,plot]'

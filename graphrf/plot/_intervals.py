@@ -16,6 +16,7 @@ from graphrf.plot._style import (
     VALUES,
     colour_bar,
     inches,
+    log_steps,
     new_axes,
     new_figure,
     open_frame,
@@ -31,7 +32,7 @@ _LOW, _MEDIAN, _HIGH = "0.025", "0.5", "0.975"
 # Inches: the width of a panel at least and usually, the height of a curve, of a named row, and of
 # what is above and below rows.
 _LEAST, _USUAL, _CURVE, _ROW, _BESIDE = 3.0, 4.5, 1.9, 0.2, 0.65
-# The range of a logarithmic axis from which its ticks are 1, 2, 5, 10 and so on.
+# The ratio of the ends of a logarithmic axis from which its ticks are 1, 2, 5, 10 and so on.
 _DECADE = 8
 # Rows up to which each has its name.
 _NAMED = 40
@@ -236,10 +237,8 @@ def _logarithmic(ax: Axes, name: str) -> None:
     getattr(ax, f"set_{name}scale")("log")
     low, high = axis.get_view_interval()
     # Few round numbers lie in less than a decade.
-    steps = (
-        LogLocator(subs=(1, 2, 5)) if high > _DECADE * low else MaxNLocator(4, steps=[1, 2, 5, 10])
-    )
-    axis.set_major_locator(steps)
+    logs = LogLocator(subs=log_steps(low, high))
+    axis.set_major_locator(logs if high > _DECADE * low else MaxNLocator(4, steps=[1, 2, 5, 10]))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
 

@@ -69,7 +69,9 @@ class LeaveOneOut(NamedTuple):
 
     def __repr__(self) -> str:
         worst = np.argsort(self.log_density, kind="stable")[:_WORST].tolist()
-        rows = ", ".join(f"{_short(self.index[row])} ({self.log_density[row]:.1f})" for row in worst)
+        rows = ", ".join(
+            f"{_short(self.index[row])} ({self.log_density[row]:.1f})" for row in worst
+        )
         return (
             "leave-one-out cross-validation, without refits\n"
             f"log predictive density  {self.total:.1f}\n"

@@ -183,6 +183,14 @@ REFUSED = {
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, 0.5], [1.5, 0.5], [3.0, 0.5]]),
         r"`places` must lie in the mesh, but 2 of 3 do not \(rows 1, 2\), the farthest by 2",
     ),
+    "a place far from a surface": (
+        lambda: TriangleMesh.sphere(1).weights([[0, 0, 1], [0, 1, 0], [0, 0, 4]]),
+        r"1 of 3 do not .*, the farthest by 3: keep those with mesh\.distances\(places\) < 0\.3",
+    ),
+    "all places far from a surface": (
+        lambda: TriangleMesh.sphere(1).weights([[0, 0, 4]]),
+        r"1 of 1 do not .*in the same unit",
+    ),
     "a place that is not finite": (
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, np.inf]]),
         r"`places`.*finite",

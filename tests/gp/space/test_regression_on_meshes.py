@@ -309,3 +309,11 @@ def test_a_summary_of_several_outputs_has_hyperparameters_alone(square, observed
     points, y, _ = observed
     table = FieldGPRegressor(square).fit(points, np.column_stack([y, 2 * y])).summary()
     assert list(table.index) == ["range", "sd", "noise sd"]
+
+
+def test_printed_criteria_have_short_coordinates(square, observed):
+    points, y, _ = observed
+    found = FieldGPRegressor(square, **FIXED).fit(points, y).loo()
+    least = repr(found).splitlines()[-1]
+    x, z = points[np.argmin(found.log_density)]
+    assert f"({x:.4g}, {z:.4g}) (" in least

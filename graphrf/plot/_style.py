@@ -317,8 +317,7 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
     bar.outline.set_visible(False)
     bar.locator = MaxNLocator(4 if width > 2 else 3)
     if isinstance(mappable.norm, LogNorm):
-        steps = log_steps(mappable.norm.vmin, mappable.norm.vmax)
-        bar.locator = LogLocator(subs=steps, numticks=5)
+        bar.locator = LogLocator(subs=log_steps(*mappable.get_clim()), numticks=5)
         bar.formatter = StrMethodFormatter("{x:g}")
         bar.ax.xaxis.set_minor_formatter(NullFormatter())
 

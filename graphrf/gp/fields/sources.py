@@ -47,8 +47,8 @@ def reference_of(points: Any, boundary: Any) -> Any:
 def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, Any]:
     """The coordinates of points, if any, and the polygon of a boundary or of their hull."""
     shapely = lazy.need("shapely", "TriangleMesh.from_points")
-    check_titles(points, "points")
     places = None if points is None else coordinates(points, "points")
+    check_titles(points, "points")
     if places is not None and places.shape[1] != 2:
         raise checks.value_error(
             "points", "must have two coordinates for a planar mesh, got three: leave out the height"

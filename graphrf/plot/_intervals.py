@@ -109,8 +109,8 @@ def plot_effects(
     panels = _panels(model, checks.flag("intercept", intercept), columns)
     if transform is not None:
         checks.choice("transform", transform, ("exp",))
-    if label is None:
-        label = "ratio" if transform else "effect on the linear predictor"
+    neutral, usual = (0, "effect on the linear predictor") if transform is None else (1, "ratio")
+    label = usual if label is None else label
     if not panels:
         raise checks.value_error(
             "model",
@@ -128,11 +128,11 @@ def plot_effects(
         table = table if transform is None else np.exp(table)
         if panel.curve:
             _draw_curve(ax, table, label)
-            ax.axhline(transform is not None, color=GREY, linewidth=0.8, zorder=2)
+            ax.axhline(neutral, color=GREY, linewidth=0.8, zorder=2)
         else:
             _draw_rows(ax, table, panel.title == "coefficients")
             ax.set_xlabel(label)
-            ax.axvline(transform is not None, color=GREY, linewidth=0.8, zorder=1)
+            ax.axvline(neutral, color=GREY, linewidth=0.8, zorder=1)
         if transform is not None:
             _logarithmic(ax, "y" if panel.curve else "x")
     return figure

@@ -136,16 +136,15 @@ def in_order(
 ) -> np.ndarray:
     """Values in the order of edges or areas: those of a Series by its labels, NaN without one."""
     array = np.asarray(values, dtype=np.float64)
-    index = getattr(values, "index", None)
-    labels = None if names is None or index is None or callable(index) else list(index)
-    if labels is None or array.shape != (len(labels),) or labels == list(names or ()):
+    index = getattr(values, "index", None)  # of a list it is a method
+    labels = [] if index is None or callable(index) else list(index)
+    if names is None or array.shape != (len(labels),) or labels == list(names):
         if array.shape != (n,):
             raise checks.value_error(
                 name, f"must have one entry per {noun}, shape ({n},), got {array.shape}"
             )
         return array
 
-    assert names is not None
     table, known = dict(zip(labels, array.tolist(), strict=True)), set(names)
     unknown = next((each for each in labels if each not in known), None)
     if unknown is not None or len(table) < len(labels):

@@ -49,7 +49,7 @@ def lattice(rows: int, columns: int) -> grf.Graph:
 
 def cloud(n: int, dimension: int) -> grf.Graph:
     """Random points, each with its eight nearest."""
-    return grf.from_points(np.random.default_rng(1).random((n, dimension)), k=8)
+    return grf.from_points(np.random.default_rng(1).random((n, dimension)), n_neighbors=8)
 
 
 GRAPHS: dict[str, Callable[[], grf.Graph]] = {

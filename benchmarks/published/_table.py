@@ -89,10 +89,10 @@ def crps(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
     return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
 
 
-def start(title: str, *packages: str) -> None:
+def start(title: str, *packages: str, columns: tuple[str, ...] = COLUMNS) -> None:
     """The machine, and the head of the table."""
     print(f"{header('scipy', *packages)}\n\n{title}\n")
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
 
 
 def row(model: str, published: str, here: str, held: Shares | None, spent: Spent) -> None:

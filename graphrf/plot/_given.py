@@ -136,32 +136,19 @@ def in_order(
 ) -> np.ndarray:
     """Values in the order of edges or areas: those of a Series by its labels, NaN without one."""
     array = np.asarray(values, dtype=np.float64)
-    index = getattr(values, "index", None)
-    if names is not None and index is not None and not callable(index):
-        labels = list(index)
-        if labels != list(names) and array.shape == (len(labels),):
-            return _by_labels(
-                dict(zip(labels, array.tolist(), strict=True)), labels, names, noun, name
+    index = getattr(values, "index", None)  # of a list it is a method
+    labels = [] if index is None or callable(index) else list(index)
+    if names is None or array.shape != (len(labels),) or labels == list(names):
+        if array.shape != (n,):
+            raise checks.value_error(
+                name, f"must have one entry per {noun}, shape ({n},), got {array.shape}"
             )
-    if array.shape != (n,):
-        raise checks.value_error(
-            name, f"must have one entry per {noun}, shape ({n},), got {array.shape}"
-        )
-    return array
+        return array
 
-
-def _by_labels(
-    table: dict[Hashable, float],
-    labels: list[Hashable],
-    names: Sequence[Hashable],
-    noun: str,
-    name: str,
-) -> np.ndarray:
-    """Values of a table in the order of names, NaN for those that it lacks."""
-    unknown = table.keys() - set(names)
-    if unknown or len(table) < len(labels):
-        first = next((each for each in labels if each in unknown), None)
-        fault = f"{first!r}" if unknown else "labels that repeat"
+    table, known = dict(zip(labels, array.tolist(), strict=True)), set(names)
+    unknown = next((each for each in labels if each not in known), None)
+    if unknown is not None or len(table) < len(labels):
+        fault = "labels that repeat" if unknown is None else f"{unknown!r}"
         raise checks.value_error(
             name,
             f"must have the labels of the {noun}s, such as {names[0]!r}, got {fault}; pass "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ from graphrf.plot._style import (
     VALUES,
     colour_bar,
     inches,
+    log_steps,
     new_axes,
     new_figure,
     open_frame,
@@ -29,6 +32,8 @@ _LOW, _MEDIAN, _HIGH = "0.025", "0.5", "0.975"
 # Inches: the width of a panel at least and usually, the height of a curve, of a named row, and of
 # what is above and below rows.
 _LEAST, _USUAL, _CURVE, _ROW, _BESIDE = 3.0, 4.5, 1.9, 0.2, 0.65
+# The ratio of the ends of a logarithmic axis from which its ticks are 1, 2, 5, 10 and so on.
+_DECADE = 8
 # Rows up to which each has its name.
 _NAMED = 40
 
@@ -50,9 +55,11 @@ class _Panel(NamedTuple):
 def plot_effects(
     model: Any,
     *,
+    along: str | Sequence[str] = (),
+    transform: str | None = None,
     figure: Figure | SubFigure | None = None,
     intercept: bool = False,
-    label: str = "effect on the linear predictor",
+    label: str | None = None,
 ) -> Figure | SubFigure:
     """The coefficients of a fitted model with 95 % intervals, and a panel for each term.
 
@@ -62,11 +69,16 @@ def plot_effects(
         Terms of one column are drawn: along numbers and dates (`Steps`) as curves with bands,
         others (`Groups`) as points with intervals, sorted by their medians; so are coefficients
         that vary (`Covariate`). Fields of nodes and in space are maps: see `plot_map_posterior`.
+    along : str or sequence of str
+        Columns of the formula, of a `LatentGaussianModel`, with a panel each in place of their
+        coefficients: the effect of their values less the mean over the rows of the fit.
+    transform : {None, "exp"}
+        "exp" draws ratios, as in `summary`, on a logarithmic axis: of rates under a log link.
     figure : matplotlib.figure.Figure or SubFigure, optional
         To be filled. Default: a new figure.
     intercept : bool
-        Draw the intercept among the coefficients.
-    label : str
+        Draw the intercept, or the levels that stand for it, among the coefficients.
+    label : str, optional
         Label of the axes of effects.
 
     Returns
@@ -93,7 +105,12 @@ def plot_effects(
     >>> [ax.get_title() for ax in plot_effects(model).axes]
     ['coefficients', 'year', 'ward']
     """
-    panels = _panels(model, checks.flag("intercept", intercept))
+    columns = [along] if isinstance(along, str) else list(along)
+    panels = _panels(model, checks.flag("intercept", intercept), columns)
+    if transform is not None:
+        checks.choice("transform", transform, ("exp",))
+    neutral, usual = (0, "effect on the linear predictor") if transform is None else (1, "ratio")
+    label = usual if label is None else label
     if not panels:
         raise checks.value_error(
             "model",
@@ -107,12 +124,17 @@ def plot_effects(
     for number, panel in enumerate(panels):
         ax = figure.add_subplot(grid[number])
         ax.set_title(panel.title)
+        table = panel.table[[_LOW, _MEDIAN, _HIGH]]
+        table = table if transform is None else np.exp(table)
         if panel.curve:
-            _draw_curve(ax, panel.table, label)
+            _draw_curve(ax, table, label)
+            ax.axhline(neutral, color=GREY, linewidth=0.8, zorder=2)
         else:
-            _draw_rows(ax, panel.table, panel.title == "coefficients")
+            _draw_rows(ax, table, panel.title == "coefficients")
             ax.set_xlabel(label)
-            ax.axvline(0, color=GREY, linewidth=0.8, zorder=1)
+            ax.axvline(neutral, color=GREY, linewidth=0.8, zorder=1)
+        if transform is not None:
+            _logarithmic(ax, "y" if panel.curve else "x")
     return figure
 
 
@@ -163,13 +185,18 @@ def plot_ranking(
     return ax
 
 
-def _panels(model: Any, intercept: bool) -> list[_Panel]:
-    """The coefficients, and the terms of one column that are no fields."""
+def _panels(model: Any, intercept: bool, along: list[str]) -> list[_Panel]:
+    """The coefficients, columns of the formula, and the terms of one column that are no fields."""
     table = model.coefficients_
     _require_columns(table, "model.coefficients_")
     if not intercept:
-        table = table[[str(name).lower() not in ("intercept", "constant") for name in table.index]]
+        table = table.drop(index=_intercepts(table.index))
+    curves = [_along(model, column) for column in along]
+    for column in along:
+        own = re.compile(rf"\b{re.escape(column)}\b")
+        table = table[[own.search(str(name)) is None for name in table.index]]
     panels = [_Panel("coefficients", table, False)] if len(table) else []
+    panels += curves
     terms = getattr(model, "terms", ())
     for number, term in enumerate(terms if isinstance(terms, list | tuple) else [terms]):
         effects = None if _is_field(term) else model.effects(number)
@@ -178,10 +205,42 @@ def _panels(model: Any, intercept: bool) -> list[_Panel]:
     return panels
 
 
+def _intercepts(names: Any) -> list[Any]:
+    """The intercept, or without one the levels of a factor, which stand for it."""
+    found = [name for name in names if str(name).lower() in ("intercept", "constant")]
+    return found or [
+        name for name in names if re.fullmatch(r"(C\(.*\)|\w+)\[(?!T\.).*\]", str(name))
+    ]
+
+
+def _along(model: Any, column: Any) -> _Panel:
+    """The effect of a column of the formula: a curve along numbers."""
+    if not hasattr(model, "effects"):
+        raise checks.type_error(
+            "along", f"is for LatentGaussianModel, got {type(model).__name__}: leave it out"
+        )
+    table = model.effects(column)
+    return _Panel(str(column), table, table.index.dtype.kind in "iuf")
+
+
 def _is_field(term: Any) -> bool:
     """True for terms on the nodes of a graph and in space, and products with these."""
     parts = [getattr(term, name) for name in ("first", "second", "term") if hasattr(term, name)]
     return hasattr(term, "graph") or hasattr(term, "domain") or any(map(_is_field, parts))
+
+
+def _logarithmic(ax: Axes, name: str) -> None:
+    """A logarithmic axis, "x" or "y", with plain numbers."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+
+    axis = getattr(ax, f"{name}axis")
+    getattr(ax, f"set_{name}scale")("log")
+    low, high = axis.get_view_interval()
+    # Few round numbers lie in less than a decade.
+    logs = LogLocator(subs=log_steps(low, high))
+    axis.set_major_locator(logs if high > _DECADE * low else MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
 def _is_ordered(term: Any) -> bool:
@@ -240,7 +299,6 @@ def _draw_curve(ax: Axes, table: Any, label: str) -> None:
     low, middle, high = (table[name].to_numpy(dtype=float) for name in (_LOW, _MEDIAN, _HIGH))
     ax.fill_between(at, low, high, color=COLOURS[0], alpha=0.22, linewidth=0, zorder=1)
     ax.plot(at, middle, color=COLOURS[0], marker="o", markersize=2.5, linewidth=1.2, zorder=3)
-    ax.axhline(0, color=GREY, linewidth=0.8, zorder=2)
     if at.dtype.kind in "iu":
         from matplotlib.ticker import MaxNLocator
 

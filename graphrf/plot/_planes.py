@@ -186,5 +186,6 @@ def _no_lattice() -> ValueError:
     return checks.value_error(
         "domain",
         "must be a TriangleMesh, or the places of a lattice of equal steps, got scattered places: "
-        "predict at the vertices of a mesh to draw a field between them",
+        "predict at the vertices of a mesh to draw a field between them, or pass the coordinates "
+        "in which they are a lattice (longitudes and latitudes with geographic=True)",
     )

@@ -317,14 +317,14 @@ def colour_bar(mappable: Any, ax: Axes | Sequence[Axes], label: str, extend: str
     bar.outline.set_visible(False)
     bar.locator = MaxNLocator(4 if width > 2 else 3)
     if isinstance(mappable.norm, LogNorm):
-        bar.locator = LogLocator(subs=_log_steps(mappable.norm), numticks=5)
+        bar.locator = LogLocator(subs=log_steps(*mappable.get_clim()), numticks=5)
         bar.formatter = StrMethodFormatter("{x:g}")
         bar.ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _log_steps(norm: Any) -> tuple[float, ...]:
-    """Multiples of powers of ten that a logarithmic colour bar counts."""
-    decades = math.log10(norm.vmax / norm.vmin)
+def log_steps(low: float, high: float) -> tuple[float, ...]:
+    """Multiples of powers of ten that a logarithmic axis or colour bar counts."""
+    decades = math.log10(high / low)
     return (1.0,) if decades > 3 else (1.0, 3.0) if decades > 1.5 else (1.0, 2.0, 5.0)
 
 

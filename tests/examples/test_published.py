@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from graphrf import datasets
 from tests.support.real_data import needs_data
 
 pytest.importorskip("pandas")
@@ -62,6 +63,36 @@ def test_the_districts_are_those_of_the_case_study(published):
         pytest.approx(2.4),
     )
     assert graph.adjacency[[0]].indices.tolist() == [4, 8, 10, 18]
+
+
+@pytest.mark.parametrize("name", ["Seeds", "Salm", "Surgical", "Rats"])
+def test_posteriors_of_bugs_are_those_that_are_printed(published, name):
+    classics = published("classics")
+    (example,) = [each for each in classics.EXAMPLES if each.title == name]
+    here = example.answers()
+    for key, (mean, sd) in example.published.items():
+        assert here[key][0] == pytest.approx(mean, abs=0.1 * sd)
+        assert here[key][1] == pytest.approx(sd, rel=0.1)
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("cbpp", "cbpp"),
+        ("grouseticks", "grouseticks"),
+        ("sleepstudy", "sleepstudy"),
+        ("nile", "Nile, level integrated"),
+    ],
+)
+def test_maximum_likelihood_is_that_of_other_programs(published, name, title):
+    if {each.name: each.found for each in datasets.catalog("table")}[name] == "to fetch":
+        pytest.skip(f"{name} is not in the data folder")
+    classics = published("classics")
+    (example,) = [each for each in classics.EXAMPLES if each.title == title]
+    here = example.answers()
+    for key, (value, _) in example.published.items():
+        assert here[key][0] == pytest.approx(value, rel=1e-4)
 
 
 def test_a_script_without_its_data_says_why_it_skips(published, monkeypatch, capsys):

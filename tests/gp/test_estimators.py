@@ -198,7 +198,7 @@ def test_classes_of_weight_zero_are_no_classes(classifier):
 def test_quantiles_have_columns_and_covariances_no_frame(regressor):
     pytest.importorskip("pandas")
     levels = regressor.fit(NODES, Y).predict([5], quantiles=[0.1, 0.9], as_frame=True)
-    assert levels.columns.tolist() == [0.1, 0.9]
+    assert levels.columns.tolist() == ["0.1", "0.9"]
     np.testing.assert_array_equal(levels, regressor.predict([5], quantiles=[0.1, 0.9]))
     with pytest.raises(ValueError, match="set return_cov=False"):
         regressor.predict([5], return_cov=True, as_frame=True)

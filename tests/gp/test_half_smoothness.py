@@ -84,7 +84,7 @@ def test_posteriors_are_those_of_dense_algebra(graph, observed, nu, lengthscale,
     )
 
 
-def test_by_default_deviations_are_off_by_two_hundredths_at_most(graph, observed, monkeypatch):
+def test_by_default_deviations_are_off_by_a_fortieth_at_most(graph, observed, monkeypatch):
     monkeypatch.setattr(markov, "layers_needed", layers_needed)
     kernel = grf.Matern(nu=1.5, lengthscale=8.0)
     _, deviation, _ = _dense(graph, kernel, *observed)

@@ -237,7 +237,7 @@ def test_titles_and_labels_lie_within_the_figure_and_apart(width, tall, years):
         (lambda: plot.plot_field("mesh", X), "`domain` must be a TriangleMesh, or"),
         (
             lambda: plot.plot_field(np.random.default_rng(0).random((50, 2)), np.ones(50)),
-            "`domain` must be .* got scattered places",
+            "`domain` must be .* got scattered places.*geographic=True",
         ),
         (
             lambda: plot.plot_field(np.vstack([LATTICE, LATTICE]), np.ones(24)),

@@ -71,6 +71,34 @@ def test_coefficients_of_other_estimators_are_drawn_too():
     assert [text.get_text() for text in ax.get_yticklabels()] == ["age", "income"]
 
 
+def test_columns_of_the_formula_are_curves_and_ratios_are_on_a_logarithmic_axis():
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"year": np.arange(90) % 3, "depth": rng.uniform(0, 4, 90)})
+    frame["gear"] = rng.choice(["beam", "otter"], 90)
+    frame["catch"] = rng.poisson(np.exp(frame["year"] + np.sin(frame["depth"])))
+    formula = "catch ~ 0 + C(year) + poly(depth, 2) + gear"
+    model = LatentGaussianModel(formula, (), "poisson", seed=0).fit(frame)
+    # Without an intercept the levels of the first factor are that.
+    (coefficients,) = plot.plot_effects(model).axes
+    names = [text.get_text() for text in coefficients.get_yticklabels()]
+    assert names == ["poly(depth, 2)[1]", "poly(depth, 2)[2]", "gear[T.otter]"]
+    coefficients, depth = plot.plot_effects(model, along="depth").axes
+    assert [text.get_text() for text in coefficients.get_yticklabels()] == ["gear[T.otter]"]
+    depth, gear = plot.plot_effects(model, along=["depth", "gear"], transform="exp").axes
+    assert (depth.get_yscale(), gear.get_xscale(), gear.get_xlabel()) == ("log", "log", "ratio")
+    table = np.exp(model.effects("depth"))
+    np.testing.assert_allclose(depth.get_lines()[0].get_xdata(), table.index)
+    np.testing.assert_allclose(depth.get_lines()[0].get_ydata(), table["0.5"])
+    largest = model.effects("gear")["0.5"].idxmax()
+    assert gear.get_yticklabels()[0].get_text() == largest
+    (whole,) = plot.plot_effects(model, intercept=True).axes
+    assert len(whole.get_yticklabels()) == 6
+    with pytest.raises(ValueError, match="`transform` must be"):
+        plot.plot_effects(model, transform="log")
+    with pytest.raises(ValueError, match="did you mean 'depth'"):
+        plot.plot_effects(model, along="dpeth")
+
+
 def ranks(n):
     middle = np.arange(1, n + 1)
     return pandas.DataFrame(

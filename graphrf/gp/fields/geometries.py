@@ -20,6 +20,7 @@ _AXES = (
     {"y", "lat", "latitude", "north", "northing", "northings"},
     {"z", "height", "elevation", "altitude"},
 )
+_DEGREES = {"lon", "long", "lng", "longitude", "lat", "latitude"}
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,19 @@ def check_order(titles: Sequence[Any], name: str, way_out: str) -> None:
             name,
             "are read in the order x, y (longitude, latitude; easting, northing), but the columns "
             f"are {', '.join(map(repr, titles))}: pass {way_out}",
+        )
+
+
+def check_titles(points: Any, name: str) -> None:
+    """Refuse columns whose titles say that they are degrees, for a planar mesh."""
+    titles = titles_of(points) or ()
+    degrees = [title for title in titles if set(re.findall("[a-z]+", title.lower())) & _DEGREES]
+    if degrees:
+        raise checks.value_error(
+            name,
+            f"must be in metres or kilometres, got {', '.join(map(repr, degrees))} in degrees: "
+            "points = geopandas.GeoSeries.from_xy(longitude, latitude, crs=4326), then "
+            "points.to_crs(points.estimate_utm_crs())",
         )
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from graphrf._base import checks, lazy
+from graphrf._base.files.untrusted import named
 from graphrf._base.memory import available_memory, require_memory
 from graphrf.gp.fields.elements import edges_of
-from graphrf.gp.fields.geometries import check_reference, coordinates, geometries_of, polygon_of
+from graphrf.gp.fields.geometries import (
+    check_reference,
+    check_titles,
+    coordinates,
+    geometries_of,
+    polygon_of,
+)
+from graphrf.graph.geometry.meshes import mesh_arrays, weld
 
 # Of a mesh around points: edges in shares of the region's diameter, edges of the margin in edges
 # inside, and the growth of edges with the distance from the region.
@@ -38,6 +48,7 @@ def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, A
     """The coordinates of points, if any, and the polygon of a boundary or of their hull."""
     shapely = lazy.need("shapely", "TriangleMesh.from_points")
     places = None if points is None else coordinates(points, "points")
+    check_titles(points, "points")
     if places is not None and places.shape[1] != 2:
         raise checks.value_error(
             "points", "must have two coordinates for a planar mesh, got three: leave out the height"
@@ -163,8 +174,17 @@ def directions(degrees: np.ndarray) -> np.ndarray:
 
 
 def arrays_of(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and triangles of another library's mesh, without a constant third coordinate."""
-    if isinstance(mesh, Mapping) and {"loc", "tv"} <= set(mesh):  # fmesher, from 0
+    """Vertices and triangles of a file or of another library's mesh, without a constant third
+    coordinate.
+    """
+    if isinstance(mesh, str | os.PathLike):
+        path = Path(checks.path("mesh", mesh))
+        with named(path):
+            corners, faces = mesh_arrays(path)
+        # STL has the corners of each triangle anew.
+        first, faces, _ = weld(corners, faces, None)
+        vertices, triangles = corners[first], faces.triangles()
+    elif isinstance(mesh, Mapping) and {"loc", "tv"} <= set(mesh):  # fmesher, from 0
         vertices, triangles = mesh["loc"], mesh["tv"]
     elif hasattr(mesh, "cells_dict"):  # meshio
         if "triangle" not in mesh.cells_dict:
@@ -181,8 +201,9 @@ def arrays_of(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
     else:
         raise checks.type_error(
             "mesh",
-            "must be a mesh of trimesh, meshio, scikit-fem or pyvista, or a mapping of fmesher's "
-            f"`loc` and `tv`, got {checks.describe(mesh)}: pass TriangleMesh(vertices, triangles)",
+            "must be a file, a mesh of trimesh, meshio, scikit-fem or pyvista, or a mapping of "
+            f"fmesher's `loc` and `tv`, got {checks.describe(mesh)}: pass TriangleMesh(vertices, "
+            "triangles)",
         )
     vertices = np.asarray(vertices, dtype=np.float64)
     if vertices.ndim == 2 and vertices.shape[1] == 3 and np.ptp(vertices[:, 2]) == 0:

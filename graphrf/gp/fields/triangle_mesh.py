@@ -135,8 +135,9 @@ class TriangleMesh(Domain):
 
     @classmethod
     def from_mesh(cls, mesh: Any) -> TriangleMesh:
-        """The mesh of another library: trimesh, meshio, scikit-fem, pyvista, or fmesher's `loc` and
-        `tv` in a mapping.
+        """The mesh of a file (`.stl`, `.ply`, `.off` or `.obj`, as in `graphrf.from_mesh`), or of
+        another library: trimesh, meshio, scikit-fem, pyvista, or fmesher's `loc` and `tv` in a
+        mapping.
         """
         return cls(*sources.arrays_of(mesh))
 
@@ -363,6 +364,16 @@ class TriangleMesh(Domain):
             )
         return points
 
+    def distances(self, places: Any) -> np.ndarray:
+        """The distance of each place from the mesh, shape (n,).
+
+        Examples
+        --------
+        >>> TriangleMesh.sphere(3).distances([[0, 0, 2], [0, 0.5, 0]]).round(1)
+        array([1. , 0.5])
+        """
+        return self.located(self.points(places)).distance
+
     def located(self, points: np.ndarray) -> Located:
         """The nearest points of the mesh to points, shape (n, d)."""
         if self.dimension == 3:
@@ -389,6 +400,8 @@ class TriangleMesh(Domain):
             f"make the mesh with a `boundary` or a `margin` that holds them (margin={worst:.3g} "
             "more)"
             if planar and far.size < located.distance.size
+            else f"keep those with mesh.distances(places) < {_OFF_SURFACE * self.diameter:.3g}"
+            if far.size < 0.5 * located.distance.size
             else "are coordinates in the same unit and reference system as the vertices?"
         )
         raise checks.value_error(

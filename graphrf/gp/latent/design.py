@@ -19,6 +19,8 @@ from graphrf.gp.latent.expressions import Expression, decoded_expression
 _RANK = 1e-10
 # The tolerance of a constant.
 _CONSTANT = 1e-8
+# Values of a column of numbers along which its effect is drawn, at most.
+_ALONG = 50
 
 
 class Factor(NamedTuple):
@@ -69,6 +71,7 @@ class Design(NamedTuple):
     names: tuple[str, ...]
     factors: tuple[Factor, ...]
     products: tuple[Product, ...]
+    spans: Mapping[str, list[Hashable]]  # values of each column along which its effect is drawn
 
     @classmethod
     def of(
@@ -79,8 +82,10 @@ class Design(NamedTuple):
         frame: Any,
     ) -> Design:
         """The design for a data frame; ValueError if a column is a combination of others."""
-        made = cls(np.zeros((len(frame), 0)), tuple(names), tuple(factors), tuple(products))
+        parts = tuple(names), tuple(factors), tuple(products)
+        made = cls(np.zeros((len(frame), 0)), *parts, {})
         matrix = made.rows(frame)
+        made = made._replace(spans={name: _span(frame, name) for name in sorted(made.columns)})
         if names:
             require_rank(matrix, made.names)
         return made._replace(matrix=matrix)
@@ -114,6 +119,26 @@ class Design(NamedTuple):
                 columns += [reduce(np.multiply, parts[::-1], np.full(len(frame), product.scale))]
         return np.column_stack(columns) if columns else np.zeros((len(frame), 0))
 
+    def along(self, column: str) -> np.ndarray:
+        """The rows for the values of a column less the mean of those of the fit, shape (m, p);
+        ValueError if its effect depends on other columns.
+        """
+        for product in self.products:
+            read = set().union(*(self.factors[k].expression.columns for k, _ in product.factors))
+            if column in read and len(read) > 1:
+                raise checks.value_error(
+                    "term",
+                    f"= {column!r} has an effect that depends on "
+                    f"{', '.join(map(repr, sorted(read - {column})))}: predict(frame, latent=True) "
+                    "draws it for a frame of both",
+                )
+        import pandas
+
+        values = self.spans[column]
+        frame = {name: [own[0]] * len(values) for name, own in self.spans.items()}
+        rows = self.rows(pandas.DataFrame(frame | {column: values}))
+        return np.where(np.ptp(rows, axis=0) > 0, rows - self.matrix.mean(axis=0), 0.0)
+
     def encoded(self) -> dict[str, Any]:
         """The design as JSON knows it, without its matrix."""
         factors = [
@@ -126,7 +151,8 @@ class Design(NamedTuple):
             for each in self.factors
         ]
         products = [[[list(key) for key in each.factors], each.scale] for each in self.products]
-        return {"factors": factors, "products": products, "names": list(self.names)}
+        spans = {name: encoded_labels(name, values) for name, values in self.spans.items()}
+        return {"factors": factors, "products": products, "names": list(self.names), "spans": spans}
 
     @classmethod
     def decoded(cls, record: Mapping[str, Any], matrix: np.ndarray) -> Design:
@@ -141,7 +167,23 @@ class Design(NamedTuple):
             raise ValueError("its fixed effects have no names")
         if real("design", matrix, 2).shape[1] != len(names):
             raise ValueError("its fixed effects are not those of its design")
-        return cls(matrix, names, factors, products)
+        spans = {str(name): decoded_labels(values) for name, values in record["spans"].items()}
+        made = cls(matrix, names, factors, products, spans)
+        if spans.keys() != made.columns or not all(spans.values()):
+            raise ValueError("its columns are not those of its fixed effects")
+        return made
+
+
+def _span(frame: Any, name: str) -> list[Hashable]:
+    """All values of a column, or some of many numbers."""
+    values = plain(frame, name)
+    if values.dtype.kind != "f":
+        return list(dict.fromkeys(values.tolist()))
+    distinct = np.unique(values)
+    if distinct.size > _ALONG:
+        distinct = np.linspace(distinct[0], distinct[-1], _ALONG)
+    whole = (distinct == np.rint(distinct)).all() and np.abs(distinct).max() < 2**53
+    return (distinct.astype(np.int64) if whole else distinct).tolist()
 
 
 def _keys(keys: Any, n_factors: int) -> tuple[tuple[int, bool], ...]:

@@ -89,7 +89,7 @@ class LatentPredictor(WithCriteria):
             The linear predictor instead.
         as_frame : bool
             A data frame with the index of the frame, by default of the fit's, and the columns
-            "mean", "std" and the levels of the quantiles, as far as they are asked for.
+            "mean", "std" and "0.025" for a level, as far as they are asked for.
         """
         self._check_fitted()
         question = Question.of(return_std, quantiles=quantiles, latent=latent, as_frame=as_frame)
@@ -217,11 +217,20 @@ class LatentPredictor(WithCriteria):
         """The posterior of a term at its levels: a data frame with mean, sd and quantiles, on the
         latent scale.
 
-        `term` is its number or its label, "district" where `summary` has sd(district).
+        `term` is its number or its label, "district" where `summary` has sd(district); or a column
+        of the formula, such as "depth" of bs(depth, df=4), whose effect is that of its values less
+        the mean over the rows of the fit.
         """
         self._check_fitted()
         import pandas
 
+        labels = [each.label for each in self._bound]
+        if isinstance(term, str) and term in self._design.spans and term not in labels:
+            fixed = self._design.along(term) @ self._effects.transform
+            rows = PredictedRows(rows_of(self._bound, [None] * len(self._bound), fixed), [])
+            index = pandas.Index(self._design.spans[term], name=term)
+            table = law_rows(self._mixture(lambda _: rows))
+            return pandas.DataFrame(table, index=index, columns=list(TABLE))
         number = self._number_of(term)
         bound = self._bound[number]
 
@@ -242,7 +251,7 @@ class LatentPredictor(WithCriteria):
         if not isinstance(term, str):
             return checks.integer("term", term, low=0, high=len(self._bound) - 1)
         labels = [each.label for each in self._bound]
-        checks.choice("term", term, dict.fromkeys(labels))
+        checks.choice("term", term, dict.fromkeys([*labels, *self._design.spans]))
         first, *others = (place for place, label in enumerate(labels) if label == term)
         if others:
             numbers = ", ".join(map(str, (first, *others)))
@@ -322,14 +331,18 @@ class LatentPredictor(WithCriteria):
             return MarginalMixture(parts, self._probabilities), self._frame.index
 
         frame = as_pandas_frame(frame)
-        parts, joint, rows_at, before = [], self._joint, self._rows(frame), None
+        return self._mixture(self._rows(frame)), frame.index
+
+    def _mixture(self, rows_at: Callable[[Gaussian], PredictedRows]) -> MarginalMixture:
+        """The distributions of rows of eta."""
+        parts, joint, before = [], self._joint, None
         for point in self._points:
             rows = rows_at(point)
             if rows is not before:
                 (joint, known), before = rows.held_by(joint), rows
             variances = rows.variances(joint, known, point)
             parts.append(Marginals(rows.known @ point.mean, variances, point.likelihood))
-        return MarginalMixture(parts, self._probabilities), frame.index
+        return MarginalMixture(parts, self._probabilities)
 
     def _law(self, rows: sp.csr_array) -> MarginalMixture:
         """The distributions of rows that the pattern holds."""

@@ -46,7 +46,7 @@ BESIDE = ("exposure", "trials", "event")
 class SavedModel(Saved):
     """The contents of a file; the formula in it is text, and nothing of it is evaluated."""
 
-    _format = "graphrf latent Gaussian model 3"
+    _format = "graphrf latent Gaussian model 4"
     _graph_files: ClassVar[tuple[type[GraphFile], ...]] = (GraphFile, StreetFile, MeshFile)
 
     def _graphs(self: Any) -> list[Any]:

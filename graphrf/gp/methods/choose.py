@@ -29,6 +29,9 @@ from graphrf.operators.precision.protocol import KernelPrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
 from graphrf.sampling.sample import require_sampler
 
+# Seconds that are not worth a comparison, and up to which the series, which is exact, is preferred
+# to precisions with layers, which are not.
+_QUICK, _AFFORDABLE = 1.0, 5.0
 # The names of methods.
 NAMES = (SeriesMethod.name, PrecisionMethod.name, FeaturesMethod.name)
 
@@ -118,19 +121,29 @@ def _cheaper(
     served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
     if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
         return None
-    by_series = series_seconds(graph, served, nodes, n_points)
     try:
         costed = SparsePrecision(graph, served[0][0])
         # layers are not ordered only to see that they take longer
-        if not automatic and precision_seconds(costed, served, n_points) >= by_series:
+        if not _is_preferred(costed, served, nodes, n_points):
             return None
         precision, fitting = factored_precision(graph, served, costed)
-        if len(fitting) < len(served) and not automatic:
-            return None
-        cheaper = precision_seconds(costed, fitting, n_points) < by_series
-        return (precision, fitting) if cheaper else None
+        return None if len(fitting) < len(served) and not automatic else (precision, fitting)
     except (FactorTooLargeError, ImportError, ValueError):
         return None
+
+
+def _is_preferred(
+    precision: SparsePrecision, served: Sequence[TrainedKernel], nodes: np.ndarray, n_points: int
+) -> bool:
+    """True if factors of precisions take less time than the series, or next to none; with layers,
+    which are not exact, only in place of a long wait.
+    """
+    seconds = precision_seconds(precision, served, n_points)
+    exact = all(has_sparse_inverse(kernel) for kernel, _ in served)
+    if exact and seconds < _QUICK:
+        return True
+    by_series = series_seconds(precision.graph, served, nodes, n_points)
+    return seconds < by_series and (exact or by_series > _AFFORDABLE)
 
 
 def estimated_seconds(

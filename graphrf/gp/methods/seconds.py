@@ -27,12 +27,14 @@ _TYPICAL = 10.0
 _RESOLVENTS = 30
 # Factors and selected inverses, each as long as a factor, of a search for a mode.
 _EVALUATIONS = 100
-# Multiply-adds a second of a core: of products of the series with many columns, with few, and of
-# dense factorisations.
-_MANY, _FEW, _DENSE = 3e9, 1e9, 1e10
+# Multiply-adds a second of a core: of products of the series with many columns, with few, of sums
+# of their terms for several kernels, and of dense factorisations.
+_MANY, _FEW, _SUMS, _DENSE = 3e9, 1e9, 1e9, 1e10
+# Prior variances take half of the products of a column.
+_DIAGONAL = 0.5
 # Steps of conjugate gradients, and those of draws; each takes a product with K of two columns. With
-# the filter of evenly observed graphs a step takes a fraction of that.
-_STEPS, _DRAWN_STEPS, _FILTERED = 130, 60, 0.2
+# the filter of evenly observed graphs a step takes half of that.
+_STEPS, _DRAWN_STEPS, _FILTERED = 130, 60, 0.5
 
 
 def precision_seconds(
@@ -64,15 +66,15 @@ def series_seconds(
     dense = choose_solver(graph, "series", n) == "cholesky"
     product = degree * nnz
     if dense:
-        solves = n * degree * (nnz + n_points * n) / _MANY + n_points * n**3 / 6 / _DENSE
+        solves = n * degree * (nnz / _MANY + n_points * n / _SUMS) + n_points * n**3 / 6 / _DENSE
     else:
         share = _FILTERED if _are_even(graph, nodes) else 1.0
         solves = share * n_points * _STEPS * 4 * product / _FEW
 
     if choose_deviations(graph, "series", graph.n_nodes, n, n_points) == "exact":
         size, columns = graph.n_nodes, min(graph.n_nodes, n)
-        deviations = columns * degree * (nnz + n_points * size) / _MANY
-        deviations += size * degree * nnz / _MANY + n_points * size * n**2 / _DENSE
+        deviations = columns * degree * (nnz / _MANY + n_points * size / _SUMS)
+        deviations += size * degree * _DIAGONAL * nnz / _MANY + n_points * size * n**2 / _DENSE
     else:
         steps = 0.0 if dense else share * 2 * _DRAWN_STEPS
         deviations = max(N_DRAWS, 8 * n_points) * (3 + steps) * product / _MANY

@@ -74,14 +74,22 @@ class SeriesMethod(RowsMethod):
         self, trained: Grams, kernel: Kernel, blocks: Sequence[np.ndarray], seed: int
     ) -> Grams:
         """Gram matrices from tables of Chebyshev polynomials."""
-        held = [gram.nodes for gram in trained.each if isinstance(gram, SeriesGram)]
-        if len(held) == len(blocks) and all(map(np.array_equal, held, blocks)):
+        held = [gram for gram in trained.each if isinstance(gram, SeriesGram)]
+        if len(held) == len(blocks) and all(
+            np.array_equal(gram.nodes, block) for gram, block in zip(held, blocks, strict=True)
+        ):
             return trained
-        return next(self._chebyshev(kernel.laplacian, blocks))
+        least = max((gram.max_degree for gram in held), default=0)
+        return next(self._chebyshev(kernel.laplacian, blocks, least))
 
-    def _chebyshev(self, laplacian: str, blocks: Sequence[np.ndarray]) -> Iterator[Grams]:
-        """Tables of degrees that cost little, then the same with more and more degrees."""
-        degree, unit = held_degrees(self._graph, blocks), lengthscale_unit(self._graph, laplacian)
+    def _chebyshev(
+        self, laplacian: str, blocks: Sequence[np.ndarray], least: int = 0
+    ) -> Iterator[Grams]:
+        """Tables of at least some degrees, or so many that they cost little, then the same with
+        more and more.
+        """
+        degree = max(held_degrees(self._graph, blocks), least)
+        unit = lengthscale_unit(self._graph, laplacian)
         tables = [
             SeriesGram(self._graph, laplacian, block, max_degree=degree, n_threads=self._n_threads)
             for block in blocks
@@ -91,10 +99,9 @@ class SeriesMethod(RowsMethod):
             if (lost := tables[0].lost(kernel)) > _MUCH_LOST:
                 warn(
                     f"training cut the series of {kernel!r} after {tables[0].max_degree} Chebyshev "
-                    "terms: its "
-                    f"covariance is off by up to {lost:.1g} of the kernel's norm, which may affect "
-                    "the hyperparameters; shorten the lengthscale, or bring the weights closer "
-                    "together"
+                    f"terms: its covariance is off by up to {lost:.1g} of the kernel's norm, which "
+                    "may affect the hyperparameters; shorten the lengthscale, or bring the weights "
+                    "closer together"
                 )
 
         for times in _LONGER:

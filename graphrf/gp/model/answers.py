@@ -110,13 +110,13 @@ class Question(NamedTuple):
         """True if quantiles come beside means and deviations, in one data frame."""
         return self.as_frame and bool(self.return_std) and self.levels is not None
 
-    def columns(self, answer: Any) -> dict[Any, np.ndarray]:
-        """An answer by the titles of its columns: "mean" and "std", and the levels of quantiles."""
+    def columns(self, answer: Any) -> dict[str, np.ndarray]:
+        """An answer by the titles of its columns: "mean" and "std", and "0.025" for a level."""
         if self.levels is None:
             parts = answer if self.return_std else (answer,)
             return dict(zip(("mean", "std"), parts, strict=False))
         *moments, quantiles = answer if self.of_everything else (answer,)
-        by_level = zip(self.levels.tolist(), np.moveaxis(quantiles, -1, 0), strict=True)
+        by_level = zip(map(str, self.levels.tolist()), np.moveaxis(quantiles, -1, 0), strict=True)
         return dict(zip(("mean", "std"), moments, strict=False)) | dict(by_level)
 
 

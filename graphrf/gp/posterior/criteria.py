@@ -69,7 +69,9 @@ class LeaveOneOut(NamedTuple):
 
     def __repr__(self) -> str:
         worst = np.argsort(self.log_density, kind="stable")[:_WORST].tolist()
-        rows = ", ".join(f"{self.index[row]!s} ({self.log_density[row]:.1f})" for row in worst)
+        rows = ", ".join(
+            f"{_short(self.index[row])} ({self.log_density[row]:.1f})" for row in worst
+        )
         return (
             "leave-one-out cross-validation, without refits\n"
             f"log predictive density  {self.total:.1f}\n"
@@ -77,6 +79,13 @@ class LeaveOneOut(NamedTuple):
             f"observations            {self.log_density.size}\n"
             f"the least expected      {rows}"
         )
+
+
+def _short(label: Any) -> str:
+    """A label as it is printed: of coordinates four digits."""
+    if isinstance(label, tuple) and all(isinstance(each, float) for each in label):
+        return f"({', '.join(f'{each:.4g}' for each in label)})"
+    return str(label)
 
 
 class Waic(NamedTuple):

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from graphrf._base import checks
 from graphrf._base.blas import blas_threads
+from graphrf._base.lazy import need
 from graphrf._base.memory import needs_memory
 from graphrf._base.threads import ordered_map
 from graphrf.gp.fields.domain import Domain, FieldNodes, require_domain
@@ -18,7 +19,13 @@ from graphrf.gp.fields.geometries import titles_of
 from graphrf.gp.hyperparameters.explore import INFORMATION
 from graphrf.gp.model.answers import Titles
 from graphrf.gp.model.estimator import checked_weights, forget
-from graphrf.gp.model.mean_function import Coefficients, Covariates, MeanFunction, WithCoefficients
+from graphrf.gp.model.mean_function import (
+    TABLE,
+    Coefficients,
+    Covariates,
+    MeanFunction,
+    WithCoefficients,
+)
 from graphrf.gp.model.notices import warn_of_few, warn_of_placeholders
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.problem import assumed_variances
@@ -30,7 +37,13 @@ from graphrf.gp.posterior.protocol import Posterior
 from graphrf.gp.space.predictor import LESS_MEMORY, FieldPredictor, observed_places
 from graphrf.gp.space.priors import FieldPriors
 from graphrf.gp.space.saved import Seen
-from graphrf.gp.space.training import FieldHyperparameters, averaged, best, warn_of_no_information
+from graphrf.gp.space.training import (
+    FieldHyperparameters,
+    averaged,
+    best,
+    hyperparameter_rows,
+    warn_of_no_information,
+)
 from graphrf.graph.alignment import Rows, labels_of
 
 _without_likelihood = checks.without(
@@ -225,6 +238,33 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         if on_mesh and self._titles.levels:
             self.feature_names_in_ = np.array(self._titles.levels, dtype=object)
         return self
+
+    def summary(self) -> Any:
+        """A data frame of the coefficients (of one output), the range, and the standard deviations
+        of field and noise: mean, sd, and the 2.5, 50 and 97.5 % quantiles.
+
+        Those of hyperparameters are of log-normal distributions with the moments of the posterior,
+        which is not tempered here; of known ones, and with "mode", the sd is 0.
+
+        Examples
+        --------
+        >>> import numpy as np, graphrf as grf
+        >>> points = np.random.default_rng(0).random((80, 2))
+        >>> mesh = grf.gp.TriangleMesh.from_points(points, max_edge=0.05)
+        >>> y = mesh.sample(points, range=0.5, seed=0)[0]
+        >>> grf.gp.FieldGPRegressor(mesh, noise=0.01).fit(points, y).summary().round(1)
+                  mean   sd  0.025  0.5  0.975
+        constant   0.4  0.9   -1.4  0.4    2.1
+        range      0.7  0.2    0.4  0.7    1.2
+        sd         1.1  0.2    0.7  1.1    1.6
+        noise sd   0.1  0.0    0.1  0.1    0.1
+        """
+        self._check_fitted()
+        pandas = need("pandas", "summary")
+        observed = self.n_observed_places_ * self._seen.offset.size
+        rows = hyperparameter_rows(self._points, min(1.0, INFORMATION / observed))
+        table = pandas.DataFrame.from_dict(rows, orient="index", columns=list(TABLE))
+        return pandas.concat([self.coefficients_, table]) if self._seen.single else table
 
     def _checked(self) -> tuple[FieldHyperparameters, FieldPriors]:
         """The hyperparameters that are fixed, and the priors, once all settings are legal."""

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from scipy.special import ndtri
 
 from graphrf._base.blas import blas_threads
 from graphrf._base.threads import ordered_map
 from graphrf.gp.hyperparameters.likelihood_search import LikelihoodSearch, unit_mean_variance
 from graphrf.gp.hyperparameters.precision_search import PrecisionSearch
 from graphrf.gp.hyperparameters.space import NOISES, NORMAL, OUTPUT_SCALES, Space
+from graphrf.gp.model.mean_function import TABLE
 from graphrf.gp.model.notices import schwarz_factor, warn_of_nothing
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.model.progress import Step
@@ -181,6 +183,30 @@ def averaged(result: Best, temper: float) -> list[tuple[FieldHyperparameters, fl
         (_hyperparameters(search, point), weight)
         for point, weight in zip(points, weights, strict=True)
     ]
+
+
+def hyperparameter_rows(
+    points: list[tuple[FieldHyperparameters, float]], temper: float
+) -> dict[str, list[float]]:
+    """Mean, deviation and quantiles of the range and both standard deviations.
+
+    Log-normal ones, with the moments of the points drawn together around the first, the mode: the
+    posterior to the power `temper` is as much wider.
+    """
+    weights = np.array([weight for _, weight in points])
+    logs = np.log([(each.range, each.output_scale, each.noise) for each, _ in points])
+    logs[:, 1:] /= 2
+    shifts = math.sqrt(temper) * (logs - logs[0])
+    middle = weights @ shifts
+    variances = weights @ np.square(shifts - middle)
+    result = {}
+    for name, log, variance in zip(
+        ("range", "sd", "noise sd"), logs[0] + middle, variances, strict=True
+    ):
+        mean = math.exp(log + variance / 2)
+        ends = np.exp(log + math.sqrt(variance) * ndtri([float(level) for level in TABLE[2:]]))
+        result[name] = [mean, mean * math.sqrt(math.expm1(variance)), *ends.tolist()]
+    return result
 
 
 def _log_posteriors(search: PrecisionSearch, points: Sequence[np.ndarray]) -> list[float]:

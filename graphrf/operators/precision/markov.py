@@ -100,9 +100,8 @@ class SparsePrecision:
         2} / b,
 
     :math:`p_1 = p`, and p_j of the hidden layers 0 or 1, as p is even or odd. The nodes have the
-    covariance b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by two hundredths
-    of themselves at most. As log |T (x) I + I (x) B| is the sum of log |B + s_i I| over the chain's
-    poles s_i,
+    covariance b e_1^T (T (x) I + I (x) B)^-1 e_1 B^-p: standard deviations differ by 2.5 % at most.
+    As log |T (x) I + I (x) B| is the sum of log |B + s_i I| over the chain's poles s_i,
 
     .. math:: \log |Q| = \sum_i \log |B + s_i I| + \sum_j p_j \log |B| - N m \log b.
 

@@ -75,6 +75,28 @@ def test_the_mesh_of_trimesh_itself():
     assert mesh.area == pytest.approx(4 * np.pi, rel=0.03)
 
 
+def test_a_file_has_each_vertex_once(tmp_path):
+    trimesh = pytest.importorskip("trimesh")
+    ball = trimesh.creation.icosphere(2)
+    for suffix in (".stl", ".ply", ".off"):
+        ball.export(tmp_path / f"ball{suffix}")
+        mesh = TriangleMesh.from_mesh(tmp_path / f"ball{suffix}")
+        assert (mesh.n_vertices, mesh.n_triangles) == (162, 320)
+        assert mesh.area == pytest.approx(ball.area, rel=1e-5)
+    with pytest.raises(FileNotFoundError, match=r"heart\.stl"):
+        TriangleMesh.from_mesh(str(tmp_path / "heart.stl"))
+
+
+@pytest.mark.parametrize("titles", [["lon", "lat"], ["Longitude", "Latitude"]])
+def test_columns_in_degrees_are_refused_by_their_titles(titles):
+    pandas = pytest.importorskip("pandas")
+    points = pandas.DataFrame(np.random.default_rng(0).random((9, 2)), columns=titles)
+    with pytest.raises(ValueError, match=rf"`points` must be in metres.*{titles[0]}.*estimate_utm"):
+        TriangleMesh.from_points(points, max_edge=5.0)
+    points.columns = ["platform", "x"]
+    assert TriangleMesh.from_points(points).n_vertices > 9
+
+
 def test_parts_that_are_not_connected_are_numbered():
     far = np.vstack([SQUARE, SQUARE + 5])
     mesh = TriangleMesh(far, np.vstack([HALVES, HALVES + 4]))
@@ -161,6 +183,14 @@ REFUSED = {
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, 0.5], [1.5, 0.5], [3.0, 0.5]]),
         r"`places` must lie in the mesh, but 2 of 3 do not \(rows 1, 2\), the farthest by 2",
     ),
+    "a place far from a surface": (
+        lambda: TriangleMesh.sphere(1).weights([[0, 0, 1], [0, 1, 0], [0, 0, 4]]),
+        r"1 of 3 do not .*, the farthest by 3: keep those with mesh\.distances\(places\) < 0\.3",
+    ),
+    "all places far from a surface": (
+        lambda: TriangleMesh.sphere(1).weights([[0, 0, 4]]),
+        r"1 of 1 do not .*in the same unit",
+    ),
     "a place that is not finite": (
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, np.inf]]),
         r"`places`.*finite",
@@ -234,7 +264,7 @@ REFUSED = {
     "a negative margin": (lambda: TriangleMesh.from_points(SQUARE, margin=-1), r"`margin`"),
     "another mesh": (
         lambda: TriangleMesh.from_mesh([1, 2]),
-        r"`mesh` must be a mesh of trimesh.*TriangleMesh\(vertices, triangles\)",
+        r"`mesh` must be a file, a mesh of trimesh.*TriangleMesh\(vertices, triangles\)",
     ),
     "a mesh without triangles": (
         lambda: TriangleMesh.from_mesh(SimpleNamespace(points=SQUARE, cells_dict={"line": []})),

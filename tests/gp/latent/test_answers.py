@@ -144,7 +144,7 @@ def test_one_table_has_means_deviations_and_quantiles(likelihood):
     for kind in (True, "observation"):
         for rows in (FRAME.iloc[5:2:-1], None):
             table = gp.predict(rows, return_std=kind, quantiles=(0.1, 0.9), as_frame=True)
-            assert list(table.columns) == ["mean", "std", 0.1, 0.9]
+            assert list(table.columns) == ["mean", "std", "0.1", "0.9"]
             assert table.index.equals((FRAME if rows is None else rows).index)
             mean, std = gp.predict(rows, return_std=kind)
             of = {"return_std": kind} if kind == "observation" else {}
@@ -176,6 +176,35 @@ def test_draws_are_of_observations_or_of_the_linear_predictor():
         gp.sample(FRAME, 3, latent=True, observations=True)
     latent, rates = gp.sample(FRAME, 3, seed=0, latent=True), gp.sample(FRAME, 3, seed=0)
     np.testing.assert_allclose(rates, np.exp(latent))
+
+
+def test_the_effect_of_a_column_is_a_difference_of_linear_predictors(tmp_path):
+    data = FRAME.assign(kind=np.where(FRAME["g"] < 3, "low", "high"))
+    formula = "cases ~ 1 + x + I(x**2) + kind"
+    gp = LatentGaussianModel(formula, Groups("g"), "poisson", exposure="people", **KNOWN).fit(data)
+    effects = gp.effects("x")
+    assert len(effects) == 50
+    assert [effects.index[0], effects.index[-1]] == [data["x"].min(), data["x"].max()]
+    rows = data.iloc[[0] * 50].assign(x=effects.index)
+    predicted = gp.predict(rows, latent=True)
+    np.testing.assert_allclose(np.diff(effects["mean"]), np.diff(predicted), atol=1e-8)
+    # The mean over the rows of the fit is 0.
+    slope, curve = gp.coefficients_.loc[["x", "I(x ** 2)"], "mean"]
+    at = effects.index.to_numpy()
+    own = slope * (at - data["x"].mean()) + curve * (at**2 - (data["x"] ** 2).mean())
+    np.testing.assert_allclose(effects["mean"], own, atol=1e-8)
+    between = np.ptp(gp.effects("kind")["mean"])
+    kind = next(name for name in gp.coefficients_.index if name.startswith("kind"))
+    assert between == pytest.approx(abs(gp.coefficients_.loc[kind, "mean"]))
+    gp.save(tmp_path / "gp.npz")
+    loaded = LatentGaussianModel.load(tmp_path / "gp.npz")
+    pandas.testing.assert_frame_equal(loaded.effects("x"), effects)
+
+
+def test_an_effect_that_depends_on_other_columns_is_refused():
+    gp = LatentGaussianModel("cases ~ x * people", Groups("g"), "poisson", **KNOWN).fit(FRAME)
+    with pytest.raises(ValueError, match=r"`term` = 'x' .* depends on 'people': predict\(frame"):
+        gp.effects("x")
 
 
 def test_the_fitted_rows_have_their_labels():

@@ -125,7 +125,7 @@ def test_answers_agree_with_each_other():
     table = model.predict(data, quantiles=(0.1, 0.9), as_frame=True)
     assert table.index.equals(data.index)
     draws = model.sample(data, 3_000, seed=0)
-    np.testing.assert_allclose(np.mean(draws < table[0.9].to_numpy(), axis=0), 0.9, atol=0.04)
+    np.testing.assert_allclose(np.mean(draws < table["0.9"].to_numpy(), axis=0), 0.9, atol=0.04)
     expected, spread = model.predict(data, return_std="observation")
     counts = np.random.default_rng(1).poisson(draws * data["people"].to_numpy())
     np.testing.assert_allclose(expected, model.predict(data) * data["people"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import graphrf as grf
-from graphrf.gp.methods.choose import NAMES, choose_method, method_named
+from graphrf.gp.methods.choose import NAMES, choose_method, estimated_seconds, method_named
 from graphrf.gp.model.settings import automatic_kernels
 from graphrf.operators.precision.markov import SparsePrecision
 from graphrf.operators.sparse.ordering import FactorTooLargeError
@@ -19,7 +20,11 @@ def _plan(graph, kernels=None, n_observed=100, **settings):
     kernels = automatic_kernels(graph) if kernels is None else kernels
     settings = {"method": "auto", "sampler": None, "n_points": 8, "n_threads": 1, **settings}
     return choose_method(
-        graph, [(kernel, LENGTH) for kernel in kernels], n_observed, automatic=automatic, **settings
+        graph,
+        [(kernel, LENGTH) for kernel in kernels],
+        np.arange(n_observed),
+        automatic=automatic,
+        **settings,
     )
 
 
@@ -54,7 +59,9 @@ def test_a_trained_smoothness_takes_the_series_also_from_an_integer(roads):
         "n_points": 8,
         "n_threads": 1,
     }
-    plan = choose_method(roads, [(grf.Matern(nu=2.0), ("nu", "lengthscale"))], 100, **settings)
+    plan = choose_method(
+        roads, [(grf.Matern(nu=2.0), ("nu", "lengthscale"))], np.arange(100), **settings
+    )
     assert plan.method.name == "series"
 
 
@@ -90,11 +97,11 @@ def test_the_factors_of_a_search_for_a_mode_count(roads, monkeypatch):
 
     def method(names, n_points):
         return choose_method(
-            roads, [(kernel, names)], 100, n_points=n_points, **settings
+            roads, [(kernel, names)], np.arange(3_000), n_points=n_points, **settings
         ).method.name
 
     assert method(LENGTH, 1) == "precision"
-    monkeypatch.setattr("graphrf.gp.methods.choose._EVALUATIONS", 1e9)
+    monkeypatch.setattr("graphrf.gp.methods.seconds._EVALUATIONS", 1e9)
     assert method(LENGTH, 1) == "series"
     # Averages and known kernels have no search.
     assert method(LENGTH, 8) == method((), 1) == "precision"
@@ -111,8 +118,9 @@ def test_of_kernels_that_are_compared_some_may_fit_and_given_ones_all_or_none(ro
     assert _plan(roads, [grf.Matern(nu=1.0), grf.Matern(nu=3.0)]).method.name == "series"
 
 
-def test_layers_are_taken_only_where_they_are_cheaper(roads, monkeypatch):
-    assert _plan(roads, [grf.Matern(nu=0.5)]).method.name == "precision"
+def test_layers_are_taken_only_where_they_are_cheaper_than_a_long_wait(roads, monkeypatch):
+    assert _plan(roads, [grf.Matern(nu=0.5)], n_observed=3_000).method.name == "precision"
+    assert _plan(roads, [grf.Matern(nu=0.5)], n_observed=50).method.name == "series"
     block = grf.Graph(nx.to_scipy_sparse_array(nx.grid_graph([16, 16, 16])))
     # Layers are not ordered to see that they are dear.
     monkeypatch.setattr(SparsePrecision, "_dissected", None)
@@ -166,3 +174,17 @@ def test_the_method_of_a_fitted_model_is_that_of_its_name(roads, name):
     method = method_named(roads, name, [grf.Matern(nu=2.0)], sampler, 1)
     assert method.name == name
     assert (method.precision is None) == (name != "precision")
+
+
+def test_costs_of_the_series_grow_with_the_lengthscale_and_with_uneven_observations(roads):
+    def seconds(kernel, nodes):
+        return estimated_seconds(roads, [(kernel, ())], nodes, False, 8)["series"]
+
+    few, grid = np.arange(0, 3_600, 40), nx.grid_2d_graph(120, 120)
+    assert seconds(grf.Matern(1.5, 20.0), few) > 2 * seconds(grf.Matern(1.5, 5.0), few)
+    large = grf.load_graph(grid)
+    costs = [
+        estimated_seconds(large, [(grf.Matern(1.5, 20.0), ())], nodes, False, 8)["series"]
+        for nodes in (np.arange(7_200), np.arange(0, 14_400, 2))
+    ]
+    assert costs[0] > 1.5 * costs[1]

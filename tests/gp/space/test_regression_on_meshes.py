@@ -269,3 +269,51 @@ def test_parts_of_a_mesh_without_observations_are_warned_of():
         gp.fit([[0.2, 0.2], [0.5, 0.1]], [1.0, 2.0])
     _, std = gp.predict([[0.2, 0.2], [5.2, 5.2]], return_std=True)
     assert std[1] > std[0]
+
+
+def test_a_summary_has_intervals_of_the_posterior_of_hyperparameters(square, observed):
+    pandas = pytest.importorskip("pandas")
+    points, y, _ = observed
+    gp = FieldGPRegressor(square, noise=0.2).fit(points, y)
+    table = gp.summary()
+    assert list(table.index) == ["constant", "range", "sd", "noise sd"]
+    pandas.testing.assert_frame_equal(table.iloc[:1], gp.coefficients_)
+    assert table.loc["noise sd"].tolist() == pytest.approx([0.2**0.5, 0, *[0.2**0.5] * 3])
+    low, middle, high = table.loc["range", ["0.025", "0.5", "0.975"]]
+    assert low < gp.range_ < high
+    assert low * high == pytest.approx(middle**2)
+    # Twice as long coordinates have twice the range and the same deviations.
+    twice = TriangleMesh(2 * square.vertices, square.triangles)
+    other = FieldGPRegressor(twice, noise=0.2).fit(2 * points, y).summary()
+    np.testing.assert_allclose(other.loc["range"], 2 * table.loc["range"], rtol=1e-3)
+    np.testing.assert_allclose(other.loc["sd"], table.loc["sd"], rtol=1e-3)
+    at_mode = FieldGPRegressor(square, hyperparameters="mode").fit(points, y)
+    assert at_mode.summary().loc["range", "sd"] == 0
+    assert at_mode.summary().loc["range", "0.5"] == pytest.approx(at_mode.range_)
+
+
+def test_intervals_are_those_of_the_posterior_that_is_not_tempered(square):
+    rng = np.random.default_rng(0)
+    points = 2 * rng.random((100, 2))
+    y = square.sample(points, range=0.6, seed=3)[0] + 0.1 * rng.standard_normal(100)
+    gp = FieldGPRegressor(square).fit(points, y)
+    logs = np.log([each.range for each, _ in gp._points])
+    weights = np.array([weight for _, weight in gp._points])
+    tempered = np.sqrt(weights @ np.square(logs - weights @ logs))
+    low, high = np.log(gp.summary().loc["range", ["0.025", "0.975"]])
+    # 100 observations count as 50 where predictions are averaged.
+    assert (high - low) / (2 * 1.959964) == pytest.approx(tempered * np.sqrt(0.5))
+
+
+def test_a_summary_of_several_outputs_has_hyperparameters_alone(square, observed):
+    points, y, _ = observed
+    table = FieldGPRegressor(square).fit(points, np.column_stack([y, 2 * y])).summary()
+    assert list(table.index) == ["range", "sd", "noise sd"]
+
+
+def test_printed_criteria_have_short_coordinates(square, observed):
+    points, y, _ = observed
+    found = FieldGPRegressor(square, **FIXED).fit(points, y).loo()
+    least = repr(found).splitlines()[-1]
+    x, z = points[np.argmin(found.log_density)]
+    assert f"({x:.4g}, {z:.4g}) (" in least

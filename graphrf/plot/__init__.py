@@ -11,8 +11,7 @@ with several axes. Where you have imported `matplotlib.pyplot`, new figures are 
 
 from graphrf.plot._areas import plot_areas
 from graphrf.plot._edges import plot_edges
-from graphrf.plot._field_panels import plot_fields
-from graphrf.plot._fields import plot_field, plot_triangulation
+from graphrf.plot._fields import plot_field, plot_fields, plot_triangulation
 from graphrf.plot._interactive import interactive_map, interactive_mesh
 from graphrf.plot._intervals import plot_effects, plot_ranking
 from graphrf.plot._maps import plot_graph_signal

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
 from graphrf.plot._given import in_degrees, in_order, unit_of
-from graphrf.plot._regions import Region
+from graphrf.plot._planes import Region
 from graphrf.plot._style import (
     GREY,
     VALUES,

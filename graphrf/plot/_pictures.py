@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf.plot._given import finite_range
 from graphrf.plot._meshes import draw_surface
-from graphrf.plot._planes import Box, box_of, plane_of, points_of, triangulation_of
-from graphrf.plot._regions import Region
+from graphrf.plot._planes import Box, Region, box_of, plane_of, points_of, triangulation_of
 from graphrf.plot._style import GREY, inches, map_frame, open_frame, stretch_of
 
 if TYPE_CHECKING:

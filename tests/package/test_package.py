@@ -172,7 +172,11 @@ def test_every_library_that_is_imported_is_declared():
             imported |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             imported.add(node.module.partition(".")[0])
-    imported -= {"graphrf", *sys.stdlib_module_names}
+    imported -= {
+        "graphrf",
+        "mpl_toolkits",
+        *sys.stdlib_module_names,
+    }  # matplotlib brings the second
     project = _pyproject()["project"]
     name = {
         module: INSTALLED_AS.get(module, module).replace("_", "-")

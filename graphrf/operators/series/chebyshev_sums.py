@@ -52,7 +52,7 @@ class RecurrenceSteps:
         now: np.ndarray,
         sign: float,
         before: np.ndarray,
-        value: float = 0.0,
+        value: float | np.floating[Any] = 0.0,
         v: np.ndarray | None = None,
         units: np.ndarray = _NO_UNITS,
         rows: tuple[int, int] | None = None,
@@ -325,7 +325,8 @@ class ChebyshevSum:
                 if low.size:
                     first, last = min(first, int(low[first])), max(last, int(high[last - 1]))
                 scale = 1.0 if k else 0.5
-                steps.step(scale, now, -1.0, before, float(self._c[k]), v, units, (first, last))
+                # a number of the sum's own precision, as on one thread
+                steps.step(scale, now, -1.0, before, self._c[k], v, units, (first, last))
                 now, before = before, now
         return now
 

@@ -32,6 +32,7 @@ from graphrf.operators.series.apply import (
 from graphrf.operators.series.costs import SeriesCosts
 from graphrf.operators.series.series_factor import SeriesFactor
 from graphrf.operators.series.spectral_filter import SpectralFilter
+from graphrf.operators.series.walk_operator import doubled_matrix
 from tests.support.interleaving import interleaved_results
 
 GRAPH = Graph(np.pad(nx.to_numpy_array(nx.karate_club_graph()), (0, 1)))
@@ -247,6 +248,22 @@ def test_chebyshev_coefficients_of_a_polynomial_are_no_more_than_its_own() -> No
             assert np.abs(values - np.polynomial.polynomial.polyval(y, f)).max() < 1e-13
     assert polynomial_coefficients(np.zeros(5), 1.0).tolist() == [0.0]
     assert polynomial_coefficients(np.array([2.0, 0.0, 0.0]), 2.0).tolist() == [2.0]
+
+
+def test_bits_of_a_single_column_in_single_precision_do_not_depend_on_threads() -> None:
+    doubled, _ = doubled_matrix(GRAPH, "normalized")
+    coefficients = np.random.default_rng(1).standard_normal(31)
+    v = np.linspace(-1, 2, GRAPH.n_nodes, dtype=np.float32)
+    one, three = (
+        chebyshev_sums.ChebyshevSum(
+            doubled.astype(np.float32),
+            coefficients,
+            n_threads,
+            SeriesCosts(worth_threads=0, worth_pool=0),
+        )(v)
+        for n_threads in (1, 3)
+    )
+    assert np.array_equal(one, three)
 
 
 @pytest.mark.parametrize("worth", [0, 10**18], ids=["threads share rows", "threads take panels"])

@@ -80,7 +80,7 @@ def mesh() -> Any:
 
 @cache
 def on_mesh() -> Any:
-    return FieldGPRegressor(mesh(), range=0.5, sd=1.0, noise=0.1).fit(XY, Y)
+    return FieldGPRegressor(mesh(), range=2.0, sd=1.0, noise=0.1).fit(XY, Y)
 
 
 @cache

@@ -9,8 +9,13 @@ process of its own, fitted and asked for the deviations of all nodes, once on a 
 compile and then measured. `predicted` are the seconds by which `method="auto"` chooses, `ratio` is
 measured over predicted, and the last column the seconds of the chosen over the best.
 Seconds are those of the processor; runs stop at the limit of 100 seconds of the clock, and count as
-that many. "gaps" observes all nodes but those of
-balls, "random" some at random.
+that many. "gaps" observes all nodes but those of balls, "random" some at random.
+
+Measured on 2 shared cores of an AMD EPYC, 39 of the 40 problems (the last did not get its turn): of
+50 runs that ended within the limit, `ratio` is 0.27 for the series on a tree with 300 observations,
+where the precision is taken, and from 0.48 to 2.7 elsewhere; the chosen method takes as long as the
+best in all problems but two, and there 1.02 and 1.22 times as long. The other 20 runs reached the
+limit.
 """
 
 from __future__ import annotations

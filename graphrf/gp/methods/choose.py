@@ -142,7 +142,10 @@ def _is_preferred(
     exact = all(has_sparse_inverse(kernel) for kernel, _ in served)
     if exact and seconds < _QUICK:
         return True
-    by_series = series_seconds(precision.graph, served, nodes, n_points)
+    try:
+        by_series = series_seconds(precision.graph, served, nodes, n_points)
+    except ValueError:  # it does not serve lengthscales as long as these
+        return True
     return seconds < by_series and (exact or by_series > _AFFORDABLE)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from graphrf.gp.covariance.root_series import root_series
 from graphrf.gp.methods.costs import TRAINED, choose_deviations, choose_solver, column_products
 from graphrf.gp.methods.protocol import TrainedKernel
+from graphrf.gp.posterior.mixture import LEAST_DRAWS
 from graphrf.gp.posterior.single import N_DRAWS
 from graphrf.gp.posterior.spectral_solver import evenly_observed
 from graphrf.graph.graph import Graph
@@ -77,7 +78,7 @@ def series_seconds(
         deviations += size * degree * _DIAGONAL * nnz / _MANY + n_points * size * n**2 / _DENSE
     else:
         steps = 0.0 if dense else share * 2 * _DRAWN_STEPS
-        deviations = max(N_DRAWS, 8 * n_points) * (3 + steps) * product / _MANY
+        deviations = max(N_DRAWS, LEAST_DRAWS * n_points) * (3 + steps) * product / _MANY
     return training + solves + deviations
 
 

@@ -188,3 +188,14 @@ def test_costs_of_the_series_grow_with_the_lengthscale_and_with_uneven_observati
         for nodes in (np.arange(7_200), np.arange(0, 14_400, 2))
     ]
     assert costs[0] > 1.5 * costs[1]
+
+
+def test_a_lengthscale_that_the_series_does_not_serve_takes_the_precision():
+    graph = grf.load_graph(nx.grid_2d_graph(120, 120))
+    kernels = [(grf.Matern(1.0, 1e5, laplacian="combinatorial"), ())]
+    nodes = np.arange(0, 14_400, 9)
+    with pytest.raises(ValueError, match="of the norm of its root"):
+        estimated_seconds(graph, kernels, nodes, False, 8)
+    settings = {"sampler": None, "n_points": 8, "n_threads": 1, "method": "auto"}
+    plan = choose_method(graph, kernels, nodes, automatic=False, **settings)
+    assert plan.method.name == "precision"

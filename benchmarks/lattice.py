@@ -31,19 +31,13 @@ from pathlib import Path
 
 import numpy as np
 from _machine import header, peak_gib
-from scipy.special import ndtr
+from plan import lattice
+from published._table import crps
 
 import graphrf as grf
 from graphrf.gp import GraphGPRegressor, metrics
 
 FILE = "spatial/heaton_simulated.npz"
-
-
-def crps(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
-    """The mean CRPS of normal predictions (Gneiting and Raftery 2007, Eq. 21)."""
-    z = (y - mean) / std
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return float(np.mean(std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))))
 
 
 def main() -> None:
@@ -57,15 +51,7 @@ def main() -> None:
 
     data = np.load(Path(os.environ["GRAPHRF_DATA_DIR"]) / FILE)
     values, known = data["temperature"].astype(float).ravel(), data["training"].ravel()
-    rows, columns = data["temperature"].shape
-    numbers = np.arange(values.size).reshape(rows, columns)
-    edges = np.vstack(
-        [
-            np.column_stack([numbers[:, :-1].ravel(), numbers[:, 1:].ravel()]),
-            np.column_stack([numbers[:-1].ravel(), numbers[1:].ravel()]),
-        ]
-    )
-    graph = grf.from_edges(*edges.T, n_nodes=values.size)
+    graph = lattice(*data["temperature"].shape)
     wanted = ~known & np.isfinite(values)
 
     kernel = options.kernel

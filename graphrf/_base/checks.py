@@ -48,7 +48,7 @@ def without(
     def decorated(function: _Function) -> _Function:
         @functools.wraps(function)
         def checked(*args: Any, **options: Any) -> Any:
-            for name in options.keys() & names:
+            for name in filter(options.__contains__, names):
                 if isinstance(problem, str):
                     text = problem
                 else:

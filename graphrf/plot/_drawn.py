@@ -16,7 +16,7 @@ from graphrf.plot._given import in_order, links, node_values, places
 
 
 class Drawn(NamedTuple):
-    """What a map shows: lines or outlines, the places of its marks, and the names of these."""
+    """The contents of a map: lines or outlines, the places of its marks, and the names of these."""
 
     parts: list[np.ndarray]  # (n, 2) each
     owners: np.ndarray  # of each part: two nodes, whose mean it has, or twice one street or area

@@ -181,7 +181,7 @@ def arrays_of(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
         path = Path(checks.path("mesh", mesh))
         with named(path):
             corners, faces = mesh_arrays(path)
-        # STL has the corners of each triangle anew.
+        # a file of STL repeats each vertex for every triangle that it is a corner of
         first, faces, _ = weld(corners, faces, None)
         vertices, triangles = corners[first], faces.triangles()
     elif isinstance(mesh, Mapping) and {"loc", "tv"} <= set(mesh):  # fmesher, from 0

@@ -117,9 +117,8 @@ def _cheaper(
 
     Of automatic kernels only those are served whose precision has no hidden layers.
     """
-    serves = has_sparse_inverse if automatic else has_sparse_precision
-    served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
-    if not served or (len(served) < len(kernels) and not automatic) or is_thick(graph):
+    served = _with_precision(kernels, automatic)
+    if not served or is_thick(graph):
         return None
     try:
         costed = SparsePrecision(graph, served[0][0])
@@ -130,6 +129,13 @@ def _cheaper(
         return None if len(fitting) < len(served) and not automatic else (precision, fitting)
     except (FactorTooLargeError, ImportError, ValueError):
         return None
+
+
+def _with_precision(kernels: Sequence[TrainedKernel], automatic: bool) -> list[TrainedKernel]:
+    """The kernels with a sparse precision, of given ones all or none."""
+    serves = has_sparse_inverse if automatic else has_sparse_precision
+    served = [each for each in kernels if serves(each[0]) and not {"nu", "power"} & set(each[1])]
+    return served if automatic or len(served) == len(kernels) else []
 
 
 def _is_preferred(
@@ -160,9 +166,7 @@ def estimated_seconds(
     precision.
     """
     result = {SeriesMethod.name: series_seconds(graph, kernels, nodes, n_points)}
-    serves = has_sparse_inverse if automatic else has_sparse_precision
-    served = [each for each in kernels if serves(each[0])]
-    if served and (automatic or len(served) == len(kernels)):
+    if served := _with_precision(kernels, automatic):
         costed = SparsePrecision(graph, served[0][0])
         result[PrecisionMethod.name] = precision_seconds(costed, served, n_points)
     return result

@@ -47,7 +47,7 @@ class PrecisionMethod:
 
     @property
     def precision(self) -> KernelPrecision | None:
-        """That of training, which is smooth in the lengthscale."""
+        """The precision of training, whose likelihoods are smooth in the lengthscale."""
         return self._trained
 
     @property

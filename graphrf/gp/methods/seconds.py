@@ -41,7 +41,7 @@ _STEPS, _DRAWN_STEPS, _FILTERED = 130, 60, 0.5
 def precision_seconds(
     precision: SparsePrecision, served: Sequence[TrainedKernel], n_points: int
 ) -> float:
-    """Those of factors: of resolvents for training, of Q and its selected inverse for each set."""
+    """Seconds of factors: resolvents for training, Q and its selected inverse for each set."""
     graph = precision.graph
     laplacians = len({kernel.laplacian for kernel, _ in served})
     factor = max(
@@ -56,7 +56,7 @@ def precision_seconds(
 def series_seconds(
     graph: Graph, served: Sequence[TrainedKernel], nodes: np.ndarray, n_points: int
 ) -> float:
-    """Those of products: of tables for training, of solves, of columns of K or draws."""
+    """Seconds of products: tables for training, solves, and columns of K or draws."""
     n, nnz = nodes.size, graph.adjacency.nnz
     laplacians = len({kernel.laplacian for kernel, _ in served})
     degree = float(

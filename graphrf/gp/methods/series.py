@@ -86,9 +86,11 @@ class SeriesMethod(RowsMethod):
         self, laplacian: str, blocks: Sequence[np.ndarray], least: int = 0
     ) -> Iterator[Grams]:
         """Tables of at least some degrees, or so many that they cost little, then the same with
-        more and more.
+        more and more, as far as there is room.
         """
-        degree = max(held_degrees(self._graph, blocks), least)
+        degree, most = (
+            max(each, least) for each in (held_degrees(self._graph, blocks), _most_degrees(blocks))
+        )
         unit = lengthscale_unit(self._graph, laplacian)
         tables = [
             SeriesGram(self._graph, laplacian, block, max_degree=degree, n_threads=self._n_threads)
@@ -104,9 +106,9 @@ class SeriesMethod(RowsMethod):
                     "closer together"
                 )
 
-        for times in _LONGER:
+        for longer in dict.fromkeys(min(times * degree, most) for times in _LONGER):
             for table in tables:
-                table.extend(times * degree)
+                table.extend(longer)
             yield Grams(tables, lambda kernel: tables[0].longest(kernel, unit), check=check)
 
     def check(self, kernel: Kernel, sampler: Any, observed: np.ndarray, seed: int) -> None:
@@ -170,11 +172,15 @@ def _cheap_precision(graph: Graph, fit: ResolventFit) -> SparsePrecision | None:
 
 
 def held_degrees(graph: Graph, blocks: Sequence[np.ndarray]) -> int:
-    """The largest degree of Chebyshev tables at some blocks of nodes."""
-    pairs = sum(block.size * (block.size + 1) / 2 for block in blocks)
+    """The largest degree of Chebyshev tables at some blocks of nodes that cost little."""
     products = sum(block.size for block in blocks) * max(graph.adjacency.nnz, 1)
-    most = min(_TABLE_NUMBERS / pairs, _TABLE_PRODUCTS / products)
-    return int(np.clip(most, _FEWEST_DEGREES, _LARGEST_DEGREE))
+    return min(_most_degrees(blocks), max(_FEWEST_DEGREES, int(_TABLE_PRODUCTS / products)))
+
+
+def _most_degrees(blocks: Sequence[np.ndarray]) -> int:
+    """The largest degree of tables at some blocks of nodes for which there is room."""
+    pairs = sum(block.size * (block.size + 1) / 2 for block in blocks)
+    return int(np.clip(_TABLE_NUMBERS / pairs, _FEWEST_DEGREES, _LARGEST_DEGREE))
 
 
 def _extremes(members: Sequence[TrainedKernel], unit: float) -> Iterator[Kernel]:

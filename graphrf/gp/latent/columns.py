@@ -67,6 +67,16 @@ def require_columns(frame: Any, names: Iterable[str], reader: str) -> None:
             )
 
 
+def require_no_responses(y: None) -> None:
+    """TypeError for responses beside the frame, where scikit-learn's pipelines pass None."""
+    if y is not None:
+        raise checks.type_error(
+            "y",
+            f"must be None, got {checks.describe(y)}: the response is a column of the frame, which "
+            "the formula names; pass `frame.assign(y=y)` as the frame, and formula='y ~ ...'",
+        )
+
+
 def row(frame: Any, place: int) -> str:
     """A row as messages name it: by its number, and by its label if that is another one."""
     label = plain_label(frame.index[place])

@@ -16,7 +16,7 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
 from graphrf._base.warn import heard, warn
 from graphrf.gp.latent.basis import FixedEffects
-from graphrf.gp.latent.columns import as_pandas_frame, require_columns
+from graphrf.gp.latent.columns import as_pandas_frame, require_columns, require_no_responses
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
@@ -151,8 +151,10 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
     # -- fitting -----------------------------------------------------------------------------------
 
     @needs_memory(LESS_MEMORY)
-    def fit(self, frame: Any) -> Self:
+    def fit(self, frame: Any, y: None = None) -> Self:
         """Fit the model to a data frame with a row for each observation.
+
+        The response is one of its columns; `y` is None, which scikit-learn's pipelines pass.
 
         Raises
         ------
@@ -170,6 +172,7 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
             of whose nodes have no edge; if the search has not converged, or ended at a bound; if
             the points do not cover the posterior.
         """
+        require_no_responses(y)
         forget(self, ("_points",))
         self.seed_ = checks.seed(self.seed)
 

@@ -14,7 +14,7 @@ from graphrf._base import checks
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
 from graphrf.gp.latent.basis import FixedEffects
-from graphrf.gp.latent.columns import as_pandas_frame, require_columns
+from graphrf.gp.latent.columns import as_pandas_frame, require_columns, require_no_responses
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.formula import for_rows
@@ -127,13 +127,14 @@ class LatentPredictor(WithCriteria):
         result = self._answers(law, question.latent).probability(low, high)
         return _table({"probability": result}, index) if question.as_frame else result
 
-    def score(self, frame: Any) -> float:
+    def score(self, frame: Any, y: None = None) -> float:
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1
         is best.
 
         The frame has the columns that `fit` reads: the response, and exposures, trials and events
-        if any.
+        if any; `y` is None, as in `fit`.
         """
+        require_no_responses(y)
         self._check_fitted()
         values, offset = self._observed(frame)
         predicted = self.predict(frame) * np.exp(offset)

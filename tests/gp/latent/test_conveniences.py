@@ -8,6 +8,8 @@ import pytest
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import graphrf as grf
 from graphrf.gp import Groups, LatentGaussianModel, Nodes, Steps
@@ -279,6 +281,9 @@ def test_scikit_learn_clones_pickles_and_validates(fits):
     scores = cross_val_score(model("gaussian"), FRAME, cv=3)
     assert scores.shape == (3,)
     assert np.isfinite(scores).all()
+    pipeline = make_pipeline(FunctionTransformer(), clone(fitted)).fit(FRAME)
+    np.testing.assert_array_equal(pipeline.predict(FRAME), fitted.predict(FRAME))
+    assert pipeline.score(FRAME) == fitted.score(FRAME)
     assert fitted.set_params(prior="weak").get_params()["prior"] == "weak"
     with pytest.raises(ValueError, match="`prior` must be 'weak', None"):
         model("gaussian", prior="default").fit(FRAME)

@@ -85,6 +85,11 @@ MODELS = {
         TypeError,
         *("`exposure`", "an argument of `fit`", "multiplied"),
     ),
+    "responses beside the frame of terms": wrong(
+        lambda: terms("cases ~ 1").fit(FRAME, COUNTS),
+        TypeError,
+        *("`y`", "array of shape", "a column of the frame", "frame.assign(y=y)"),
+    ),
     "exposures of predictions of terms": wrong(
         lambda: of_terms().predict(FRAME, exposure="people"),
         TypeError,

@@ -161,7 +161,12 @@ def main() -> None:
         )
     if options.map:
         interactive_map(
-            city.streets, rates["mean"], rates["std"], label="vehicles per hour", path=options.map
+            city.streets,
+            rates["mean"],
+            rates["std"],
+            norm="log",
+            label="vehicles per hour",
+            path=options.map,
         )
 
 

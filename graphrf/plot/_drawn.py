@@ -1,4 +1,6 @@
-"""The parts of an interactive map: nodes with their edges, streets or areas."""
+"""The contents of interactive pictures: nodes with their edges, streets or areas, and their
+signals.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from graphrf.graph.graph import Graph
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
 from graphrf.plot._areas import are_areas, areas_of
 from graphrf.plot._edges import are_lines, lines_of
-from graphrf.plot._given import in_order, links, node_values, places
+from graphrf.plot._given import deviations, finite_range, in_order, links, node_values, places
+from graphrf.plot._style import DEVIATIONS, VALUES, in_scale, log_ticks
 
 
 class Drawn(NamedTuple):
@@ -40,6 +43,58 @@ class Drawn(NamedTuple):
         if self.noun == "node":
             return node_values(values, self.n, name)
         return in_order(values, self.n, self.labels, self.noun, name)
+
+
+class Layer(NamedTuple):
+    """One signal of a picture: its label, values, colours, and the values at their ends."""
+
+    label: str
+    values: np.ndarray
+    cmap: str
+    limits: tuple[float, float]
+    logarithmic: bool = False
+
+    def scaled(self, values: np.ndarray) -> np.ndarray:
+        """Values as colours count them; on a logarithmic scale those up to 0 are below all
+        others.
+        """
+        return np.log10(np.maximum(values, self.limits[0] / 2)) if self.logarithmic else values
+
+    @property
+    def colours(self) -> dict[str, Any]:
+        """The colours in plotly's form."""
+        bar: dict[str, Any] = {
+            "title": {"text": self.label, "side": "right"},
+            "outlinewidth": 0,
+            "thickness": 14,
+            "len": 0.8,
+        }
+        if self.logarithmic:
+            ticks = log_ticks(*self.limits)
+            bar |= {"tickvals": np.log10(ticks), "ticktext": [f"{tick:g}" for tick in ticks]}
+        low, high = self.scaled(np.array(self.limits)).tolist()
+        return {"colorscale": self.cmap, "cmin": low, "cmax": high, "colorbar": bar}
+
+
+def layers_of(
+    values: ArrayLike,
+    deviation: ArrayLike | None,
+    observed: ArrayLike | None,
+    label: str,
+    limits: tuple[float, float] | None,
+    norm: str = "linear",
+) -> list[Layer]:
+    """Layers of a picture; observations have the colours of the values."""
+    array = np.asarray(values, dtype=np.float64)
+    _, own = in_scale(array, limits, norm)
+    found = [Layer(label, array, VALUES, own, norm == "log")]
+    if observed is not None:
+        seen = np.asarray(observed, dtype=np.float64)
+        found.append(found[0]._replace(label="observed", values=seen))
+    if deviation is not None:
+        spread = deviations(deviation, array.shape, "`values`")
+        found.append(Layer("standard deviation", spread, DEVIATIONS, finite_range(spread)))
+    return found
 
 
 def drawn_of(source: Any, edges: Any) -> Drawn:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,10 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
 from graphrf.graph.graph import Graph
-from graphrf.plot._drawn import Drawn, drawn_of
-from graphrf.plot._given import deviations, finite_range, in_degrees, mesh, mesh_values, turn
+from graphrf.plot._drawn import Drawn, Layer, drawn_of, layers_of
+from graphrf.plot._given import in_degrees, mesh, mesh_values, turn
 from graphrf.plot._meshes import direction
-from graphrf.plot._style import DEVIATIONS, VALUES, stretch_of
+from graphrf.plot._style import stretch_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -45,6 +44,7 @@ def interactive_map(
     names: Sequence[Hashable] | None = None,
     label: str = "value",
     limits: tuple[float, float] | None = None,
+    norm: str = "linear",
     geographic: bool | None = None,
     title: str = "",
     path: str | os.PathLike[str] | None = None,
@@ -71,6 +71,8 @@ def interactive_map(
         Name of the signal, with its unit.
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
+    norm : {"linear", "log"}
+        The scale of the colours of values, as in `plot_edges`.
     geographic : bool, optional
         Whether coordinates are degrees. Default: as the coordinate system has them, or guessed, as
         by `plot_graph_signal`.
@@ -113,12 +115,13 @@ def interactive_map(
     """
     objects = _plotly("a map to zoom")
     drawn = drawn_of(places, edges)
-    layers = _layers(
+    layers = layers_of(
         drawn.ordered("values", values),
         None if deviation is None else drawn.ordered("deviation", deviation),
         None if observed is None else drawn.ordered("observed", observed),
         label,
         limits,
+        norm,
     )
     text = _hover(
         _checked_names(drawn.names if names is None else names, drawn.n, drawn.noun), layers
@@ -211,7 +214,7 @@ def interactive_mesh(
                 name, f"must have one entry per {kind}, as `values` has, got {np.shape(some)}"
             )
 
-    layers = _layers(values, deviation, observed, label, limits)
+    layers = layers_of(values, deviation, observed, label, limits)
     text = _hover(_checked_names(range(count) if names is None else names, count, kind), layers)
     groups = [
         _mesh_traces(objects, corners, triangles, layer, text, on_vertices) for layer in layers
@@ -251,53 +254,8 @@ def _filling(corners: np.ndarray) -> dict[str, Any]:
     return {**axes, "aspectmode": "manual", "aspectratio": ratio}
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One signal of a picture: its label, values, colours, and the values at their ends."""
-
-    label: str
-    values: np.ndarray
-    cmap: str
-    limits: tuple[float, float]
-
-    @property
-    def colours(self) -> dict[str, Any]:
-        """The colours in plotly's form."""
-        bar = {
-            "title": {"text": self.label, "side": "right"},
-            "outlinewidth": 0,
-            "thickness": 14,
-            "len": 0.8,
-        }
-        return {
-            "colorscale": self.cmap,
-            "cmin": self.limits[0],
-            "cmax": self.limits[1],
-            "colorbar": bar,
-        }
-
-
 def _plotly(what: str) -> Any:
     return lazy.need("plotly.graph_objects", what)
-
-
-def _layers(
-    values: ArrayLike,
-    deviation: ArrayLike | None,
-    observed: ArrayLike | None,
-    label: str,
-    limits: tuple[float, float] | None,
-) -> list[Layer]:
-    """Layers of the figure; observations have the colours of the values."""
-    array = np.asarray(values, dtype=np.float64)
-    own = limits or finite_range(array)
-    found = [Layer(label, array, VALUES, own)]
-    if observed is not None:
-        found.append(Layer("observed", np.asarray(observed, dtype=np.float64), VALUES, own))
-    if deviation is not None:
-        spread = deviations(deviation, array.shape, "`values`")
-        found.append(Layer("standard deviation", spread, DEVIATIONS, finite_range(spread)))
-    return found
 
 
 def _checked_names(names: Sequence[Hashable], count: int, kind: str) -> list[str]:
@@ -327,10 +285,10 @@ def _map_traces(scatter: Any, drawn: Drawn, layer: Layer, text: list[str]) -> li
     """Lines in the colours of the mean of their ends, streets or areas in their own, and marks."""
     from plotly.colors import sample_colorscale
 
-    low, high = layer.limits
+    low, high = layer.scaled(np.array(layer.limits)).tolist()
     means = layer.values[drawn.owners].mean(axis=1) if len(drawn.owners) else np.empty(0)
     known = np.isfinite(means)
-    share = np.clip((means[known] - low) / ((high - low) or 1.0), 0.0, 1.0)
+    share = np.clip((layer.scaled(means[known]) - low) / ((high - low) or 1.0), 0.0, 1.0)
     bins = np.full(len(means), -1)
     bins[known] = np.minimum((share * _COLOURS).astype(int), _COLOURS - 1)
 
@@ -340,11 +298,11 @@ def _map_traces(scatter: Any, drawn: Drawn, layer: Layer, text: list[str]) -> li
         traces.append(_lines(scatter, drawn, bins == number, colour, 3.0))
 
     shown = np.flatnonzero(np.isfinite(layer.values))
-    look: dict[str, Any] = {"color": layer.values[shown], **layer.colours}
+    look: dict[str, Any] = {"color": layer.scaled(layer.values[shown]), **layer.colours}
     if drawn.noun != "node":
         # Streets and areas have colours of their own: their marks carry the text alone, and the
         # colour bar is that of a mark that is nowhere.
-        bar = {"color": [layer.limits[0]], **layer.colours}
+        bar = {"color": [low], **layer.colours}
         traces.append(scatter(x=[None], y=[None], mode="markers", marker=bar, showlegend=False))
         look = {"opacity": 0.0}
     traces.append(

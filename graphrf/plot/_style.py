@@ -236,9 +236,17 @@ def scaled(
     require_matplotlib()
     from matplotlib.colors import LogNorm, Normalize
 
+    known, ends = in_scale(values, limits, norm)
+    return known, (Normalize if norm == "linear" else LogNorm)(*ends)
+
+
+def in_scale(
+    values: np.ndarray, limits: tuple[float, float] | None, norm: str
+) -> tuple[np.ndarray, tuple[float, float]]:
+    """Values as they are coloured, and those at the ends of the colours."""
     checks.choice("norm", norm, ("linear", "log"))
     if norm == "linear":
-        return values, Normalize(*(limits or finite_range(values)))
+        return values, limits or finite_range(values)
     low, high = limits or finite_range(np.where(values > 0, values, np.nan))
     if not 0 < low < high:
         raise checks.value_error(
@@ -246,9 +254,8 @@ def scaled(
             f"must be 'linear' for colours between {low:g} and {high:g}: 'log' needs two "
             "positive numbers, the first of them smaller; pass limits=(low, high)",
         )
-    return np.where(values > 0, values, np.where(np.isnan(values), np.nan, low / 2)), LogNorm(
-        low, high
-    )
+    known = np.where(values > 0, values, np.where(np.isnan(values), np.nan, low / 2))
+    return known, (low, high)
 
 
 def fit_height(axes: Sequence[Axes], ratio: float) -> None:
@@ -326,6 +333,13 @@ def log_steps(low: float, high: float) -> tuple[float, ...]:
     """Multiples of powers of ten that a logarithmic axis or colour bar counts."""
     decades = math.log10(high / low)
     return (1.0,) if decades > 3 else (1.0, 3.0) if decades > 1.5 else (1.0, 2.0, 5.0)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """The values between two that a logarithmic colour bar counts."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [times * 10.0**power for power in powers for times in log_steps(low, high)]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def open_frame(ax: Axes) -> None:

@@ -121,6 +121,31 @@ def test_a_road_has_the_colour_of_the_mean_of_its_ends():
     assert [high.line.color] == sample_colorscale("viridis", [16.5 / 32])
 
 
+def test_few_large_values_have_a_logarithmic_scale():
+    from plotly.colors import sample_colorscale
+
+    flows = np.array([10.0, 100.0, 1000.0, 0.0, np.nan])
+    places = np.column_stack([np.arange(5.0), np.zeros(5)])
+    edges = [[0, 0], [1, 1], [2, 2], [3, 3]]
+    figure = plot.interactive_map(
+        places, flows, np.ones(5), edges=edges, observed=2 * flows, norm="log", label="observed"
+    )
+    marks = [trace for trace in figure.data if trace.mode == "markers"]
+    assert [mark.marker.colorbar.title.text for mark in marks] == [
+        *("observed", "observed", "standard deviation")
+    ]
+    values, observed, deviation = (mark.marker for mark in marks)
+    np.testing.assert_allclose(values.color, [1, 2, 3, np.log10(5)])  # 0 is below the lowest
+    np.testing.assert_allclose(observed.color[:3], np.log10([20, 200, 2000]))
+    np.testing.assert_allclose([values.cmin, values.cmax, observed.cmax], [1, 3, 3])
+    assert values.colorbar.ticktext == ("10", "30", "100", "300", "1000")
+    np.testing.assert_allclose(values.colorbar.tickvals, np.log10([10, 30, 100, 300, 1000]))
+    assert (deviation.cmin, deviation.cmax) == (1.0, 1.0)
+    assert "<br>observed: 100<br>observed: 200" in marks[0].text[1]
+    colours = [trace.line.color for trace in figure.data if trace.mode == "lines"]
+    assert sample_colorscale("viridis", [16.5 / 32])[0] in colours  # 100, amid 10 and 1000
+
+
 def test_faces_and_vertices_have_their_values_and_text():
     figure = plot.interactive_mesh(
         VERTICES, FACES, [1.0, np.nan, 3.0, 4.0], names=list("abcd"), label="heat"
@@ -178,6 +203,10 @@ def test_a_page_is_whole_and_needs_no_network(tmp_path):
         (
             lambda: plot.interactive_map(PLACES, SPEED, edges=TOWN, names=["a"]),
             "`names` must have one per node, 4, got 1",
+        ),
+        (
+            lambda: plot.interactive_map(PLACES, -SPEED, edges=TOWN, norm="log"),
+            "`norm` must be 'linear' for colours between",
         ),
         (
             lambda: plot.interactive_map(PLACES, SPEED, edges=TOWN, path="a.png"),

@@ -19,7 +19,8 @@ Measured on 2 shared cores of an AMD EPYC; the clock's seconds are those of the 
 | Matern(nu=1.5), 8 points, by the precision | .598 | .807 | .427 | 3.76 | .978 | 212 | 4.0 |
 
 With nu = 1.5, which has the smoothness of the truth, the lengthscale ends at the longest that is
-sought, 100 edges.
+sought, 100 edges. That costs nothing: where up to 400 are sought, it is 132, and the scores are the
+same (MAE .598, CRPS .427, interval score 3.74, held .978).
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.search.bounds import warn_of_bounds
 from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
+from graphrf.gp.terms.sums import warn_of_sums
 from graphrf.gp.terms.term import BoundTerm, Term
 
 _without_graph = checks.without(
@@ -226,12 +227,13 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         data = Data(y, offset, likelihood, likelihood.unit(y), priors)
 
         bound = [BoundTerm.of(term, frame, number, data.unit) for number, term in enumerate(terms)]
-        self._warn_of_level(bound, formula.design)
+        parts = [each.rows(frame) for each in bound]
+        warn_of_sums(bound, parts, frame, formula.design.matrix)
 
         kept = [name for name in frame.columns if any(name in term.columns for term in terms)]
         self._frame, self._response = frame[kept], formula.response
         self._observations, self._beside = response, beside
-        self._bind(bound, formula.design, data, [each.rows(frame) for each in bound])
+        self._bind(bound, formula.design, data, parts)
         self._warn_of_separation(frame)
 
     def _bind(
@@ -404,21 +406,3 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
             else checked_prior(name, "positive", prior)
             for name, prior in self.prior.items()
         }
-
-    @staticmethod
-    def _warn_of_level(bound: list[BoundTerm], design: Design) -> None:
-        """Warn where intrinsic terms sum to zero and no fixed effect has the level."""
-        intrinsic = [
-            each.label
-            for each in bound
-            if len(each.axes) == 1
-            and each.structure.constraints.shape[0]
-            and each.covariate is None
-        ]
-        if not intrinsic or design.constant is not None:
-            return
-
-        warn(
-            f"the term of {intrinsic[0]!r} sums to zero, and the formula has no intercept: the "
-            "level of the observations is then 0; write '1 +' in the formula"
-        )

@@ -35,6 +35,7 @@ class LevelAxis:
     structure: Structure
     levels: Sequence[Hashable]  # labels, in the order of the first variables of the structure
     graph: Graph | None = None  # if the levels are its nodes
+    left_out = "mean"  # by the constraints of an intrinsic term
 
     def cells(self, frame: Any) -> Any:
         """The cells of a data frame that `rows` reads."""
@@ -63,6 +64,14 @@ class LevelAxis:
 
     def warn_of(self, values: Values) -> None:
         """Warn of hyperparameters for which the variables are too few."""
+
+    def sums(self, structure: Structure) -> np.ndarray:
+        """The sums that are zero, shape (k, n): of the parts of a graph together."""
+        return np.asarray(structure.constraints.sum(axis=0))[None]
+
+    def way_out(self, other: str) -> str:
+        """Advice where a product leaves out the mean for each level of another column."""
+        return f"add a term of {other!r}, or C({other}) to the formula"
 
     def level_rows(self) -> sp.csr_array:
         """A row for each level."""

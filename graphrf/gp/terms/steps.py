@@ -56,8 +56,9 @@ class Steps(Term):
 
     Notes
     -----
-    rw2 leaves a linear trend unpenalised (a flat prior); in a product with another term the trend
-    is left out, as types II to IV of Knorr-Held 2000 demand. New levels in `predict` are forecasts.
+    rw2 leaves a linear trend unpenalised (a flat prior). A product with another term has no mean,
+    and with rw2 no trend, at each of its levels, as types II to IV of Knorr-Held 2000 demand: other
+    terms or fixed effects must have them, or `fit` warns. New levels in `predict` are forecasts.
 
     The usual step is the lower quartile of the differences of neighbours. Levels that are within a
     thousandth of it from a grid with this step are read as on the grid, and as one where they are
@@ -156,6 +157,21 @@ class StepAxis(LevelAxis):
         if self._term.kind == "rw2":
             return RandomWalk(np.diff(self._at.places), 2, closed=True)
         return self.structure
+
+    @property
+    def left_out(self) -> str:  # type: ignore[override]
+        return "mean and linear trend" if self._term.kind == "rw2" else "mean"
+
+    def sums(self, structure: Structure) -> np.ndarray:
+        return np.asarray(structure.constraints.toarray())
+
+    def way_out(self, other: str) -> str:
+        if self._term.kind != "rw2":
+            return super().way_out(other)
+        return (
+            f"add {self.column} * C({other}) to the formula, or take kind='ar1' or 'matern', which "
+            "leave out neither"
+        )
 
     def extension(self, values: Any, hyperparameters: Values) -> Extension:
         lookup = self.lookup

@@ -106,7 +106,8 @@ def test_every_kind_of_steps_forecasts(kind):
 
 def test_fields_of_future_years_are_predicted():
     data = frame()
-    terms = [Nodes(GRAPH, grf.ICAR()) * Steps("year", "rw1"), Steps("year", "rw1")]
+    areas, years = Nodes(GRAPH, grf.ICAR()), Steps("year", "rw1")
+    terms = [areas, years, areas * years]
     settings = {"exposure": "people", "hyperparameters": "mode", "seed": 0}
     model = LatentGaussianModel("cases ~ 1", terms, "poisson", **settings).fit(data)
     later = data.iloc[:20].assign(year=2012)

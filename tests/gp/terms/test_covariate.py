@@ -68,6 +68,7 @@ def test_factors_may_be_written_in_any_order(mesh):
     assert field * z * years == wanted
 
 
+@pytest.mark.filterwarnings("ignore:the term of 'z.node.group' has no mean")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_varying_coefficient_is_its_dense_posterior(mesh, kind):
     frame = observed()

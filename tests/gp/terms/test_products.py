@@ -114,6 +114,7 @@ def test_determinants_and_precisions_of_products_are_those_on_their_subspace(fir
     np.testing.assert_allclose(found, covariance(first, second, 9, 12), atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:the term of 'a.b' has no mean")
 @pytest.mark.parametrize(("first", "second"), [("ICAR", "rw2"), ("rw2", "rw1")])
 def test_a_fit_at_the_mode_states_the_evidence_of_its_own_hyperparameters(first, second):
     n, m = 7, 12

@@ -1,0 +1,79 @@
+"""Warnings of effects that a model lacks, since sums of its intrinsic terms are zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsmr
+
+from graphrf._base.warn import warn
+from graphrf.gp.terms.levels import LevelAxis
+from graphrf.gp.terms.term import BoundTerm
+
+# The relative residual above which effects are no combination of others, and that of the search.
+_LACKING, _TOLERANCE = 0.05, 1e-3
+
+
+def warn_of_sums(
+    bound: Sequence[BoundTerm], parts: Sequence[sp.csr_array], frame: Any, fixed: np.ndarray
+) -> None:
+    """Warn where the sums of an intrinsic term are zero, for a product at each level of the other
+    factor, and nothing else in the model has these effects.
+
+    `parts` are the rows of the terms for the data frame, and `fixed` those of the fixed effects.
+    Random values of the sums are regressed on them.
+    """
+    for number, term in enumerate(bound):
+        others = [rows for place, rows in enumerate(parts) if place != number]
+        columns = sp.csr_array(sp.hstack([sp.csr_array(fixed), *others]))
+        for axis, *other in (term.axes, term.axes[::-1])[: len(term.axes)]:
+            effects = _left_out(axis, other, frame)
+            if term.covariate is not None:
+                effects = effects * term.covariate.values(frame)
+            if _is_lacking(effects, columns):
+                warn(_message(term, axis, *other))
+
+
+def _message(term: BoundTerm, axis: LevelAxis, other: LevelAxis | None = None) -> str:
+    """The lacking effects, and what would have them."""
+    if other is not None:
+        times = "" if term.covariate is None else f" times {term.covariate.by!r}"
+        return (
+            f"the term of {term.label!r} has no {axis.left_out} over {axis.column!r} for each "
+            f"{other.column!r}, and nothing else in the model has it: "
+            f"{axis.way_out(other.column)}{times}"
+        )
+    if term.covariate is not None:
+        by = term.covariate.by
+        return (
+            f"the coefficients of {by!r} in the term of {term.label!r} sum to zero, and nothing "
+            f"else in the model has their mean: write '+ {by}' in the formula"
+        )
+    return (
+        f"the term of {term.label!r} sums to zero, and the formula has no intercept: the level of "
+        "the observations is then 0; write '1 +' in the formula"
+    )
+
+
+def _left_out(axis: LevelAxis, other: Sequence[LevelAxis], frame: Any) -> np.ndarray:
+    """The rows' values of random sums over an axis, for each level of the other if there is one."""
+    directions = axis.sums(axis.factor if other else axis.structure)
+    rows = axis.rows(axis.cells(frame)) @ directions.T
+    rng = np.random.default_rng(0)
+    if not other:
+        return np.asarray(rows @ rng.standard_normal(len(directions)))
+    levels = other[0].rows(other[0].cells(frame))
+    weights = rng.standard_normal((levels.shape[1], len(directions)))
+    return np.asarray((rows * (levels @ weights)).sum(axis=1))
+
+
+def _is_lacking(effects: np.ndarray, columns: sp.csr_array) -> bool:
+    """True if effects on the rows are no combination of the columns."""
+    size = float(np.linalg.norm(effects))
+    if size == 0 or not columns.shape[1]:
+        return size > 0
+    residual = lsmr(columns, effects, atol=_TOLERANCE, btol=_TOLERANCE)[3]
+    return bool(residual > _LACKING * size)

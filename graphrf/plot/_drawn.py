@@ -93,7 +93,9 @@ def layers_of(
         found.append(found[0]._replace(label="observed", values=seen))
     if deviation is not None:
         spread = deviations(deviation, array.shape, "`values`")
-        found.append(Layer("standard deviation", spread, DEVIATIONS, finite_range(spread)))
+        ends = finite_range(spread)
+        logarithmic = norm == "log" and 0 < ends[0] < ends[1]
+        found.append(Layer("standard deviation", spread, DEVIATIONS, ends, logarithmic))
     return found
 
 

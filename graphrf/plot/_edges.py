@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphrf._base import checks
+from graphrf._base import checks, lazy
 from graphrf.graph.other_graphs import in_degrees as crs_in_degrees
 from graphrf.plot._given import in_degrees, in_order, unit_of
 from graphrf.plot._style import (
@@ -63,8 +63,8 @@ def plot_edges(
     ----------
     lines : GeoDataFrame, GeoSeries, networkx graph, or sequence
         E edges: a map of lines, such as the edges of `osmnx.graph_to_gdfs`; a graph whose nodes
-        have x and y, and whose edges may have a `geometry`, as OSMnx's have; lines of shapely; or
-        coordinates, an array of shape (n, 2) for each edge.
+        have x and y, and whose edges may have a `geometry`, as OSMnx's have, also as text, as
+        GraphML has it; lines of shapely; or coordinates, an array of shape (n, 2) for each edge.
     values : array_like of float, shape (E,)
         In the order of the edges; a Series of pandas is matched by its index with the names of the
         edges, and may lack some. Edges without a value (NaN) are grey.
@@ -184,7 +184,11 @@ def _of_network(graph: Any) -> EdgeLines:
 
 
 def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
-    """The lines that a geometry of shapely, or coordinates, are made of."""
+    """The lines that a geometry of shapely, coordinates, or well-known text, as in GraphML, are
+    made of.
+    """
+    if isinstance(shape, str):
+        shape = _read(shape, edge)
     if hasattr(shape, "geoms"):
         for part in shape.geoms:
             yield from _parts(part, edge)
@@ -201,6 +205,18 @@ def _parts(shape: Any, edge: int) -> Iterator[np.ndarray]:
             f"{edge}",
         )
     yield corners[:, :2]
+
+
+def _read(text: str, edge: int) -> Any:
+    shapely = lazy.need("shapely", "geometry as text")
+    try:
+        return shapely.from_wkt(text)
+    except shapely.errors.GEOSException:
+        raise checks.value_error(
+            "lines",
+            "must have a geometry of shapely, coordinates or well-known text for each edge, got "
+            f"{checks.describe(text)} at edge {edge}",
+        ) from None
 
 
 def _beside(parts: list[np.ndarray], offset: float, stretch: float) -> list[np.ndarray]:

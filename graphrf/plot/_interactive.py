@@ -72,7 +72,7 @@ def interactive_map(
     limits : (low, high), optional
         Values at the ends of the colour bar. Default: the finite range.
     norm : {"linear", "log"}
-        The scale of the colours of values, as in `plot_edges`.
+        The scale of the colours, as in `plot_edges`; that of deviations where all are positive.
     geographic : bool, optional
         Whether coordinates are degrees. Default: as the coordinate system has them, or guessed, as
         by `plot_graph_signal`.

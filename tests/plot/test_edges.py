@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
 
 from graphrf import plot
+from graphrf.plot._edges import lines_of
 
 BEND = [[1.0, 0.0], [1.5, 0.5], [1.0, 1.0]]
 
@@ -70,6 +71,24 @@ def test_edges_of_a_graph_and_of_its_map_are_the_same():
             ValueError, match=r"labels of the edges, such as \(0, 1, 0\), got 0; pass"
         ):
             plot.plot_edges(source, table["speed"].reset_index(drop=True))
+
+
+def test_text_as_in_graphml_is_read(tmp_path):
+    shapely = pytest.importorskip("shapely")
+    streets = nx.MultiDiGraph(crs="epsg:4326")
+    streets.add_node(1, x="4.83", y="45.75")  # OSMnx writes all attributes as text
+    streets.add_node(2, x="4.84", y="45.76")
+    bend = [(4.83, 45.75), (4.84, 45.75), (4.84, 45.76)]
+    streets.add_edge(1, 2, geometry=shapely.LineString(bend).wkt)
+    streets.add_edge(2, 1)
+    nx.write_graphml(streets, tmp_path / "city.graphml")
+    found = lines_of(nx.read_graphml(tmp_path / "city.graphml", force_multigraph=True))
+    np.testing.assert_allclose(found.parts[0], bend)
+    np.testing.assert_allclose(found.parts[1], [bend[-1], bend[0]])
+    assert found.crs == "epsg:4326"
+    streets.edges[2, 1, 0]["geometry"] = "LINE (4"
+    with pytest.raises(ValueError, match=r"`lines` must have .*well-known text.*'LINE .4' at edge"):
+        lines_of(streets)
 
 
 def test_two_directions_are_drawn_beside_one_another_each_on_its_right():

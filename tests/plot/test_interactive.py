@@ -128,7 +128,13 @@ def test_few_large_values_have_a_logarithmic_scale():
     places = np.column_stack([np.arange(5.0), np.zeros(5)])
     edges = [[0, 0], [1, 1], [2, 2], [3, 3]]
     figure = plot.interactive_map(
-        places, flows, np.ones(5), edges=edges, observed=2 * flows, norm="log", label="observed"
+        places,
+        flows,
+        [1, 10, 100, 1, 2],
+        edges=edges,
+        observed=2 * flows,
+        norm="log",
+        label="observed",
     )
     marks = [trace for trace in figure.data if trace.mode == "markers"]
     assert [mark.marker.colorbar.title.text for mark in marks] == [
@@ -140,7 +146,7 @@ def test_few_large_values_have_a_logarithmic_scale():
     np.testing.assert_allclose([values.cmin, values.cmax, observed.cmax], [1, 3, 3])
     assert values.colorbar.ticktext == ("10", "30", "100", "300", "1000")
     np.testing.assert_allclose(values.colorbar.tickvals, np.log10([10, 30, 100, 300, 1000]))
-    assert (deviation.cmin, deviation.cmax) == (1.0, 1.0)
+    np.testing.assert_allclose([deviation.cmin, *deviation.color[:3]], [0, 0, 1, 2])
     assert "<br>observed: 100<br>observed: 200" in marks[0].text[1]
     colours = [trace.line.color for trace in figure.data if trace.mode == "lines"]
     assert sample_colorscale("viridis", [16.5 / 32])[0] in colours  # 100, amid 10 and 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable
@@ -45,8 +46,9 @@ class WithTables(LatentPredictor):
         """A data frame of the coefficients and hyperparameters: mean, sd, and the 2.5, 50 and 97.5
         % quantiles.
 
-        Those of hyperparameters are of the weighted points; with "mode" their sd is 0. Beside the
-        lengthscale of `Nodes` is `kernels.correlation_range`, as of a graph that fills the plane.
+        Those of hyperparameters are of the weighted points; with "mode" mean and 50 % quantile are
+        the mode, and the others NaN. Beside the lengthscale of `Nodes` is
+        `kernels.correlation_range`, as of a graph that fills the plane.
         `.round(2)`, `.to_latex()` and `.to_markdown()` make the table of a paper.
 
         Parameters
@@ -239,8 +241,12 @@ def _exponential_rows(law: MarginalMixture) -> np.ndarray:
 
 
 def _weighted_row(values: np.ndarray, weights: np.ndarray) -> list[Any]:
-    """The row of weighted values, whose quantiles are interpolated between them."""
+    """The row of weighted values, whose quantiles are interpolated between them; NaN where one
+    value says nothing of a spread.
+    """
     mean = float(weights @ values)
+    if values.size == 1:
+        return [mean, math.nan, *(mean if level == 0.5 else math.nan for level in QUANTILES)]
     sd = float(np.sqrt(weights @ np.square(values - mean)))
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(weights[order])

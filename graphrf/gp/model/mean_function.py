@@ -199,7 +199,8 @@ class MeanFunction(NamedTuple):
                 argument,
                 "must hold covariates that are not collinear over the observations, but with the "
                 f"constant its {basis.shape[1]} columns have rank {rank} at {observed.size} places "
-                "or nodes; drop columns, or observe more",
+                f"or nodes, where {_combined(names, basis[observed])} are combinations of each "
+                "other; drop one of them, or observe more",
             )
         return cls(basis, centre, width, names)
 
@@ -297,6 +298,14 @@ def column_names(x: Any, n_columns: int) -> tuple[str, ...]:
     if isinstance(getattr(x, "name", None), str) and n_columns == 1:
         return (x.name,)
     return tuple(f"x{k}" for k in range(n_columns))
+
+
+def _combined(names: tuple[str, ...], basis: np.ndarray) -> str:
+    """The columns of a combination that vanishes, for messages."""
+    weights = np.linalg.eigh(basis.T @ basis)[1][:, 0]
+    places = np.flatnonzero(np.abs(weights) > np.sqrt(COLLINEAR))
+    labels = ["constant", *names]
+    return shown([labels[place] for place in places.tolist()])
 
 
 def _title(names: tuple[str, ...], column: int) -> str:

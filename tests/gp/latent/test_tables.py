@@ -55,6 +55,13 @@ def test_ratios_have_transformed_quantiles_and_the_moments_of_the_log_normal():
     np.testing.assert_allclose(ratios["sd"], ratios["mean"] * np.sqrt(np.expm1(variance)))
 
 
+def test_the_mode_states_no_spread_of_hyperparameters():
+    table = model(Groups("node"), hyperparameters="mode").fit(FRAME).summary()
+    assert table.loc[["Intercept", "share"]].notna().all(axis=None)
+    assert table.loc["sd(node)"].isna().tolist() == [False, True, True, False, True]
+    assert table.loc["sd(node)", "mean"] == table.loc["sd(node)", "0.5"] > 0
+
+
 def test_ratios_of_an_average_over_hyperparameters_are_those_of_draws(fitted):
     ratios = fitted.summary(transform="exp")
     assert list(ratios.index) == ["Intercept", "share"]

@@ -305,7 +305,7 @@ def _combined(names: tuple[str, ...], basis: np.ndarray) -> str:
     weights = np.linalg.eigh(basis.T @ basis)[1][:, 0]
     places = np.flatnonzero(np.abs(weights) > np.sqrt(COLLINEAR))
     labels = ["constant", *names]
-    return shown([labels[place] for place in places.tolist()])
+    return ", ".join(repr(labels[place]) for place in places.tolist())
 
 
 def _title(names: tuple[str, ...], column: int) -> str:

@@ -208,16 +208,17 @@ class JointMaximum(NamedTuple):
 def maximum_likelihood(
     search: Search, design: np.ndarray, start: np.ndarray, scale: np.ndarray, precision: np.ndarray
 ) -> JointMaximum:
-    """The joint maximum over hyperparameters and coefficients, whose first values have deviations
-    `scale`.
+    """The joint maximum over hyperparameters and coefficients.
 
-    Coefficients have a normal prior of this precision, shape (p, p), which is 0 for maximum
-    likelihood.
+    `scale` (p, p) is a root of the coefficients' covariance near the maximum: independent ones of
+    unit variance are found in fewer steps. Coefficients have a normal prior of this precision,
+    shape (p, p), which is 0 for maximum likelihood.
     """
     n = len(search.coordinates.parameters)
 
     def log_density(x: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = search.moved(design @ (x[n:] * scale))
+        coefficients = scale @ x[n:]
+        moved = search.moved(design @ coefficients)
         try:
             at = moved.at(x[:n])
             slope = moved.slopes(x[:n], at)
@@ -226,17 +227,17 @@ def maximum_likelihood(
         search.warm_start = moved.warm_start
 
         prior, prior_slope = moved.coordinates.log_prior(x[:n])
-        pull = precision @ (x[n:] * scale)
-        more = (moved.engine.coefficient_gradient(moved.joint, design, at) - pull) * scale
-        prior -= 0.5 * float(pull @ (x[n:] * scale))
+        pull = precision @ coefficients
+        more = (moved.engine.coefficient_gradient(moved.joint, design, at) - pull) @ scale
+        prior -= 0.5 * float(pull @ coefficients)
         return at.log_evidence + prior, np.concatenate([slope + prior_slope, more])
 
     unbounded = np.tile([-np.inf, np.inf], (start.size, 1))
     box = np.vstack([search.coordinates.box, unbounded])
-    first = np.concatenate([search.coordinates.start, start / scale])
+    first = np.concatenate([search.coordinates.start, np.linalg.solve(scale, start)])
     result = maximised(log_density, first, box, tolerances=_TOLERANCES)
 
-    vector, coefficients = result.vector[:n], result.vector[n:] * scale
+    vector, coefficients = result.vector[:n], scale @ result.vector[n:]
     at = search.moved(design @ coefficients).at(vector)
     return JointMaximum(vector, coefficients, at, result.value, result.converged)
 

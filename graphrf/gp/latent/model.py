@@ -296,7 +296,8 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         joint, data, design = self._joint, search.data, self._effects.matrix
         first = search.at(search.coordinates.start)
         n = joint.n - design.shape[1]
-        variances = first.factor.variances(joint.layout.rows(units(joint.n, np.arange(n, joint.n))))
+        own = units(joint.n, np.arange(n, joint.n))
+        root = np.linalg.cholesky(own @ first.factor.solve(own.T.toarray()))
         # a factor has at least one row: without terms, a variable that no observation reads
         idle = int(n == 0)
         rows = sp.csr_array(sp.hstack([joint.a[:, :n], sp.csr_array((joint.a.shape[0], idle))]))
@@ -309,7 +310,7 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         )
 
         inner = Search(alone, data, flat=self.prior is None, step=search.step)
-        result = maximum_likelihood(inner, design, first.z[n:], np.sqrt(variances), bound)
+        result = maximum_likelihood(inner, design, first.z[n:], root, bound)
 
         z = np.concatenate([result.at.z[:n], result.coefficients])
         sites = result.at.sites(alone)

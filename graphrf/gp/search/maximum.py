@@ -77,6 +77,9 @@ def maximised(
         bounds=box,
         options={
             "maxiter": tolerances.iterations,
+            # With so many corrections it is BFGS, which takes half of the steps of L-BFGS where
+            # there are many and correlated hyperparameters.
+            "maxcor": max(10, 2 * start.size),
             "ftol": tolerances.change,
             "gtol": tolerances.slope / scale,
         },

@@ -15,6 +15,7 @@ from graphrf._base.memory import needs_memory
 from graphrf._base.types import NodesLike, SignalLike
 from graphrf._base.warn import warn
 from graphrf.gp.files.classifier import SavedClassifier
+from graphrf.gp.hyperparameters.blocks import observed_blocks
 from graphrf.gp.hyperparameters.class_evidence import PRIOR, UNIT, ClassEvidence
 from graphrf.gp.hyperparameters.explore import POINTS
 from graphrf.gp.hyperparameters.kernel_axis import KernelAxis
@@ -104,8 +105,8 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
     hyperparameters : {"average", "mode"}
         Predictions average over about eight sets, or use the most probable one.
     max_train : int
-        Maximum number m of distinct labelled nodes used in training, drawn at random: some 5 C m^3
-        operations per step.
+        Maximum number m of distinct labelled nodes used in training, half of them drawn from all
+        and half of groups of near ones: some 5 C m^3 operations per step.
     seed : int in [0, 2^63), optional
         None draws one, which `seed_` records.
     n_threads : int, optional
@@ -162,7 +163,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
         optimize: bool | Sequence[str] = True,
         predictive: str = "mode",
         hyperparameters: str = "average",
-        max_train: int = 300,
+        max_train: int = 500,
         seed: int | None = None,
         n_threads: int | None = None,
         progress: bool = False,
@@ -252,8 +253,7 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
 
         choice = self._choice(kernel, names, observed.nodes, n_points)
         n_train = min(self.max_train, n_observed, choice.method.largest_block)
-        chosen = np.random.default_rng(self.seed_).choice(n_observed, n_train, replace=False)
-        trained_on = observed.subset(np.sort(chosen))
+        trained_on = self._training_part(observed, n_train)
         with linear_algebra(n_train, self.n_threads), step_bar("training", self.progress) as bar:
             mode, points, self.sampler_ = self._trained(
                 choice.method, trained_on, kernel, names, n_points > 1, bar.update
@@ -285,6 +285,17 @@ class GraphGPClassifier(SavedClassifier, ClassifierMixin, NodeEstimator):
             positions, codes, classes.size, None if weights is None else weights[labelled]
         )
         return classes, positions.size, observed
+
+    def _training_part(self, observed: Labels, size: int) -> Labels:
+        """Up to so many labelled nodes: half of them drawn from all, and half near some of these,
+        without which nothing would be known of short lengthscales.
+        """
+        if observed.nodes.size <= size:
+            return observed
+        rng = np.random.default_rng(self.seed_)
+        half = max(size // 2, 1)
+        blocks = observed_blocks(self.graph, observed.nodes, rng, size=half, count=2)
+        return observed.subset(np.flatnonzero(np.isin(observed.nodes, np.concatenate(blocks))))
 
     def _reached(self) -> bool:
         """True if all searches for a posterior mode ended at one; else there is a warning."""

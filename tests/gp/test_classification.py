@@ -402,3 +402,25 @@ def test_files_keep_the_predictions(tmp_path, predictive, hyperparameters):
         grf.GraphGPClassifier.load(tmp_path / "other.npz")
     with pytest.raises(NotFittedError):
         grf.GraphGPClassifier(graph).save(tmp_path / "none.npz")
+
+
+def test_training_sees_near_labels_and_far_ones():
+    graph = grf.load_graph(nx.convert_node_labels_to_integers(nx.grid_2d_graph(150, 150)))
+    rng = np.random.default_rng(0)
+    nodes = np.sort(rng.choice(graph.n_nodes, 1_200, replace=False))
+    labels = Labels.of(nodes, rng.integers(0, 2, nodes.size), 2, None)
+    gp = grf.GraphGPClassifier(graph)
+    gp.seed_ = 0
+    chosen = gp._training_part(labels, 200).nodes
+    assert 150 <= chosen.size <= 200
+    assert np.isin(chosen, nodes).all()
+    assert gp._training_part(labels, 1_200).nodes.size == 1_200
+    far = np.ptp(chosen % 150), np.ptp(chosen // 150)
+    assert min(far) > 140
+
+    def with_neighbours(some):
+        x, y = some % 150, some // 150
+        steps = np.abs(np.subtract.outer(x, x)) + np.abs(np.subtract.outer(y, y))
+        return np.mean(np.sort(steps, axis=1)[:, 1] <= 4)
+
+    assert with_neighbours(chosen) > 0.5 > 0.4 > with_neighbours(nodes[::6])

@@ -70,7 +70,9 @@ def mesh(vertices: ArrayLike, faces: ArrayLike) -> tuple[np.ndarray, np.ndarray]
         raise checks.value_error("vertices", f"must have shape (V, 3), got {corners.shape}")
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
         raise checks.value_error(
-            "faces", f"must be integers of shape (F, 3), got {checks.describe(triangles)}"
+            "faces",
+            "must be integers of shape (F, 3), the positions of three vertices each, got "
+            f"{checks.describe(triangles)}",
         )
     if triangles.size and (triangles.min() < 0 or triangles.max() >= len(corners)):
         raise checks.value_error(

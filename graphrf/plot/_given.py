@@ -133,6 +133,21 @@ def mesh_values(
     return array, fits[0] == "vertices"
 
 
+def marked(observed: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Places in space, (m, 3), and what was observed there, (m,), of a pair; None for others."""
+    if not isinstance(observed, tuple | list) or len(observed) != 2 or np.ndim(observed[0]) != 2:
+        return None
+    spots, values = (np.asarray(each, dtype=np.float64) for each in observed)
+    if spots.shape[1] != 3 or values.shape != (len(spots),):
+        raise checks.value_error(
+            "observed",
+            f"must be places of shape (m, 3) and as many values, got {spots.shape} and "
+            f"{values.shape}",
+        )
+    known = np.isfinite(values)
+    return checks.finite("observed", spots[known]), values[known]
+
+
 def in_order(
     values: ArrayLike, n: int, names: Sequence[Hashable] | None, noun: str, name: str = "values"
 ) -> np.ndarray:

@@ -18,9 +18,9 @@ from graphrf.gp.fields.elements import Elements, edges_of, smallest_angles
 from graphrf.gp.fields.geometries import Geometries
 from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
 from graphrf.gp.fields.kernel import FieldKernel
-from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
 from graphrf.gp.fields.mesh_nodes import MeshNodes, MeshPlaces
 from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
+from graphrf.graph.geometry.location import Located, TriangleGrid, TriangleTree, barycentric
 
 
 class TriangleMesh(Domain):

@@ -10,9 +10,9 @@ from graphrf._base import checks
 from graphrf._base.warn import warn
 from graphrf.gp.fields.elements import edges_of, largest_angles, smallest_angles, triangle_areas
 from graphrf.gp.fields.geometries import coordinates
-from graphrf.gp.fields.location import TriangleGrid
 from graphrf.gp.fields.sources import ROUNDING
 from graphrf.graph.alignment import labels_of
+from graphrf.graph.geometry.location import TriangleGrid
 
 # Triangles with a smaller area, in squares of their longest edge, have none.
 _FLAT = 1e-10

@@ -122,9 +122,10 @@ def _warn_of_angles(vertices: np.ndarray, triangles: np.ndarray) -> None:
         f"{int(bad.sum())} of {len(triangles)} triangles, with "
         f"{areas[bad].sum() / areas.sum():.1%} of the area, have an angle below {_SHARP:g} or "
         f"above {_BLUNT:g} degrees, the smallest {smallest.min():.2g} and the largest "
-        f"{largest.max():.4g}: linear functions are inaccurate there, which makes ranges too short "
-        f"and the noise too large for the whole fit; take mesh.refined(max_edge={edge:.2g}), the "
-        "median edge, or make the mesh of a planar region anew (TriangleMesh.from_points)"
+        f"{largest.max():.4g}: linear functions are inaccurate there, which from some percent of "
+        "the area on makes ranges too short and the noise too large for the whole fit; take "
+        f"mesh.refined(max_edge={edge:.2g}), the median edge, or make the mesh of a planar region "
+        "anew (TriangleMesh.from_points)"
     )
 
 

@@ -67,8 +67,10 @@ def meridian() -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame(path, columns=["x", "y", "z"]), np.concatenate([[0.0], np.cumsum(steps)])
 
 
-def draw(gp: FieldGPRegressor, mesh: TriangleMesh, true: np.ndarray, path: str) -> None:
-    """The surface twice, above the path."""
+def draw(
+    gp: FieldGPRegressor, mesh: TriangleMesh, seen: tuple, true: np.ndarray, path: str
+) -> None:
+    """The surface twice, with the electrodes, above the path."""
     places, along = meridian()
     bands = gp.predict(places, quantiles=LEVELS, as_frame=True)
     label = "activation (ms)"
@@ -76,7 +78,7 @@ def draw(gp: FieldGPRegressor, mesh: TriangleMesh, true: np.ndarray, path: str) 
         above, below = sheet.subfigures(2, 1, height_ratios=(1.6, 1.0))
         mean, sd = gp.predict(return_std=True)
         corners = mesh.vertices, mesh.triangles
-        plot_mesh_posterior(*corners, mean, sd, figure=above, label=label, unit="mm")
+        plot_mesh_posterior(*corners, mean, sd, observed=seen, figure=above, label=label, unit="mm")
         ax = below.subplots()
         plot_forecast(along, bands, ax=ax, label=label, xlabel="along a path (mm)")
         ax.plot(along, mesh.weights(places) @ true, color=COLOURS[1], label="truth")
@@ -110,7 +112,7 @@ def main() -> None:
         mean, sd = gp.predict(return_std=True)
         write_mesh(options.export, mesh.vertices, mesh.triangles, {"mean": mean, "sd": sd})
     if options.out:
-        draw(gp, mesh, at_vertices, options.out)
+        draw(gp, mesh, (points[:SEEN], measured), at_vertices, options.out)
 
 
 if __name__ == "__main__":

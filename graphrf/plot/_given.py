@@ -70,7 +70,9 @@ def mesh(vertices: ArrayLike, faces: ArrayLike) -> tuple[np.ndarray, np.ndarray]
         raise checks.value_error("vertices", f"must have shape (V, 3), got {corners.shape}")
     if triangles.ndim != 2 or triangles.shape[1] != 3 or triangles.dtype.kind not in "iu":
         raise checks.value_error(
-            "faces", f"must be integers of shape (F, 3), got {checks.describe(triangles)}"
+            "faces",
+            "must be integers of shape (F, 3), the positions of three vertices each, got "
+            f"{checks.describe(triangles)}",
         )
     if triangles.size and (triangles.min() < 0 or triangles.max() >= len(corners)):
         raise checks.value_error(
@@ -129,6 +131,21 @@ def mesh_values(
         )
         raise checks.value_error("values", f"must have one entry {shapes}, got {array.shape}")
     return array, fits[0] == "vertices"
+
+
+def marked(observed: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Places in space, (m, 3), and what was observed there, (m,), of a pair; None for others."""
+    if not isinstance(observed, tuple | list) or len(observed) != 2 or np.ndim(observed[0]) != 2:
+        return None
+    spots, values = (np.asarray(each, dtype=np.float64) for each in observed)
+    if spots.shape[1] != 3 or values.shape != (len(spots),):
+        raise checks.value_error(
+            "observed",
+            f"must be places of shape (m, 3) and as many values, got {spots.shape} and "
+            f"{values.shape}",
+        )
+    known = np.isfinite(values)
+    return checks.finite("observed", spots[known]), values[known]
 
 
 def in_order(

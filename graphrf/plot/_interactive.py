@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
+from graphrf.graph.geometry.location import TriangleTree
 from graphrf.graph.graph import Graph
 from graphrf.plot._drawn import Drawn, Layer, drawn_of, layers_of
-from graphrf.plot._given import in_degrees, mesh, mesh_values, turn
+from graphrf.plot._given import finite_range, in_degrees, marked, mesh, mesh_values, turn
 from graphrf.plot._meshes import direction
 from graphrf.plot._style import stretch_of
 
@@ -32,6 +33,8 @@ _PALE = "#dcdcdc"
 _BORDER = "#6b6b6b"
 # The radius of a mesh, where a page is 2 units high.
 _FILLED = 0.97
+# The height of marks above a mesh, in its diameters.
+_LIFT = 3e-3
 
 
 def interactive_map(
@@ -156,7 +159,7 @@ def interactive_mesh(
     values: ArrayLike,
     deviation: ArrayLike | None = None,
     *,
-    observed: ArrayLike | None = None,
+    observed: Any = None,
     names: Sequence[Hashable] | None = None,
     label: str = "value",
     limits: tuple[float, float] | None = None,
@@ -175,7 +178,8 @@ def interactive_mesh(
     values : array_like of float, shape (F,) or (V,)
         Values of the faces, or of the vertices, which are interpolated. NaN is drawn in pale grey.
     deviation, observed : array_like of float, of the same shape, optional
-        See `interactive_map`.
+        See `interactive_map`. `observed` may also be a pair of places and values, as
+        `plot_mesh_posterior` takes it: marks on the surface.
     names : sequence, optional
         Names of the faces or vertices. Default: positions.
     label, limits, title, path
@@ -208,6 +212,10 @@ def interactive_mesh(
     corners, triangles = mesh(vertices, faces)
     _, on_vertices = mesh_values(values, len(corners), len(triangles), on)
     kind, count = ("vertex", len(corners)) if on_vertices else ("face", len(triangles))
+    marks = marked(observed)
+    if marks is not None:
+        observed = None
+        limits = limits or finite_range(np.append(np.asarray(values, dtype=np.float64), marks[1]))
     for name, some in (("deviation", deviation), ("observed", observed)):
         if some is not None and np.shape(some) != (count,):
             raise checks.value_error(
@@ -219,6 +227,8 @@ def interactive_mesh(
     groups = [
         _mesh_traces(objects, corners, triangles, layer, text, on_vertices) for layer in layers
     ]
+    if marks is not None:
+        groups[0].append(_marks_trace(objects, corners[triangles], *marks, layers[0]))
     figure = _with_buttons(objects, groups, layers, title)
 
     # The eye and what is up to it, in the coordinates of the file.
@@ -237,6 +247,35 @@ def interactive_mesh(
     )
 
     return _written(figure, path, title or label)
+
+
+def _marks_trace(
+    objects: Any, corners: np.ndarray, places: np.ndarray, values: np.ndarray, layer: Layer
+) -> Any:
+    """Marks at the nearest points of triangles to places, with values in the colours of a layer."""
+    nearest = TriangleTree(corners).nearest(places)
+    chosen = corners[nearest.triangle]
+    spots = np.einsum("nk,nkd->nd", nearest.weights, chosen)
+    # In the surface marks would be half hidden; above which side they are seen, few files say.
+    normal = np.cross(chosen[:, 1] - chosen[:, 0], chosen[:, 2] - chosen[:, 0])
+    size = np.linalg.norm(np.ptp(corners, axis=(0, 1)))
+    normal *= _LIFT * size / np.linalg.norm(normal, axis=1, keepdims=True)
+    both = np.concatenate([spots + normal, spots - normal])
+    colours = {**layer.colours, "showscale": False}
+    del colours["colorbar"]
+    return objects.Scatter3d(
+        **dict(zip("xyz", both.T, strict=True)),
+        mode="markers",
+        text=2 * [f"observed: {value:.4g}" for value in values.tolist()],
+        hoverinfo="text",
+        showlegend=False,
+        marker={
+            "size": 5,
+            "color": np.tile(values, 2),
+            "line": {"color": "black", "width": 1},
+            **colours,
+        },
+    )
 
 
 def _filling(corners: np.ndarray) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
+from graphrf.graph.geometry.location import TriangleTree
 from graphrf.plot._given import finite_range, mesh, mesh_values, turn
 from graphrf.plot._style import (
     UNOBSERVED,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _MOST_SHAPES = 5_000
 # The share of places with values, and the side of a face in points, below which these are dots.
 _SPARSE, _SMALLEST = 0.5, 4.0
+# Points per inch of a picture over the root of the number of dots: their size, alone or on a mean.
+_DOTS, _MARKS = 40.0, 25.0
 # The share of the depth of a surface within which places are on it.
 _NEAR = 5e-3
 
@@ -134,8 +137,36 @@ def plot_mesh_readings(
         dots = None
     else:
         spots = points if on_vertices else points[triangles].mean(axis=1)
-        dots = spots[seen], known[seen]
+        dots = spots[seen], known[seen], _DOTS
         shown = np.full(len(triangles), np.nan)
+    return _drawn(points, triangles, shown, dots, ax, label, cmap, limits, unit, view, up)
+
+
+def plot_marked_mesh(
+    vertices: ArrayLike,
+    faces: ArrayLike,
+    values: ArrayLike,
+    marks: tuple[np.ndarray, np.ndarray],
+    *,
+    ax: Axes,
+    label: str,
+    cmap: str,
+    limits: tuple[float, float],
+    unit: str,
+    view: tuple[float, float],
+    up: str,
+    on: str | None,
+) -> Axes:
+    """`plot_mesh`, with dots at the nearest points of the mesh to the places of `marks`."""
+    points, triangles = mesh(vertices, faces)
+    shown, on_vertices = mesh_values(values, len(points), len(triangles), on)
+    if on_vertices:
+        shown = shown[triangles].mean(axis=1)
+    places, known = marks
+    corners = points[triangles]
+    nearest = TriangleTree(corners).nearest(places)
+    on_surface = np.einsum("nk,nkd->nd", nearest.weights, corners[nearest.triangle])
+    dots = on_surface, known, _MARKS
     return _drawn(points, triangles, shown, dots, ax, label, cmap, limits, unit, view, up)
 
 
@@ -143,7 +174,7 @@ def _drawn(
     points: np.ndarray,
     triangles: np.ndarray,
     shown: np.ndarray,
-    dots: tuple[np.ndarray, np.ndarray] | None,
+    dots: tuple[np.ndarray, np.ndarray, float] | None,
     ax: Axes | None,
     label: str,
     cmap: str,
@@ -162,8 +193,9 @@ def _drawn(
     turned = (points @ turn(up).T)[triangles]
     scale = draw_surface(ax, turned, triangles, shown, cmap, ends, view)
     if dots is not None:
-        places, shown = dots
-        _draw_dots(ax, places @ turn(up).T, shown, turned, scale, view)
+        places, known, size = dots
+        _draw_dots(ax, places @ turn(up).T, known, size, turned, scale, view)
+        shown = np.append(shown, known)
     scale_bar(ax, unit)
     colour_bar(scale, ax, label, extended_ends(shown, *ends))
     return ax
@@ -173,6 +205,7 @@ def _draw_dots(
     ax: Axes,
     places: np.ndarray,
     values: np.ndarray,
+    size: float,
     corners: np.ndarray,
     scale: ScalarMappable,
     view: tuple[float, float],
@@ -180,7 +213,7 @@ def _draw_dots(
     """Dots in the colours of a scale at those places on a surface that can be seen."""
     across, depth = _projection(view)
     seen = ~_hidden(places @ across, places @ depth, corners @ across, corners @ depth)
-    size = float(np.clip(40 * inches(ax) / np.sqrt(max(1, len(places))), 2.0, 5.0))
+    size = float(np.clip(size * inches(ax) / np.sqrt(max(1, len(places))), 2.0, 5.0))
     x, y = (places[seen] @ across).T
     colours = scale.to_rgba(values[seen])
     ax.scatter(x, y, s=size**2, c=colours, edgecolors="black", linewidths=0.08 * size, zorder=3)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import ArrayLike
 from graphrf._base import checks
 from graphrf.plot._areas import are_areas, areas_of, plot_areas
 from graphrf.plot._edges import are_lines, lines_of, plot_edges
-from graphrf.plot._given import deviations, in_order
+from graphrf.plot._given import deviations, in_order, marked
 from graphrf.plot._maps import plot_graph_signal
-from graphrf.plot._meshes import plot_mesh, plot_mesh_readings
+from graphrf.plot._meshes import plot_marked_mesh, plot_mesh, plot_mesh_readings
 from graphrf.plot._style import (
     DEVIATIONS,
     VALUES,
@@ -46,7 +47,7 @@ def plot_mesh_posterior(
     deviation: ArrayLike,
     *,
     truth: ArrayLike | None = None,
-    observed: ArrayLike | None = None,
+    observed: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
     figure: Figure | SubFigure | None = None,
     ax: Sequence[Axes] | None = None,
     label: str = "value",
@@ -67,8 +68,10 @@ def plot_mesh_posterior(
     mean, deviation : array_like of float, shape (F,) or (V,)
         Values of the faces or of the vertices.
     truth : array_like of float, of the same shape, optional
-    observed : array_like of float, of the same shape, optional
+    observed : array_like of float, of the same shape, or (places, values), optional
         NaN where not observed. Few vertices, or faces too small to be seen, are drawn as dots.
+        Values at places of shape (m, 3) near the surface are dots on the mean, at the nearest
+        points of it; those that it hides are left out.
     figure : matplotlib.figure.Figure or SubFigure, optional
         To be filled. Default: a new figure.
     ax : sequence of matplotlib.axes.Axes, optional
@@ -112,10 +115,14 @@ def plot_mesh_posterior(
     """
     own: dict[str, Any] = {"unit": unit, "view": view, "up": up, "on": on}
     draw = partial(plot_mesh, vertices, faces, **own)
-    readings = partial(plot_mesh_readings, vertices, faces, **own)
+    pens = {"observed": partial(plot_mesh_readings, vertices, faces, **own)}
+    marks, also = marked(observed), np.empty(0)
+    if marks is not None:
+        observed, also = None, marks[1]
+        pens["posterior mean"] = partial(plot_marked_mesh, vertices, faces, marks=marks, **own)
     given = {"truth": truth, "observed": observed, "posterior mean": mean}
     words = (label, deviation_label)
-    return _panels(draw, given, deviation, figure, ax, words, titles, limits, readings)
+    return _panels(draw, given, deviation, figure, ax, words, titles, limits, pens, also)
 
 
 def plot_map_posterior(
@@ -212,13 +219,14 @@ def _panels(
     labels: tuple[str, str | None],
     titles: Sequence[str] | None,
     limits: tuple[float, float] | None,
-    readings: Callable[..., Any] | None = None,
+    pens: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+    also: ArrayLike = (),
 ) -> Figure | SubFigure:
-    """Panels in which `draw` draws values, or `readings` those that were observed."""
+    """Panels in which `draw` draws values, or the pen of the panel, which may draw others also."""
     values = _values(given)
     shape = values["posterior mean"].shape
     spread = deviations(deviation, shape)
-    ends = limits or _limits(np.concatenate(list(values.values())))
+    ends = limits or _limits(np.concatenate([*values.values(), also]))
     words = [*values, "standard deviation"] if titles is None else list(titles)
     if len(words) != len(values) + 1:
         drawn = ", ".join([*values, "standard deviation"])
@@ -226,8 +234,7 @@ def _panels(
     axes = _axes(len(words), figure, ax)
     of_spread = f"standard deviation of the {labels[0]}" if labels[1] is None else labels[1]
     panels = [
-        (readings if name == "observed" and readings else draw, some, VALUES, ends, labels[0])
-        for name, some in values.items()
+        (pens.get(name, draw), some, VALUES, ends, labels[0]) for name, some in values.items()
     ]
     panels.append((draw, spread, DEVIATIONS, _limits(spread), of_spread))
     for here, title, (pen, some, cmap, own, label) in zip(axes, words, panels, strict=True):

@@ -63,7 +63,8 @@ def style(width: float | None = None) -> AbstractContextManager[None]:
     Returns
     -------
     context manager
-        Within it `matplotlib.rcParams` are changed, for all threads; after it they are as before.
+        Within it `matplotlib.rcParams` are changed, for all threads; after it they are as before,
+        so that `savefig` belongs in the block.
 
     Raises
     ------

@@ -240,3 +240,19 @@ def test_a_mesh_is_lit_smoothly_and_fills_the_page_in_any_unit(scale):
     for name, column in zip("xyz", corners.T, strict=True):
         low, high = scene[f"{name}axis"].range
         assert low < column.min() <= column.max() < high
+
+
+def test_points_that_are_no_vertices_are_marks_on_a_mesh():
+    places, values = np.array([[0.2, 0.2, 0.1], [0.1, 0.1, -0.1]]), [7.0, -1.0]
+    surface, marks = plot.interactive_mesh(
+        VERTICES[:4], FACES, np.arange(4.0), observed=(places, values), on="faces"
+    ).data
+    assert (surface.cmin, surface.cmax) == (marks.marker.cmin, marks.marker.cmax) == (-1.0, 7.0)
+    spots = np.column_stack([marks.x, marks.y, marks.z])
+    # both are nearest to the face z = 0, above and below which each is
+    np.testing.assert_allclose(spots[:, :2], np.tile(places[:, :2], (2, 1)), atol=1e-12)
+    np.testing.assert_allclose(spots[:2, 2], -spots[2:, 2])
+    assert (np.abs(spots[:, 2]) > 0).all()
+    assert (np.abs(spots[:, 2]) < 0.01).all()
+    assert marks.marker.color.tolist() == [7.0, -1.0, 7.0, -1.0]
+    assert marks.text[0] == "observed: 7"

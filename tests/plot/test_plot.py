@@ -519,3 +519,42 @@ def test_colour_bar_is_pointed_where_values_lie_beyond_it(limits, ends):
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def a_ball():
+    """The hull of random points on a sphere, in no order of rotation."""
+    from scipy.spatial import ConvexHull
+
+    points = np.random.default_rng(0).standard_normal((300, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return points, ConvexHull(points).simplices
+
+
+@pytest.mark.parametrize("share", [0.98, 1.02])  # beneath the surface and above it
+def test_points_that_are_no_vertices_are_marks_on_the_mean(share):
+    points, faces = a_ball()
+    towards = np.array([0.0, -1.0, 0.0])  # elevation 0, azimuth -90
+    places = share * np.array([towards, [0.6, -0.8, 0.0], -towards, [0.0, 0.8, 0.6]])
+    values = np.array([0.0, 1.0, 2.0, 3.0])
+    own = {"view": (0, -90), "limits": (0.0, 3.0)}
+    figure = plot.plot_mesh_posterior(
+        points, faces, np.full(300, 1.0), np.ones(300), observed=(places, values), **own
+    )
+    titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
+    assert titles == ["posterior mean", "standard deviation"]
+    mean, deviation = (ax for ax in figure.axes if ax.get_title())
+    (marks,) = (each for each in mean.collections if len(each.get_offsets()) > 1)
+    # those on the far side are hidden; the nearest points are within a facet of the sphere
+    np.testing.assert_allclose(np.asarray(marks.get_offsets()), [[0, 0], [0.6, 0]], atol=0.03)
+    assert not any(len(each.get_offsets()) > 1 for each in deviation.collections)
+    from matplotlib import colormaps
+
+    np.testing.assert_allclose(marks.get_facecolors(), colormaps[plot.VALUES]([0.0, 1 / 3]))
+    rendered(mean)
+
+
+def test_points_that_do_not_match_their_values_are_told():
+    points, faces = a_ball()
+    for observed in ((points[:3], [1.0, 2.0]), (points[:3, :2], [1.0, 2.0, 3.0])):
+        with pytest.raises(ValueError, match=r"`observed` must be places of shape \(m, 3\) and as"):
+            plot.plot_mesh_posterior(points, faces, np.ones(300), np.ones(300), observed=observed)

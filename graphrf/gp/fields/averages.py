@@ -13,7 +13,7 @@ import numpy as np
 from graphrf._base import checks, lazy
 from graphrf.gp.fields.elements import edges_of
 from graphrf.gp.fields.geometries import check_valid
-from graphrf.gp.fields.location import TriangleGrid
+from graphrf.graph.geometry.location import TriangleGrid
 
 # The share of a geometry that may lie outside a mesh.
 _OUTSIDE = 1e-6

@@ -86,13 +86,26 @@ def triangle_areas(corners: np.ndarray) -> np.ndarray:
 def edges_of(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of vertices, each once, shape (E, 2), and the three of each triangle, shape (T, 3)."""
     pairs = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
-    edges, number = np.unique(pairs, axis=0, return_inverse=True)
-    return edges, number.reshape(-1, 3)
+    # numbers are sorted some times faster than rows, in the same order
+    n = int(pairs.max(initial=0)) + 1
+    keys, number = np.unique(pairs @ np.array([n, 1]), return_inverse=True)
+    return np.stack(np.divmod(keys, n), axis=1), number.reshape(-1, 3)
 
 
 def smallest_angles(corners: np.ndarray) -> np.ndarray:
     """The smallest angle of each triangle in degrees, shape (T,)."""
+    return _angles(corners, 0)
+
+
+def largest_angles(corners: np.ndarray) -> np.ndarray:
+    """The largest angle of each triangle in degrees, shape (T,)."""
+    return _angles(corners, 2)
+
+
+def _angles(corners: np.ndarray, opposite: int) -> np.ndarray:
+    """The angle opposite to the shortest side, 0, or to the longest, 2."""
     sides = np.linalg.norm(corners[:, [2, 0, 1]] - corners[:, [1, 2, 0]], axis=2)
-    a, b, c = np.sort(sides, axis=1).T  # the smallest angle is opposite to the shortest side
+    squares = np.sort(sides, axis=1) ** 2
+    others = squares.sum(axis=1) - 2 * squares[:, opposite]
     # the arctangent is exact for slivers too, where the cosine is 1 to rounding
-    return np.degrees(np.arctan2(4 * triangle_areas(corners), b**2 + c**2 - a**2))
+    return np.asarray(np.degrees(np.arctan2(4 * triangle_areas(corners), others)))

@@ -133,10 +133,11 @@ def check_order(titles: Sequence[Any], name: str, way_out: str) -> None:
     """Refuse columns whose titles say that they are in another order: y before x, and so on."""
     axes = [axis for axis in map(_axis, titles) if axis is not None]
     if axes != sorted(axes):
+        order = "x, y" if len(titles) < 3 else "x, y, z"
         raise checks.value_error(
             name,
-            "are read in the order x, y (longitude, latitude; easting, northing), but the columns "
-            f"are {', '.join(map(repr, titles))}: pass {way_out}",
+            f"are read in the order {order} (longitude, latitude; easting, northing), but the "
+            f"columns are {', '.join(map(repr, titles))}: pass {way_out}",
         )
 
 

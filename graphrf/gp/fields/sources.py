@@ -29,7 +29,7 @@ _EDGE, _MARGIN, _MARGIN_EDGE, _GROWTH = 1 / 30, 1 / 5, 4.0, 0.35
 # The width of a band of the margin, in its edges.
 _BAND = 3.0
 # A point outside by less than this share of the diameter is rounding.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 # Memory of a vertex: of its mesh, and of a sparse factor of some 150 numbers for each.
 _VERTEX_BYTES = 4_000.0
 
@@ -101,7 +101,8 @@ def around(
         outside = filled.buffer(reached)
         bands.append((outside.difference(inside), mesher.SPACING * longest))
         inside = outside
-    _require_room(bands, edge)
+    n = sum(band.area / (np.sqrt(0.75) * spacing**2) for band, spacing in bands)
+    require_room(n, edge, ", or a smaller region or margin")
     outlines, domain = [region], region
     if width > 0:
         outline = mesher.evenly(inside, mesher.SPACING * min(outer, edge + _GROWTH * width))
@@ -215,16 +216,15 @@ def _positive(name: str, value: Any, default: float) -> float:
     return default if value is None else checks.number(name, value, low=0, include_low=False)
 
 
-def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
+def require_room(n: float, edge: float, otherwise: str = "") -> None:
     """NoRoomError for a mesh of more vertices than fit, with the edge of a mesh that does."""
-    n = sum(band.area / (np.sqrt(0.75) * spacing**2) for band, spacing in bands)
     room = available_memory()
     # Numbers of vertices fall with the square of the edge.
     fits = edge if room is None else edge * np.sqrt(1.1 * _VERTEX_BYTES * n / max(room, 1))
     require_memory(
         _VERTEX_BYTES * n,
         f"a mesh of about {n:,.0f} vertices, with the factor of its field,",
-        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer, or a smaller region or margin",
+        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer{otherwise}",
     )
 
 
@@ -233,7 +233,7 @@ def _check_inside(places: np.ndarray | None, domain: Any, diameter: float) -> No
     if places is None:
         return
     away = _distances(domain)(places)
-    outside = np.flatnonzero(away > _ROUNDING * diameter)
+    outside = np.flatnonzero(away > ROUNDING * diameter)
     if outside.size:
         raise checks.value_error(
             "points",

@@ -12,20 +12,15 @@ from scipy.sparse.csgraph import connected_components
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.warn import warn
-from graphrf.gp.fields import averages, geometries, sources, validity
+from graphrf.gp.fields import averages, geometries, refinement, sources, validity
 from graphrf.gp.fields.domain import Domain
 from graphrf.gp.fields.elements import Elements, edges_of, smallest_angles
 from graphrf.gp.fields.geometries import Geometries
 from graphrf.gp.fields.half_order_precision import HalfOrderMatrices, HalfOrderPrecision
 from graphrf.gp.fields.kernel import FieldKernel
-from graphrf.gp.fields.location import Located, TriangleGrid, TriangleTree, barycentric
 from graphrf.gp.fields.mesh_nodes import MeshNodes, MeshPlaces
 from graphrf.gp.fields.mesh_precision import MeshMatrices, MeshPrecision
-
-# A place outside a planar mesh by less than this share of its extent is rounding, and a place off a
-# surface by more is no place of it.
-_ROUNDING, _OFF_SURFACE = 1e-9, 0.1
-_MOST_ROWS = 3
+from graphrf.graph.geometry.location import Located, TriangleGrid, TriangleTree, barycentric
 
 
 class TriangleMesh(Domain):
@@ -66,7 +61,8 @@ class TriangleMesh(Domain):
     Warns
     -----
     UserWarning
-        For angles below 5 degrees, which make fields inaccurate there, and planar coordinates that
+        For triangles with an angle below 5 degrees, and for those with one above 140 on more than
+        1 % of the area, where ranges become too short (see `refined`); for planar coordinates that
         look like degrees.
     """
 
@@ -78,9 +74,11 @@ class TriangleMesh(Domain):
     def __init__(self, vertices: ArrayLike, triangles: ArrayLike, *, crs: Any = None) -> None:
         found = geometries.geometries_of(vertices, "vertices") if crs is None else None
         self.crs = geometries.read_reference(found.reference if found else crs)
-        self.vertices = validity.checked_vertices(vertices)
-        self.triangles = validity.checked_triangles(self.vertices, triangles)
-        self.is_sphere = False
+        corners = validity.checked_vertices(vertices)
+        self._take(corners, validity.checked_triangles(corners, triangles), False)
+
+    def _take(self, vertices: np.ndarray, triangles: np.ndarray, is_sphere: bool) -> None:
+        self.vertices, self.triangles, self.is_sphere = vertices, triangles, is_sphere
         self._matrices: dict[float, Any] = {}  # of precisions, by their order
 
     # -- other sources ---------------------------------------------------------------------------
@@ -158,6 +156,35 @@ class TriangleMesh(Domain):
         radius = checks.number("radius", radius, low=0, include_low=False)
         mesh = cls(*sources.sphere(subdivisions, radius))
         mesh.is_sphere = True
+        return mesh
+
+    def refined(self, max_edge: float) -> TriangleMesh:
+        """The same surface in smaller triangles, whose edges are at most `max_edge` long.
+
+        Triangles with longer edges are bisected by their longest edges, and with them those
+        neighbours that then would have a vertex inside an edge. The vertices of this mesh remain,
+        before the new ones; on a sphere new ones lie on it. In the plane no angle is below half of
+        `smallest_angle`.
+
+        Examples
+        --------
+        >>> square = TriangleMesh([[0, 0], [1, 0], [1, 1], [0, 1]], [[0, 1, 2], [0, 2, 3]])
+        >>> square.refined(0.6)
+        TriangleMesh(13 vertices, 16 triangles, edges 0.354 to 0.5, smallest angle 45.0°, area 1)
+
+        Raises
+        ------
+        MemoryError
+            For a mesh of more vertices than fit into memory.
+
+        Source: Rivara 1984, "Algorithms for refining triangular grids suitable for adaptive and
+        multigrid techniques".
+        """
+        max_edge = checks.number("max_edge", max_edge, low=0, include_low=False)
+        mesh = TriangleMesh.__new__(TriangleMesh)
+        mesh.crs = self.crs
+        arrays = refinement.refined(self.vertices, self.triangles, max_edge, self.is_sphere)
+        mesh._take(*arrays, self.is_sphere)
         return mesh
 
     # -- sizes -----------------------------------------------------------------------------------
@@ -288,7 +315,7 @@ class TriangleMesh(Domain):
             warn(
                 f"the range of the field, {range:.3g}, is short for edges of {edge:.3g}: between "
                 "vertices its standard deviation is too small (by a sixth at a range of two edges, "
-                f"by .4 at one); make the mesh with max_edge={range / 4:.2g}, or state a prior of "
+                f"by .4 at one); take mesh.refined(max_edge={range / 4:.2g}), or state a prior of "
                 "longer ranges"
             )
 
@@ -310,12 +337,17 @@ class TriangleMesh(Domain):
         ValueError, TypeError
             For places outside the mesh, or farther from a surface than a tenth of its extent, which
             the message counts.
+
+        Warns
+        -----
+        UserWarning
+            For places farther from a surface than the median edge, which it names.
         """
         found = geometries.geometries_of(places, "places")
         if found is not None and not found.are_points.all():
             return self._averages(found)
         located = self.located(self.points(places))
-        self._check_distances(located)
+        validity.check_distances(places, located.distance, self)
         rows = np.arange(len(located.triangle))
         return self._rows(rows, located.triangle, located.weights, len(rows))
 
@@ -386,30 +418,6 @@ class TriangleMesh(Domain):
                 values[outside] = others
         return located
 
-    def _check_distances(self, located: Located) -> None:
-        """ValueError for places that are no places of the mesh."""
-        planar = self.dimension == 2
-        far = np.flatnonzero(
-            located.distance > (_ROUNDING if planar else _OFF_SURFACE) * self.diameter
-        )
-        if not far.size:
-            return
-        worst = located.distance.max()
-        rows = ", ".join(map(str, far[:_MOST_ROWS])) + (", ..." if far.size > _MOST_ROWS else "")
-        way_out = (
-            f"make the mesh with a `boundary` or a `margin` that holds them (margin={worst:.3g} "
-            "more)"
-            if planar and far.size < located.distance.size
-            else f"keep those with mesh.distances(places) < {_OFF_SURFACE * self.diameter:.3g}"
-            if far.size < 0.5 * located.distance.size
-            else "are coordinates in the same unit and reference system as the vertices?"
-        )
-        raise checks.value_error(
-            "places",
-            f"must lie in the mesh, but {far.size} of {located.distance.size} do not (rows "
-            f"{rows}), the farthest by {worst:.3g}: {way_out}",
-        )
-
     @cached_property
     def _tree(self) -> TriangleTree:
         return TriangleTree(self.vertices[self.triangles])
@@ -446,7 +454,7 @@ class TriangleMesh(Domain):
         corners = self.vertices[self.triangles]
         parts = averages.pieces(corners, np.array([polygon]), np.zeros(1, dtype=int), "region")
         areas = self.elements.areas[parts.triangle]
-        within = parts.size > (1 - _ROUNDING) * areas
+        within = parts.size > (1 - sources.ROUNDING) * areas
         points, weights = averages.cubic_rule(
             self.vertices, self.triangles[parts.triangle[within]], areas[within]
         )
@@ -457,7 +465,7 @@ class TriangleMesh(Domain):
             self.triangles[crossed].ravel(), shares.ravel(), minlength=self.n_vertices
         )
         weights[: self.n_vertices] += at_corners
-        used = weights > _ROUNDING * weights.max()
+        used = weights > sources.ROUNDING * weights.max()
         return points[used], weights[used]
 
     def _require_plane(self, name: str, way_out: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the arrays of a triangle mesh."""
+"""Checks of the arrays of a triangle mesh, and of places on it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.gp.fields.elements import smallest_angles, triangle_areas
+from graphrf.gp.fields.elements import edges_of, largest_angles, smallest_angles, triangle_areas
 from graphrf.gp.fields.geometries import coordinates
-from graphrf.gp.fields.location import TriangleGrid
+from graphrf.gp.fields.sources import ROUNDING
+from graphrf.graph.alignment import labels_of
+from graphrf.graph.geometry.location import TriangleGrid
 
 # Triangles with a smaller area, in squares of their longest edge, have none.
 _FLAT = 1e-10
-# Degrees below which an angle is warned of: gradients are wrong by about 1 / angle.
-_SHARP = 5.0
+# Degrees below which an angle is warned of, and above which one is, on more than a share of the
+# area. Gradients of linear functions are wrong as angles approach 180 degrees (Babuska and Aziz
+# 1976, "On the angle condition in the finite element method"). Where edges of a planar mesh were
+# flipped at random, so that triangles above 140 degrees had 1, 5 and 10 % of the area, ranges were
+# some 10, 20 and 25 % too short.
+_SHARP, _BLUNT, _BLUNT_AREA = 5.0, 140.0, 0.01
+# A place off a surface by a larger share of its extent is no place of it.
+_OFF_SURFACE = 0.1
 
 
 def checked_vertices(vertices: Any) -> np.ndarray:
@@ -47,8 +55,17 @@ def checked_triangles(vertices: np.ndarray, triangles: Any) -> np.ndarray:
     """Triangles of known vertices, with areas, that use every vertex and do not overlap."""
     array = checks.array("triangles", triangles)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu" or not len(array):
+        # from_points has a place for coordinates alone
+        way_out = (
+            ": these are coordinates; pass positions of vertices, as TriangleMesh(vertices, "
+            "triangles), or points alone to TriangleMesh.from_points"
+            if array.dtype.kind == "f" and (array % 1 != 0).any()
+            else ""
+        )
         raise checks.value_error(
-            "triangles", f"must be integers of shape (T, 3), got {checks.describe(triangles)}"
+            "triangles",
+            "must be integers of shape (T, 3), the positions of three vertices each, got "
+            f"{checks.describe(triangles)}{way_out}",
         )
     array = array.astype(np.int64)
     low, high, n = int(array.min()), int(array.max()), len(vertices)
@@ -84,13 +101,32 @@ def _check_areas(vertices: np.ndarray, triangles: np.ndarray) -> None:
             f"must have an area, but {flat.size} have none, such as number {flat[0]} with vertices "
             f"{triangles[flat[0]].tolist()}: leave them out, or join vertices at one place",
         )
-    angles = smallest_angles(corners)
-    if (angles < _SHARP).any():
-        warn(
-            f"{int((angles < _SHARP).sum())} of {len(triangles)} triangles have an angle below "
-            f"{_SHARP:g} degrees, the smallest {angles.min():.2g}: fields are inaccurate there; "
-            "make the mesh anew from the outline (TriangleMesh.from_points), or remesh the surface"
-        )
+    _warn_of_angles(vertices, triangles)
+
+
+def _warn_of_angles(vertices: np.ndarray, triangles: np.ndarray) -> None:
+    """Warn of triangles in which linear functions are far from smooth ones."""
+    corners = vertices[triangles]
+    smallest, largest, areas = (
+        smallest_angles(corners),
+        largest_angles(corners),
+        triangle_areas(corners),
+    )
+    sharp, blunt = smallest < _SHARP, largest > _BLUNT
+    if not sharp.any() and areas[blunt].sum() <= _BLUNT_AREA * areas.sum():
+        return
+    bad = sharp | blunt
+    ends = vertices[edges_of(triangles)[0]]
+    edge = np.median(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1))
+    warn(
+        f"{int(bad.sum())} of {len(triangles)} triangles, with "
+        f"{areas[bad].sum() / areas.sum():.1%} of the area, have an angle below {_SHARP:g} or "
+        f"above {_BLUNT:g} degrees, the smallest {smallest.min():.2g} and the largest "
+        f"{largest.max():.4g}: linear functions are inaccurate there, which from some percent of "
+        "the area on makes ranges too short and the noise too large for the whole fit; take "
+        f"mesh.refined(max_edge={edge:.2g}), the median edge, or make the mesh of a planar region "
+        "anew (TriangleMesh.from_points)"
+    )
 
 
 def _check_overlaps(corners: np.ndarray) -> None:
@@ -137,3 +173,50 @@ def _check_edges(vertices: np.ndarray, triangles: np.ndarray) -> None:
             f"must not overlap, but {folded.size} pairs are on one side of their common edge, such "
             f"as numbers {numbers}: the mesh is folded there",
         )
+
+
+def check_distances(places: Any, distances: np.ndarray, mesh: Any) -> None:
+    """ValueError for places that are no places of the mesh; a warning of those off a surface by
+    more than its edges, whose nearest points the mesh does not resolve.
+    """
+    planar = mesh.dimension == 2
+    limit = (ROUNDING if planar else _OFF_SURFACE) * mesh.diameter
+    far = distances > limit
+    edge = np.inf if planar else float(np.median(mesh.edge_lengths))
+    if not far.any():
+        off = distances > edge
+        if off.any():
+            warn(
+                f"`places`: {int(off.sum())} of {off.size} are farther from the surface than its "
+                f"median edge of {edge:.3g}: {_named(places, distances, off)}; their nearest "
+                "points of it are uncertain by more than the mesh resolves: check them, or keep "
+                f"those with mesh.distances(places) < {edge:.3g}"
+            )
+        return
+    few = far.sum() < 0.5 * far.size
+    way_out = (
+        f"make the mesh with a `boundary` or a `margin` that holds them (margin="
+        f"{distances.max():.3g} more)"
+        if planar and not far.all()
+        else f"keep those with mesh.distances(places) < {edge:.3g}, the median edge"
+        if few
+        else "are coordinates in the same unit and reference system as the vertices?"
+    )
+    raise checks.value_error(
+        "places",
+        f"must lie in the mesh, but {int(far.sum())} of {far.size} do not: "
+        f"{_named(places, distances, far)}; {way_out}",
+    )
+
+
+def _named(places: Any, distances: np.ndarray, chosen: np.ndarray) -> str:
+    """Rows, by their labels if there are some, and their distances, the farthest first."""
+    labels, numbered = labels_of(places)
+    rows = np.flatnonzero(chosen)
+    rows = rows[np.argsort(-distances[rows], kind="stable")].tolist()
+    first = [
+        f"row {row if labels is None or numbered else repr(list(labels)[row])} "
+        f"({distances[row]:.3g} away)"
+        for row in rows[:3]
+    ]
+    return ", ".join(first) + (", ..." if len(rows) > 3 else "")

@@ -146,7 +146,9 @@ class FieldPredictor(WithCriteria, SavedField):
         q, p).
 
         Draws depend on the seed and on the set of places, which are given as in `predict`, with
-        their covariates `x`. With `observations` they are of new observations, noise included.
+        their covariates `x`. With `observations` they are of new observations, noise included. The
+        vertices of a mesh stand for unequal areas: means over regions are weighted means at the
+        points of `TriangleMesh.quadrature`.
         """
         observations = checks.flag("observations", observations)
         n_samples = checks.integer("n_samples", n_samples, low=1)

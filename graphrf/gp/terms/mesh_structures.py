@@ -97,10 +97,12 @@ def _checked_barrier(mesh: TriangleMesh, barrier: Any) -> np.ndarray:
     array = np.asarray(barrier) if isinstance(barrier, list | tuple | np.ndarray) else None
     if array is not None and array.dtype == bool:
         if array.shape != (mesh.n_triangles,):
+            of_vertices = array.shape == (mesh.n_vertices,)
+            way_out = ", which fits the vertices: pass barrier[mesh.triangles].all(axis=1)"
             raise checks.value_error(
                 "barrier",
                 f"must be polygons, or True and False for each of the {mesh.n_triangles} "
-                f"triangles, got {checks.describe(array)}",
+                f"triangles, got {checks.describe(array)}{way_out if of_vertices else ''}",
             )
         inside = array
     else:
@@ -120,8 +122,8 @@ def _checked_barrier(mesh: TriangleMesh, barrier: Any) -> np.ndarray:
     if not inside.any():
         raise checks.value_error(
             "barrier",
-            "has no triangle's centre in it: make the mesh with a `max_edge` below half of the "
-            "barrier's width, or leave it out",
+            "has no triangle's centre in it: take mesh.refined(max_edge) with less than half of "
+            "the barrier's width, or leave it out",
         )
     return inside
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphrf.gp import Field, FieldGPRegressor, LatentGaussianModel, TriangleMesh
-from graphrf.gp.fields.geometries import check_order, in_order
+from graphrf.gp.fields.geometries import check_order, coordinates, in_order
 
 shapely = pytest.importorskip("shapely")
 pandas = pytest.importorskip("pandas")
@@ -221,7 +221,7 @@ BAD = {
         r"must be finite, got nan at position \(1, 0\)",
     ),
     "far away": ([[0.1, 0.2], [1e300, 0.1], [0.3, 0.2]], "must lie in the mesh, but 1 of 3"),
-    "another unit": (NUMBERS + 1000, "3 of 3 do not .* same unit and reference system"),
+    "another unit": (NUMBERS + 1000, "3 of 3 do not: .* same unit and reference system"),
     "missing geometries": ([*POINTS[:2], None], "got NoneType None in row 2 .1 of 3 such rows"),
     "empty geometries": ([*POINTS[:2], shapely.Point()], "got an empty one in row 2"),
     "several points": ([*POINTS[:2], shapely.MultiPoint(NUMBERS)], "got a MultiPoint in row 2"),
@@ -300,3 +300,9 @@ def test_boundaries_regions_and_barriers_that_are_none_are_refused(mesh, boundar
 def test_columns_that_are_none_are_refused(mesh, at):
     with pytest.raises(ValueError, match="`at` must be a column of geometries or two or three"):
         Field(mesh, at=at)
+
+
+def test_three_columns_in_another_order_are_told_the_order_of_three():
+    frame = pandas.DataFrame(np.zeros((2, 3)), columns=["Y [mm]", "X [mm]", "Z [mm]"])
+    with pytest.raises(ValueError, match=r"in the order x, y, z .* are 'Y \[mm\]'.*: pass frame"):
+        coordinates(frame, "places", 3)

@@ -181,15 +181,15 @@ REFUSED = {
     ),
     "a place outside": (
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, 0.5], [1.5, 0.5], [3.0, 0.5]]),
-        r"`places` must lie in the mesh, but 2 of 3 do not \(rows 1, 2\), the farthest by 2",
+        r"`places` must lie in the mesh, but 2 of 3 do not: row 2 \(2 away\), row 1 \(0\.5 away\)",
     ),
     "a place far from a surface": (
         lambda: TriangleMesh.sphere(1).weights([[0, 0, 1], [0, 1, 0], [0, 0, 4]]),
-        r"1 of 3 do not .*, the farthest by 3: keep those with mesh\.distances\(places\) < 0\.3",
+        r"1 of 3 do not: row 2 \(3 away\); keep those with .*distances.* < 0\.582, the",
     ),
     "all places far from a surface": (
         lambda: TriangleMesh.sphere(1).weights([[0, 0, 4]]),
-        r"1 of 1 do not .*in the same unit",
+        r"1 of 1 do not: .*in the same unit",
     ),
     "a place that is not finite": (
         lambda: TriangleMesh(SQUARE, HALVES).weights([[0.5, np.inf]]),
@@ -201,7 +201,7 @@ REFUSED = {
     ),
     "a place off a surface": (
         lambda: TriangleMesh.sphere(2).weights([[0.0, 0.0, 3.0]]),
-        r"`places` must lie in the mesh, but 1 of 1.*by 2.*same unit",
+        r"`places` must lie in the mesh, but 1 of 1.*\(2 away\).*same unit",
     ),
     "points with a height": (
         lambda: TriangleMesh.from_points(np.random.default_rng(0).random((9, 3))),
@@ -288,7 +288,7 @@ def test_a_mesh_that_is_too_fine_names_an_edge_that_fits():
 
 
 def test_slivers_are_warned_of():
-    with pytest.warns(UserWarning, match=r"1 of 1 triangles have an angle below 5 degrees"):
+    with pytest.warns(UserWarning, match="1 of 1 triangles.*1.1 and.*177.7.*refined"):
         TriangleMesh([[0, 0], [1, 0], [0.5, 0.01]], [[0, 1, 2]])
 
 
@@ -298,3 +298,38 @@ def test_coordinates_that_look_like_degrees_are_warned_of():
         mesh = TriangleMesh.from_points(places)
     with pytest.warns(UserWarning, match="longitudes and latitudes"):
         TriangleMesh(mesh.vertices, mesh.triangles)
+
+
+def test_obtuse_triangles_are_warned_of_by_their_share_of_the_area():
+    # All angles are above 5 degrees: rows of points far apart, joined along the rows.
+    flat = np.array([[0, 0], [2, 0], [1, 0.2], [1, -0.2]])
+    halves = np.array([[0, 1, 2], [1, 0, 3]])
+    with pytest.warns(UserWarning, match=r"2 of 2 triangles, with 100.0% .*157.*max_edge=1\)"):
+        mesh = TriangleMesh(flat, halves)
+    # the same in smaller triangles is what the warning asks for
+    assert mesh.refined(0.1).n_triangles > 100
+    beside = TriangleMesh.from_points(None, boundary=shapely.box(9, 9, 19, 19), max_edge=2.0)
+    few = np.vstack([flat, beside.vertices]), np.vstack([halves, beside.triangles + 4])
+    assert TriangleMesh(*few).n_triangles == beside.n_triangles + 2
+
+
+def test_places_off_a_surface_by_more_than_its_edges_are_named():
+    mesh = TriangleMesh.sphere(3)
+    edge = np.median(mesh.edge_lengths)
+    on = np.random.default_rng(0).standard_normal((20, 3))
+    places = on / np.linalg.norm(on, axis=1, keepdims=True)
+    mesh.weights(places * (1 + 0.9 * edge))  # without a word
+    places[[3, 7]] *= [[1 + 1.2 * edge], [1 + 1.5 * edge]]
+    with pytest.warns(UserWarning, match=r"2 of 20 .*: row 7 \(0\.\d+ away\), row 3 .*< 0\.1"):
+        mesh.weights(places)
+    frame = pandas.DataFrame(places, columns=["x", "y", "z"], index=[f"e{k}" for k in range(20)])
+    with pytest.warns(UserWarning, match=r"row 'e7' \(0\.\d+ away\), row 'e3' \("):
+        mesh.weights(frame)
+    far = frame.mul(np.where(frame.index == "e5", 4.0, 1.0), axis=0)
+    with pytest.raises(ValueError, match=r"1 of 20 do not: row 'e5' \(3 away\); keep those"):
+        mesh.weights(far)
+
+
+def test_coordinates_in_the_place_of_triangles_are_told():
+    with pytest.raises(ValueError, match=r"`triangles`.*these are coordinates; .*from_points"):
+        TriangleMesh(SQUARE, SQUARE[:, [0, 1, 1]] + 0.5)

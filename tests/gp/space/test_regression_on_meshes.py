@@ -317,3 +317,35 @@ def test_printed_criteria_have_short_coordinates(square, observed):
     least = repr(found).splitlines()[-1]
     x, z = points[np.argmin(found.log_density)]
     assert f"({x:.4g}, {z:.4g}) (" in least
+
+
+def test_places_far_off_a_surface_are_named_in_fits_and_predictions():
+    pandas = pytest.importorskip("pandas")
+    ball = TriangleMesh.sphere(3)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    frame = pandas.DataFrame(x, columns=["x", "y", "z"], index=[f"site {k}" for k in range(40)])
+    y = pandas.Series(ball.sample(x, range=1.0, seed=0)[0], frame.index)
+    frame.loc["site 7"] *= 1.25
+    with pytest.warns(UserWarning, match=r"1 of 40 .* median edge of 0\.\d+: row 'site 7' \(0\.2"):
+        gp = FieldGPRegressor(ball, range=1.0, sd=1.0, noise=0.01).fit(frame, y)
+    with pytest.warns(UserWarning, match=r"1 of 2 .*: row 'site 7' \(0\.2"):
+        gp.predict(frame.loc[["site 1", "site 7"]])
+    gp.predict(frame.loc[["site 1"]])
+
+
+def test_means_by_area_of_a_surface_are_those_of_linear_functions():
+    mesh = bumpy_sphere(2)
+    x = mesh.vertices[::9]
+    gp = FieldGPRegressor(mesh, **FIXED).fit(x, np.sin(2 * x[:, 2]))
+    places, weights = mesh.quadrature()
+    assert weights.sum() == pytest.approx(mesh.area)
+    # each vertex stands for a third of its triangles
+    assert gp.predict(places) @ weights == pytest.approx(gp.predict() @ mesh.elements.lumped_mass)
+    upper = places[:, 2] > 0.5
+    share = weights[upper] / weights[upper].sum()
+    drawn = gp.sample(places[upper], 2000, seed=0) @ share
+    sd = np.sqrt(share @ gp.predict(places[upper], return_cov=True)[1] @ share)
+    assert abs(drawn.mean() - gp.predict(places[upper]) @ share) < 5 * sd / 2000**0.5
+    assert drawn.std() == pytest.approx(sd, rel=0.1)

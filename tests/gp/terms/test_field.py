@@ -280,7 +280,7 @@ def test_fields_that_cannot_be_are_refused(mesh, case):
 def test_rows_outside_of_the_mesh_and_columns_are_told(mesh):
     frame = observed(mesh)
     model = LatentGaussianModel("value ~ 1", Field(mesh), "gaussian")
-    with pytest.raises(ValueError, match=r"must lie in the mesh, but 1 of 80 do not \(rows 3\)"):
+    with pytest.raises(ValueError, match=r"must lie in the mesh, but 1 of 80 do not: row 3 \("):
         model.fit(frame.assign(x=frame["x"].where(frame.index != 3, 99.0)))
     with pytest.raises(ValueError, match=r"no column 'x'"):
         model.fit(frame.rename(columns={"x": "east"}))

@@ -277,7 +277,12 @@ REFUSED = {
     "a barrier elsewhere": (
         lambda mesh: Field(mesh, barrier=shapely.box(90, 90, 99, 99)),
         ValueError,
-        "`barrier` has no triangle's centre in it: make the mesh with a `max_edge`",
+        "`barrier` has no triangle's centre in it: take mesh.refined",
+    ),
+    "a mask of the vertices": (
+        lambda mesh: Field(mesh, barrier=np.zeros(mesh.n_vertices, dtype=bool)),
+        ValueError,
+        r"`barrier` must be.*fits the vertices: pass barrier\[mesh\.triangles\]",
     ),
     "a mask of another mesh": (
         lambda mesh: Field(mesh, barrier=np.array([True, False])),

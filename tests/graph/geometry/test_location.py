@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull, Delaunay
 
 from graphrf.gp import TriangleMesh
-from graphrf.gp.fields.location import TriangleGrid, TriangleTree, closest
+from graphrf.graph.geometry.location import TriangleGrid, TriangleTree, closest
 from tests.support.spatial_data import matrix, mesh_of, needs_spatial_data, spatial
 
 

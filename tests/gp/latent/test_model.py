@@ -297,7 +297,7 @@ def test_data_are_warned_of_as_by_other_estimators():
     settings = {"seed": 0, "hyperparameters": "mode"}
     data = frame(60).assign(y=lambda own: 60.0 + own["y"])
     data.loc[[3, 8, 20], "y"] = -999.0
-    with pytest.warns(UserWarning, match="`the response` holds -999 3 times"):
+    with pytest.warns(UserWarning, match="`y` holds -999 3 times"):
         LatentGaussianModel("y ~ 1", Groups("clinic"), **settings).fit(data)
     with pytest.warns(UserWarning, match="learned from 8 observations only"):
         LatentGaussianModel("cases ~ 1", Groups("clinic"), "poisson", **settings).fit(frame(8))

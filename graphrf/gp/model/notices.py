@@ -154,6 +154,23 @@ def _unit(values: np.ndarray) -> float:
     return float(np.median(np.diff(distinct))) if distinct.size > 1 else 0.0
 
 
+def warn_of_far(name: str, values: np.ndarray, low: float, high: float) -> None:
+    """Warn of values at which an effect is asked for far outside of the range of a fit.
+
+    Trends are extrapolated by as much as the range or two, whereas other units, or the last digits
+    of a year, differ by more.
+    """
+    distance = np.maximum(low - values, values - high)
+    far = np.flatnonzero(distance > 3 * (high - low))
+    if high > low and far.size:
+        worst = values[far[np.argmax(distance[far])]]
+        warn(
+            f"`{name}` is {worst:.6g} in the frame{f' ({far.size} such rows)' * (far.size > 1)}, "
+            f"and was between {low:.6g} and {high:.6g} in the fit: is it in another unit? "
+            "So far outside, predictions have no support in the data"
+        )
+
+
 def warn_of_joined_copies(frame: Any) -> None:
     """Warn if the rows of a data frame seem to be those of a table that was joined with itself.
 

@@ -74,7 +74,7 @@ def test_forecasts_new_groups_and_known_rows():
     fitted = model.predict(return_std=True)
     np.testing.assert_allclose(mean, fitted[0], atol=1e-8)
     np.testing.assert_allclose(std, fitted[1], atol=1e-6)
-    row = data.iloc[[0] * 4].assign(year=[2010, 2011, 2020, 2060], clinic=0)
+    row = data.iloc[[0] * 4].assign(year=[2010, 2011, 2020, 2037], clinic=0)
     later, spread = model.predict(row, return_std=True)
     # Forecasts are less certain, and tend to the mean of the process.
     assert (np.diff(spread) > 0).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrf.gp import Covariate, Groups, LatentGaussianModel
+from graphrf.gp import Covariate, Groups, LatentGaussianModel, Steps
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
@@ -114,3 +114,46 @@ def test_binary_outcomes_of_few_groups_are_right():
     fitted(data, "sick ~ 1", "bernoulli")
     cells = frame().assign(places=[[0, 1]] * 240)  # rows that have no hash
     fitted(pandas.concat([cells] * 2))
+
+
+# -- numbers outside of the fit --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def of_years():
+    return fitted(frame(), "cases ~ poverty + C(sick) + age", term=Steps("year", "rw1"))
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "message"),
+    [
+        ("poverty", lambda x: 100 * x, r"`poverty` is 2\d+ .*was between 5.7 and 20.5 in the fit"),
+        ("age", lambda x: -9.0, r"`age` is -9.*240 such rows"),
+        ("year", lambda x: x - 2000, r"`year` is 10 .*between 2010 and 2019 .* another unit\?"),
+        ("year", lambda x: 2060, r"`year` is 2060 "),
+    ],
+)
+def test_covariates_in_another_unit_are_told_in_all_answers(of_years, column, change, message):
+    data = frame()
+    if column == "age":
+        data["age"] = data["age"].clip(30.0, 40.0)
+        of_years = fitted(data, "cases ~ age")
+    data[column] = change(data[column])
+    for answer in (
+        of_years.predict,
+        lambda rows: of_years.probability(rows, above=1.0),
+        lambda rows: of_years.sample(rows, 2, seed=0),
+    ):
+        with np.errstate(over="ignore"), pytest.warns(UserWarning, match=message) as caught:
+            answer(data)
+        assert len(caught) == 1
+
+
+def test_extrapolation_by_as_much_as_the_range_is_right(of_years, tmp_path):
+    data = frame()
+    data["poverty"], data["year"] = data["poverty"] + 14.0, data["year"] + 20
+    of_years.predict(data)  # warnings are errors
+    of_years.save(tmp_path / "model.npz")
+    kept = LatentGaussianModel.load(tmp_path / "model.npz")
+    with pytest.warns(UserWarning, match="`poverty` is"):
+        kept.predict(data.assign(poverty=1500.0))

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
+from graphrf._base.files.untrusted import listed
 from graphrf.graph.graph import Graph
+from graphrf.graph.labels import Lookup
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
@@ -145,16 +147,33 @@ def in_order(
             )
         return array
 
-    table, known = dict(zip(labels, array.tolist(), strict=True)), set(names)
-    unknown = next((each for each in labels if each not in known), None)
-    if unknown is not None or len(table) < len(labels):
-        fault = "labels that repeat" if unknown is None else f"{unknown!r}"
+    known, places_of = (
+        Lookup((label, place) for place, label in enumerate(own)) for own in (names, labels)
+    )
+    wrong = _wrong_labels(name, noun, names, [each for each in labels if each not in known])
+    if wrong or len(places_of) < len(labels):
         raise checks.value_error(
             name,
-            f"must have the labels of the {noun}s, such as {names[0]!r}, got {fault}; pass "
-            f"{name}.to_numpy() if there is one for each {noun}, in their order",
+            wrong
+            or f"must have the labels of the {noun}s, such as {names[0]!r}, once each, got labels "
+            f"that repeat: take their mean, {name}.groupby(level=0).mean()",
         )
-    return np.array([table.get(each, np.nan) for each in names])
+    found = [places_of.get(each) for each in names]
+    return np.array([np.nan if place is None else array[place] for place in found])
+
+
+def _wrong_labels(
+    name: str, noun: str, names: Sequence[Hashable], unknown: Sequence[Hashable]
+) -> str:
+    """The message for labels that no edge or area has; empty if there are none."""
+    if not unknown:
+        return ""
+    near = checks.did_you_mean(str(unknown[0]), map(str, names))
+    return (
+        f"must have the labels of the {noun}s, such as {names[0]!r}, got {listed(unknown, 3)}, "
+        f"which no {noun} has{near and '; '}{near}; rename them, {name}.rename(str.strip) where "
+        f"they have spaces, or take {name}.reindex(labels), which drops those of no {noun}"
+    )
 
 
 def unit_of(crs: Any) -> str:

@@ -86,8 +86,8 @@ def test_an_area_that_was_shrunk_is_told_with_its_name():
     cells = lattice()
     cells[14] = cells[14].buffer(-0.03)
     message = (
-        r"4 more pairs of areas run along each other within 0.04, .*56 pairs of neighbours; without "
-        r"any neighbour: 14\).*pass tolerance=.*simplify_coverage"
+        r"4 more pairs of areas run along each other within 0.04, .*56 pairs of neighbours; "
+        r"without any neighbour: 14\).*pass tolerance=.*simplify_coverage"
     )
     with pytest.warns(UserWarning, match=message):
         assert load_graph(cells).n_edges == 56

@@ -179,7 +179,7 @@ def test_no_fixed_effects_no_terms_and_one_row_a_level():
         ({}, {"hyperparameters": "best"}, "`hyperparameters` must be one of"),
         ({"cases": 1.5}, {}, "must hold counts"),
         ({"people": 0.0}, {}, "must be greater than 0"),
-        ({"node": [(9, 9)] * 40}, {}, "`node` holds .* of which the fit knows nothing"),
+        ({"node": [(9, 9)] * 40}, {}, "`node` holds .* and the graph has no such node"),
         ({"year": np.nan}, {"terms": [Steps("year")]}, "`year` has no value in 40 of 40 rows"),
         ({"cases": "many"}, {}, "must hold numbers where the formula computes with it, got"),
         ({"x": np.nan}, {}, "`x` has no value in 40 of 40 rows"),

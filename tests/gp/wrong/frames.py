@@ -85,6 +85,16 @@ FRAMES = {
         ValueError,
         *("`district`", "'Buet'", "did you mean 'Bute'?"),
     ),
+    "a name with a space": wrong(
+        lambda: terms().fit(FRAME.replace("Bute", "Bute ")),
+        ValueError,
+        *("`district`", "no such node", "mean 'Bute'?", "'Bute ' has a space at its end"),
+    ),
+    "names in capitals": wrong(
+        lambda: terms().fit(FRAME.assign(district=FRAME["district"].str.upper())),
+        ValueError,
+        *("`district`", "'AYR', 'BUTE'", "no such nodes", "did you mean 'Ayr'?"),
+    ),
     "years as text": wrong(
         lambda: terms().fit(FRAME.astype({"year": str})),
         TypeError,

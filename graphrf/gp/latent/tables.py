@@ -47,7 +47,8 @@ class WithTables(LatentPredictor):
 
         Those of hyperparameters are of the weighted points; with "mode" their sd is 0. Beside the
         lengthscale of `Nodes` is `kernels.correlation_range`, as of a graph that fills the plane.
-        `.round(2)`, `.to_latex()` and `.to_markdown()` make the table of a paper.
+        `.round(2)`, `.to_latex(escape=True)` (with jinja2) and `.to_markdown()` (with tabulate)
+        make the table of a paper.
 
         Parameters
         ----------

@@ -147,33 +147,30 @@ def in_order(
             )
         return array
 
-    known, places_of = (
-        Lookup((label, place) for place, label in enumerate(own)) for own in (names, labels)
-    )
-    wrong = _wrong_labels(name, noun, names, [each for each in labels if each not in known])
-    if wrong or len(places_of) < len(labels):
+    _require_labels(name, noun, names, labels)
+    places_of = Lookup(zip(labels, range(len(labels)), strict=True))
+    return np.append(array, np.nan)[[places_of.get(each, -1) for each in names]]
+
+
+def _require_labels(
+    name: str, noun: str, names: Sequence[Hashable], labels: Sequence[Hashable]
+) -> None:
+    """ValueError for labels that repeat, or that no edge or area has."""
+    known = Lookup(zip(names, range(len(names)), strict=True))
+    unknown = [each for each in labels if each not in known]
+    wanted = f"must have the labels of the {noun}s, such as {names[0]!r}, got"
+    if unknown:
+        near = checks.did_you_mean(str(unknown[0]), map(str, names))
         raise checks.value_error(
             name,
-            wrong
-            or f"must have the labels of the {noun}s, such as {names[0]!r}, once each, got labels "
-            f"that repeat: take their mean, {name}.groupby(level=0).mean()",
+            f"{wanted} {listed(unknown, 3)}, which no {noun} has{near and '; '}{near}; rename "
+            f"them, {name}.rename(str.strip) where they have spaces, or take "
+            f"{name}.reindex(labels), which drops those of no {noun}",
         )
-    found = [places_of.get(each) for each in names]
-    return np.array([np.nan if place is None else array[place] for place in found])
-
-
-def _wrong_labels(
-    name: str, noun: str, names: Sequence[Hashable], unknown: Sequence[Hashable]
-) -> str:
-    """The message for labels that no edge or area has; empty if there are none."""
-    if not unknown:
-        return ""
-    near = checks.did_you_mean(str(unknown[0]), map(str, names))
-    return (
-        f"must have the labels of the {noun}s, such as {names[0]!r}, got {listed(unknown, 3)}, "
-        f"which no {noun} has{near and '; '}{near}; rename them, {name}.rename(str.strip) where "
-        f"they have spaces, or take {name}.reindex(labels), which drops those of no {noun}"
-    )
+    if len(set(labels)) < len(labels):
+        raise checks.value_error(
+            name, f"{wanted} labels that repeat: take means, {name}.groupby(level=0).mean()"
+        )
 
 
 def unit_of(crs: Any) -> str:

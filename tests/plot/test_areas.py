@@ -89,7 +89,7 @@ def test_accents_that_look_alike_are_one_name_as_in_a_fit():
             r"got 'AYR', 'BUTE', 'CLYDE', which no area has; did you .*'Ayr'",
         ),
         ([*"vwxyz"], r"got 'v', 'w', 'x' and 2 more, which no area has; rename .*values.reindex"),
-        (["Ayr", "Ayr", "Bute"], r"labels that repeat: take their mean, values.groupby"),
+        (["Ayr", "Ayr", "Bute"], r"labels that repeat: take means, values.groupby"),
     ],
 )
 def test_labels_that_no_area_has_are_named(labels, message):

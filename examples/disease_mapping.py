@@ -101,7 +101,8 @@ def main() -> None:
     )
 
     ratios = model.summary(transform="exp").loc[["poverty"], ["0.5", "0.025", "0.975"]]
-    print(ratios.to_latex(float_format="%.3f"))
+    ratios = ratios.set_axis(["ratio", "2.5 %", "97.5 %"], axis=1)
+    print(ratios.to_latex(float_format="%.3f", escape=True))
     if options.out:
         draw(model, districts, last, ranks, options.out)
 

@@ -144,9 +144,25 @@ def choice(name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def did_you_mean(unknown: str, known: Iterable[str]) -> str:
-    """A question that suggests known words similar to an unknown one; empty if there are none."""
-    near = difflib.get_close_matches(unknown, list(known), n=3, cutoff=0.6)
-    return f"did you mean {', '.join(map(repr, near))}?" if near else ""
+    """A question that suggests known words similar to an unknown one; empty if there are none.
+
+    Words that differ in spaces at their ends, or in capitals alone, are the most similar.
+    """
+    by_letters: dict[str, str] = {}
+    for word in known:
+        by_letters.setdefault(word.strip().casefold(), word)
+    letters = unknown.strip().casefold()
+    if letters in by_letters:
+        near = [by_letters[letters]]
+    else:
+        close = difflib.get_close_matches(letters, list(by_letters), n=3, cutoff=0.6)
+        near = [by_letters[word] for word in close]
+    if not near:
+        return ""
+    start, end = unknown != unknown.lstrip(), unknown != unknown.rstrip()
+    place = "around it" if start and end else "at its start" if start else "at its end"
+    spaces = f" ({unknown!r} has a space {place})" if start or end else ""
+    return f"did you mean {', '.join(map(repr, near))}?{spaces}"
 
 
 def not_a_kernel(value: Any) -> TypeError:

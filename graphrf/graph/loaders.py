@@ -136,7 +136,7 @@ def load_graph(
         weights named like distances are taken for similarities; if parallel edges are counted once,
         or a `MultiDiGraph` without `crs` loses its directions, and no argument says so; if most
         areas of a map have no neighbour, or its lines fall into many parts; if borders overlap or
-        have many gaps; if more than a tenth of the ends of lines are joined by the default
+        have gaps; if more than a tenth of the ends of lines are joined by the default
         tolerance; if lines have several parts; if lengths seem to be in degrees.
 
     Notes

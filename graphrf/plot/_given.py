@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphrf._base import checks
+from graphrf._base.files.untrusted import listed
 from graphrf.graph.graph import Graph
+from graphrf.graph.labels import Lookup
 
 # For each axis that may point up, the axes that take the places of x, y and z.
 _TURNS = {"x": (1, 2, 0), "y": (2, 0, 1), "z": (0, 1, 2)}
@@ -162,16 +164,30 @@ def in_order(
             )
         return array
 
-    table, known = dict(zip(labels, array.tolist(), strict=True)), set(names)
-    unknown = next((each for each in labels if each not in known), None)
-    if unknown is not None or len(table) < len(labels):
-        fault = "labels that repeat" if unknown is None else f"{unknown!r}"
+    _require_labels(name, noun, names, labels)
+    places_of = Lookup(zip(labels, range(len(labels)), strict=True))
+    return np.append(array, np.nan)[[places_of.get(each, -1) for each in names]]
+
+
+def _require_labels(
+    name: str, noun: str, names: Sequence[Hashable], labels: Sequence[Hashable]
+) -> None:
+    """ValueError for labels that repeat, or that no edge or area has."""
+    known = Lookup(zip(names, range(len(names)), strict=True))
+    unknown = [each for each in labels if each not in known]
+    wanted = f"must have the labels of the {noun}s, such as {names[0]!r}, got"
+    if unknown:
+        near = checks.did_you_mean(str(unknown[0]), map(str, names))
         raise checks.value_error(
             name,
-            f"must have the labels of the {noun}s, such as {names[0]!r}, got {fault}; pass "
-            f"{name}.to_numpy() if there is one for each {noun}, in their order",
+            f"{wanted} {listed(unknown, 3)}, which no {noun} has{near and '; '}{near}; rename "
+            f"them, {name}.rename(str.strip) where they have spaces, or take "
+            f"{name}.reindex(labels), which drops those of no {noun}",
         )
-    return np.array([table.get(each, np.nan) for each in names])
+    if len(set(labels)) < len(labels):
+        raise checks.value_error(
+            name, f"{wanted} labels that repeat: take means, {name}.groupby(level=0).mean()"
+        )
 
 
 def unit_of(crs: Any) -> str:

@@ -203,3 +203,13 @@ def test_bad_covariates_are_refused(grid, data):
             gp.predict(nodes_asked, x=given)
     with pytest.raises(ValueError, match="`x` must be given"):
         gp.sample()
+
+
+def test_codes_of_missing_covariates_are_told(grid, data):
+    x, f, _, nodes = data
+    marked = x.assign(**{x.columns[0]: x.iloc[:, 0].where(x.index != x.index[nodes[4]], -999.0)})
+    message = f"`{x.columns[0]}` holds -999 once, far from all other values"
+    with pytest.warns(UserWarning, match=message):
+        grf.GraphGPRegressor(grid, **KNOWN).fit(nodes, f[nodes], x=marked.iloc[nodes])
+    with pytest.warns(UserWarning, match=message):
+        grf.GraphGPRegressor(grid, mean=marked, **KNOWN).fit(nodes, f[nodes])

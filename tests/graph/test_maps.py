@@ -78,6 +78,54 @@ def test_a_few_islands_are_not_told():
     assert load_graph(islands).n_nodes == 16
 
 
+def lattice():
+    return geopandas.GeoSeries([shapely.box(*at, at[0] + 1, at[1] + 1) for at in np.ndindex(6, 6)])
+
+
+def test_an_area_that_was_shrunk_is_told_with_its_name():
+    cells = lattice()
+    cells[14] = cells[14].buffer(-0.03)
+    message = (
+        r"4 more pairs of areas run along each other within 0.04, .*56 pairs of neighbours; "
+        r"without any neighbour: 14\).*pass tolerance=.*simplify_coverage"
+    )
+    with pytest.warns(UserWarning, match=message):
+        assert load_graph(cells).n_edges == 56
+    assert load_graph(cells, tolerance=0.04).n_edges == 60
+
+
+MAPS = {"sids2": 231, "columbus": 100, "10740": 501, "us48": 105, "virginia": 287, "stl_hom": 199}
+
+
+def counties(name):
+    examples = pytest.importorskip("libpysal.examples")
+    return geopandas.read_file(examples.get_path(f"{name}.shp")).geometry
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_enclaves_panhandles_and_water_are_no_gaps(name):
+    assert load_graph(counties(name)).n_edges == MAPS[name]  # warnings are errors
+
+
+@pytest.mark.parametrize("name", ["sids2", "columbus"])
+def test_gaps_of_areas_that_were_simplified_one_by_one_are_told(name):
+    areas = counties(name)
+    size = 0.02 * np.median(np.sqrt(areas.area))
+    with pytest.warns(UserWarning, match=r"\d+ more pairs of areas run along each other"):
+        load_graph(areas.simplify(size))
+    together = geopandas.GeoSeries(shapely.coverage_simplify(np.asarray(areas), size))
+    assert load_graph(together).n_edges == MAPS[name]
+
+
+def test_both_sides_of_a_narrow_area_are_no_gap():
+    """A corridor of 20 m between two rows of districts, and an island in a strait of 500 m."""
+    areas = districts()
+    areas[8:] = areas[8:].translate(20, 0)
+    areas[16] = shapely.box(2000, 0, 2020, 4000)
+    areas[17] = shapely.box(4520, 0, 5000, 4000)
+    assert load_graph(areas).n_edges == 20 + 8
+
+
 def test_overlaps_are_told():
     with pytest.warns(
         UserWarning, match="18 of the 42 pairs of neighbours overlap by more than tolerance=0.4"

@@ -1,5 +1,7 @@
 """Maps of areas: polygons filled with their values, those without a value hatched."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from matplotlib.figure import Figure
 from graphrf import plot
 
 shapely = pytest.importorskip("shapely", reason="areas need the extra `areal`")
+pandas = pytest.importorskip("pandas")
 geopandas = pytest.importorskip("geopandas", reason="areas need the extra `areal`")
 
 HOLE = shapely.Polygon([(0, 0), (4, 0), (4, 4), (0, 4)], [[(1, 1), (3, 1), (3, 3), (1, 3)]])
@@ -63,6 +66,37 @@ def test_a_series_is_matched_by_the_names_of_areas():
     np.testing.assert_allclose(filled(maps[-1])[1], [0.1, 0.2])
     with pytest.raises(ValueError, match="`deviation` must have the labels of the places"):
         plot.plot_map_posterior(MAP, mixed, mixed.rename({"Ayr": "Oban"}))
+
+
+def test_accents_that_look_alike_are_one_name_as_in_a_fit():
+    names = ["Cádiz", "Mérida", "Padul"]
+    composed = MAP.set_axis(names, axis=0)
+    marks = composed["risk"].rename(lambda name: unicodedata.normalize("NFD", name))
+    assert marks.index[0] != names[0]
+    for source, values in ((composed, marks), (composed.set_axis(marks.index), composed["risk"])):
+        np.testing.assert_array_equal(filled(plot.plot_areas(source, values[::-1]))[1], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            ["Ayr", "Bute ", "Clyde"],
+            r"'Bute ', .* mean 'Bute'\? \('Bute ' has a space at its end\)",
+        ),
+        (
+            ["AYR", "BUTE", "CLYDE"],
+            r"got 'AYR', 'BUTE', 'CLYDE', which no area has; did you .*'Ayr'",
+        ),
+        ([*"vwxyz"], r"got 'v', 'w', 'x' and 2 more, which no area has; rename .*values.reindex"),
+        (["Ayr", "Ayr", "Bute"], r"labels that repeat: take means, values.groupby"),
+    ],
+)
+def test_labels_that_no_area_has_are_named(labels, message):
+    values = pandas.Series(np.arange(len(labels), dtype=float), index=labels)
+    with pytest.raises(ValueError, match=message) as raised:
+        plot.plot_areas(MAP, values)
+    assert "to_numpy" not in str(raised.value)
 
 
 def test_areas_without_a_geometry_are_left_out():

@@ -68,7 +68,7 @@ def test_edges_of_a_graph_and_of_its_map_are_the_same():
         with pytest.raises(ValueError, match="got labels that repeat"):
             plot.plot_edges(source, table["speed"].iloc[[1, 1]])
         with pytest.raises(
-            ValueError, match=r"labels of the edges, such as \(0, 1, 0\), got 0; pass"
+            ValueError, match=r"labels of the edges, such as \(0, 1, 0\), got 0, 1, which no edge"
         ):
             plot.plot_edges(source, table["speed"].reset_index(drop=True))
 

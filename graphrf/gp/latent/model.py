@@ -16,7 +16,13 @@ from graphrf._base.blas import blas_threads
 from graphrf._base.memory import needs_memory
 from graphrf._base.warn import heard, warn
 from graphrf.gp.latent.basis import FixedEffects
-from graphrf.gp.latent.columns import as_pandas_frame, require_columns, require_no_responses
+from graphrf.gp.latent.columns import (
+    as_pandas_frame,
+    numbers,
+    plain,
+    require_columns,
+    require_no_responses,
+)
 from graphrf.gp.latent.data import Data
 from graphrf.gp.latent.design import Design
 from graphrf.gp.latent.exploration import Sample, Search, explored, find_mode, maximum_likelihood
@@ -26,11 +32,19 @@ from graphrf.gp.latent.predictor import LESS_MEMORY
 from graphrf.gp.latent.saved import BESIDE, SavedModel
 from graphrf.gp.latent.separation import DEVIATION, described, separation
 from graphrf.gp.latent.tables import WithTables
+from graphrf.gp.likelihoods.counts import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from graphrf.gp.likelihoods.likelihood import Likelihood
-from graphrf.gp.likelihoods.real import NormalNoise, StudentT
+from graphrf.gp.likelihoods.real import NormalNoise
+from graphrf.gp.likelihoods.tweedie import Tweedie
 from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
-from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
+from graphrf.gp.model.notices import (
+    warn_of_codes,
+    warn_of_few,
+    warn_of_joined_copies,
+    warn_of_no_edges,
+    warn_of_placeholders,
+)
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
 from graphrf.gp.search.bounds import warn_of_bounds
@@ -38,6 +52,9 @@ from graphrf.gp.terms.joint import Joint
 from graphrf.gp.terms.parameters import PenalisedDeviation, checked_prior
 from graphrf.gp.terms.sums import warn_of_sums
 from graphrf.gp.terms.term import BoundTerm, Term
+
+# Likelihoods under which zeros far from all other values are no sign of missing ones.
+_WITH_ZEROS = (ZeroInflatedPoisson, ZeroInflatedNegativeBinomial, Tweedie)
 
 _without_graph = checks.without(
     ("graph", "kernel", "domain"),
@@ -169,9 +186,10 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         Warns
         -----
         UserWarning
-            For fewer than 10 observations, values that seem to mark missing ones, and graphs most
-            of whose nodes have no edge; if the search has not converged, or ended at a bound; if
-            the points do not cover the posterior.
+            For fewer than 10 observations, values of the response, of covariates and of exposures
+            that seem to mark missing ones, rows that are copies of others, and graphs most of whose
+            nodes have no edge; if the search has not converged, or ended at a bound; if the points
+            do not cover the posterior.
         """
         require_no_responses(y)
         forget(self, ("_points",))
@@ -187,7 +205,7 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         """The posterior, and warnings of what may be wrong with it."""
         with blas_threads(1), step_bar("training", self.progress) as bar:
             self._prepare(frame)
-            self._warn_of_data()
+            self._warn_of_data(frame)
             middle = self._effects.middle
             centred = dataclasses.replace(
                 self._data, offset=self._data.offset + self._effects.matrix @ middle
@@ -336,12 +354,26 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         self.log_marginal_likelihood_ = total
         self.converged_ = top.converged
 
-    def _warn_of_data(self) -> None:
-        """Warn of few observations, placeholders, and graphs without edges, as others do."""
-        response = self._data.y
+    def _warn_of_data(self, frame: Any) -> None:
+        """Warn of few observations, placeholders, copies, and graphs without edges."""
+        likelihood = self._data.likelihood
         warn_of_few(self._data.offset.size, bool(self._joint.parameters))
-        if isinstance(self._data.likelihood, NormalNoise | StudentT):
-            warn_of_placeholders("the response", response, "leave these rows out")
+        for name in sorted(self._response.columns):
+            seen = numbers(frame, name)
+            if isinstance(likelihood, _WITH_ZEROS):
+                seen = seen[seen != 0]
+            if self.event is not None:  # many times are censored at the end of a study
+                seen = seen[self._data.y[-1] > 0]
+            warn_of_placeholders(name, seen, "leave these rows out")
+
+        covariates = {term.covariate.by for term in self._bound if term.covariate is not None}
+        for name in sorted((covariates | self._design.columns) - self._response.columns):
+            if (values := plain(frame, name)).dtype.kind == "f":
+                warn_of_codes(name, values)
+        if self.exposure is not None:
+            name = self.exposure if isinstance(self.exposure, str) else "exposure"
+            warn_of_codes(name, self._beside["exposure"])
+        warn_of_joined_copies(frame)
         graphs = {id(each.graph): each.graph for term in self._bound for each in term.axes}
         for graph in filter(None, graphs.values()):
             warn_of_no_edges(graph)

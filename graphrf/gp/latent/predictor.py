@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,13 @@ from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
 from graphrf.gp.likelihoods.proportions import Binomial, Successes
 from graphrf.gp.model.answers import Question, checked_bounds
 from graphrf.gp.model.mean_function import TABLE
+from graphrf.gp.model.notices import warn_of_far
 from graphrf.gp.model.responses import for_each
 from graphrf.gp.posterior.answers import Answers
 from graphrf.gp.posterior.criteria import Evaluation, LatentRows, WithCriteria, without_sites
 from graphrf.gp.posterior.marginals import MarginalMixture, Marginals
 from graphrf.gp.terms.joint import Joint
+from graphrf.gp.terms.steps import StepAxis
 from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
@@ -78,7 +81,8 @@ class LatentPredictor(WithCriteria):
         ----------
         frame : DataFrame, optional
             With the columns of the fixed effects and terms. New levels of `Steps` are forecasts,
-            those of `Groups` have the prior's standard deviation.
+            those of `Groups` have the prior's standard deviation. A warning names numbers that are
+            outside of the range of the fit by more than three times that.
         return_std : bool or "observation"
             Standard deviations of the expected observation, or of a new observation.
         quantiles : sequence of float, optional
@@ -365,6 +369,7 @@ class LatentPredictor(WithCriteria):
             require_columns(frame, term.columns, f"the term of {term.label!r}")
 
         fixed = self._design.rows(frame) @ self._effects.transform
+        self._warn_of_far(frame)
         same: list[PredictedRows] = []  # where no level is new, the rows are those of all points
 
         def at(point: Gaussian) -> PredictedRows:
@@ -391,6 +396,20 @@ class LatentPredictor(WithCriteria):
             return rows
 
         return at
+
+    def _warn_of_far(self, frame: Any) -> None:
+        """Warn of numbers far outside of those of the fit, in fixed effects and in `Steps`."""
+        known: dict[str, Sequence[Hashable]] = dict(self._design.spans)
+        axes = [axis for term in self._bound for axis in term.axes if isinstance(axis, StepAxis)]
+        known.update((axis.column, axis.levels) for axis in axes)
+
+        for name, values in known.items():
+            levels, asked = (
+                [x for x in own if isinstance(x, Real)] for own in (values, frame[name])
+            )
+            if levels and asked:
+                ends = float(min(levels)), float(max(levels))
+                warn_of_far(name, np.array(asked, dtype=np.float64), *ends)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_points"):

@@ -12,6 +12,16 @@ _SMOOTH = (
     "bs(x, df=4) or cr(x, df=4, constraints='center'), or Steps('x', 'rw2') as a term beside the "
     "formula"
 )
+# The terms of R-INLA's f(column, model="...").
+_OF_INLA = {
+    **dict.fromkeys(("bym", "bym2"), "Nodes(graph, BYM2(), by={!r})"),
+    "besag": "Nodes(graph, ICAR(), by={!r})",
+    "besagproper": "Nodes(graph, CAR(), by={!r})",
+    "besagproper2": "Nodes(graph, Leroux(), by={!r})",
+    **{kind: f"Steps({{!r}}, '{kind}')" for kind in ("rw1", "rw2", "ar1")},
+    "iid": "Groups({!r})",
+}
+_INLA = re.compile(r"(?<![\w.])f\(\s*([\w.]+)[^()]*?\bmodel\s*=\s*['\"](\w+)['\"]")
 _CATEGORY = "C(g)"
 _ELSEWHERE = {
     "offset": "exposure='E' of LatentGaussianModel, a column or numbers, for offset(log(E))",
@@ -88,9 +98,11 @@ def _check_function(name: str, formula: str) -> None:
     if plain in (*NAMED, *FITTED) or name in _CONTRASTS or root == "contr":
         return
     if name in _ELSEWHERE:
-        raise checks.value_error(
-            "formula", f"has {name}(...) in {formula!r}: write {_ELSEWHERE[name]}"
-        )
+        way_out, inla = _ELSEWHERE[name], _INLA.search(formula)
+        if name == "f" and inla and inla[2] in _OF_INLA:
+            term = _OF_INLA[inla[2]].format(inla[1])
+            way_out = f"{term} as a term beside the formula, terms=[{term}, ...]"
+        raise checks.value_error("formula", f"has {name}(...) in {formula!r}: write {way_out}")
     known = [*NAMED, *FITTED, *_CONTRASTS]
     near = checks.did_you_mean(plain, known)
     raise checks.value_error(

@@ -48,8 +48,9 @@ class WithTables(LatentPredictor):
 
         Those of hyperparameters are of the weighted points; with "mode" mean and 50 % quantile are
         the mode, and the others NaN. Beside the lengthscale of `Nodes` is
-        `kernels.correlation_range`, as of a graph that fills the plane.
-        `.round(2)`, `.to_latex()` and `.to_markdown()` make the table of a paper.
+        `kernels.correlation_range`, as of a graph that fills the plane. `.round(2)`,
+        `.to_latex(escape=True)` (with jinja2) and `.to_markdown()` (with tabulate) make the table
+        of a paper.
 
         Parameters
         ----------

@@ -13,6 +13,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.lazy import need
 from graphrf.gp.model.answers import Titles
+from graphrf.gp.model.notices import warn_of_codes
 from graphrf.graph.alignment import Rows, shown
 
 _DUMMIES = "pandas.get_dummies(..., drop_first=True) makes numbers of categories"
@@ -192,6 +193,8 @@ class MeanFunction(NamedTuple):
                 "drop it",
             )
 
+        for name, column in zip(names, there.T, strict=True):
+            warn_of_codes(name, column)
         singular = np.linalg.svd(basis[observed], compute_uv=False)
         rank = int((singular > COLLINEAR * singular[0]).sum())
         if rank < basis.shape[1]:

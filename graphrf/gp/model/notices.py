@@ -56,13 +56,15 @@ def warn_of_few(n: int, trained: bool) -> None:
         )
 
 
-def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
+def warn_of_placeholders(
+    name: str, values: Any, way_out: str, *, repeats_count: bool = True
+) -> None:
     """Warn if `placeholders` finds values that seem to mark missing readings (0, -1, -999); NaN are
     ignored.
     """
     own = np.asarray(values, dtype=np.float64).ravel()
     own = own[np.isfinite(own)]
-    for value, count, median in placeholders(own):
+    for value, count, median in placeholders(own, repeats_count=repeats_count):
         warn(
             f"`{name}` holds {value:g} {f'{count} times' if count > 1 else 'once'}, far from all "
             f"other values (median {median:.4g}): does it stand for missing readings? If so, "
@@ -70,30 +72,44 @@ def warn_of_placeholders(name: str, values: Any, way_out: str) -> None:
         )
 
 
-def placeholders(values: np.ndarray) -> list[tuple[float, int, float]]:
+def warn_of_codes(name: str, values: Any) -> None:
+    """Warn if a covariate, or an exposure, holds codes that seem to mark missing readings."""
+    warn_of_placeholders(name, values, "leave these rows out", repeats_count=False)
+
+
+def placeholders(
+    values: np.ndarray, *, repeats_count: bool = True
+) -> list[tuple[float, int, float]]:
     """Values that seem to mark missing ones, with their number and the median of the others.
 
     Candidates are the five most frequent values and usual codes: values that repeat in isolation
-    far from the others, and codes that occur once or twice, improbably far from all others.
+    far from the others, and codes that are improbably far from all others and occur once or twice,
+    or while most others are equal. With `repeats_count=False` only codes other than 0 are
+    candidates: an area has the same covariate in each year, so that a value counts in multiples of
+    the usual number of repeats, and 0 is a value that covariates have, as incomes do.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 5:  # categories
         return []
 
+    usual = 1 if repeats_count else int(np.median(counts))
+    counted = np.maximum(counts // usual, 1)
     coded = np.isin(distinct, _CODES) | (np.abs(distinct) >= _FILL)
-    without_codes = np.repeat(distinct[~coded], counts[~coded])
-    frequent = np.argsort(-counts, kind="stable")[:5]
+    without_codes = np.repeat(distinct[~coded], counted[~coded])
+    frequent = np.argsort(-counts, kind="stable")[: 5 if repeats_count else 0]
 
     result = []
     for place in dict.fromkeys([*frequent.tolist(), *np.flatnonzero(coded).tolist()]):
-        value, count = float(distinct[place]), int(counts[place])
+        value, count = float(distinct[place]), int(counted[place])
         others = values[values != value]
-        if (
-            _is_isolated(value, count, others)
-            if count >= _REPEATS
-            else coded[place] and gap_probability(value, count, without_codes) < _IMPROBABLE
-        ):
-            result.append((value, count, float(np.median(others))))
+        often = repeats_count and count >= _REPEATS
+        if often and _deviation(others) > 0:
+            found = _is_isolated(value, count, others)
+        else:
+            is_code = coded[place] and (value != 0 or (repeats_count and not often))
+            found = is_code and gap_probability(value, count, without_codes) < _IMPROBABLE
+        if found:
+            result.append((value, int(counts[place]), float(np.median(others))))
     return result
 
 
@@ -103,11 +119,15 @@ def _is_isolated(value: float, count: int, others: np.ndarray) -> bool:
 
     The unit of rounded values is added to the scale.
     """
-    median = float(np.median(others))
-    deviation = float(np.median(np.abs(others - median)))
-    scatter = 1.4826 * deviation + _unit(others)
+    scatter = 1.4826 * _deviation(others) + _unit(others)
     near = int((np.abs(others - value) < scatter).sum())
-    return deviation > 0 and abs(value - median) > _AWAY * scatter and count >= _NEIGHBOURS * near
+    away = abs(value - float(np.median(others)))
+    return away > _AWAY * scatter and count >= _NEIGHBOURS * near
+
+
+def _deviation(values: np.ndarray) -> float:
+    """The median absolute deviation; 0 where most values are equal."""
+    return float(np.median(np.abs(values - np.median(values))))
 
 
 def gap_probability(value: float, count: int, others: np.ndarray) -> float:
@@ -132,6 +152,46 @@ def _unit(values: np.ndarray) -> float:
     """
     distinct = np.unique(values)
     return float(np.median(np.diff(distinct))) if distinct.size > 1 else 0.0
+
+
+def warn_of_far(name: str, values: np.ndarray, low: float, high: float) -> None:
+    """Warn of values at which an effect is asked for far outside of the range of a fit.
+
+    Trends are extrapolated by as much as the range or two, whereas other units, or the last digits
+    of a year, differ by more.
+    """
+    distance = np.maximum(low - values, values - high)
+    far = np.flatnonzero(distance > 3 * (high - low))
+    if high > low and far.size:
+        worst = values[far[np.argmax(distance[far])]]
+        warn(
+            f"`{name}` is {worst:.6g} in the frame{f' ({far.size} such rows)' * (far.size > 1)}, "
+            f"and was between {low:.6g} and {high:.6g} in the fit: is it in another unit? "
+            "So far outside, predictions have no support in the data"
+        )
+
+
+def warn_of_joined_copies(frame: Any) -> None:
+    """Warn if the rows of a data frame seem to be those of a table that was joined with itself.
+
+    Then all numbers of equal rows have a common divisor. In a table of few distinct rows, such as
+    binary outcomes of groups, each is even with a probability of at most a half, so that all m are
+    with at most 2^-m.
+    """
+    import pandas
+
+    try:
+        rows = pandas.util.hash_pandas_object(frame, index=False)
+    except TypeError:  # cells that are lists or dictionaries
+        return
+    repeats = np.unique(rows, return_counts=True)[1]
+    copies, m = int(np.gcd.reduce(repeats)), repeats.size
+    if copies > 1 and 2.0**-m < _CHANCE:
+        warn(
+            f"the {len(frame)} rows of the frame are {copies} copies of {len(frame) // copies}, "
+            "the response included: was a table joined with itself? Then all intervals are too "
+            "narrow; frame.drop_duplicates() keeps one row of each"
+        )
 
 
 def warn_of_differing_repeats(

@@ -149,7 +149,8 @@ class MarginalMixture(NamedTuple):
             part.probability(*_latent_in(part, np.array([low, high]), reference).tolist())
             for part in self.parts
         ]
-        return np.asarray(self.probabilities @ of_parts)
+        # a rounded sum of weights may exceed 1
+        return np.minimum(self.probabilities @ of_parts, 1.0)
 
     def quantiles(self, levels: np.ndarray, reference: Any = None) -> np.ndarray:
         """Quantiles of the mixture, (q, levels), by bisection between the extreme quantiles of its

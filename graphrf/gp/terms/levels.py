@@ -99,9 +99,10 @@ class LevelAxis:
         )
 
         hint = f"; it {other}" if other else f"; {near}" if near else ""
-        return checks.value_error(
-            self.column, f"holds {shown}, of which the fit knows nothing{hint}"
-        )
+        nothing = "of which the fit knows nothing"
+        if self.graph is not None:
+            nothing = f"and the graph has no such node{'s' * (len(labels) > 1)}"
+        return checks.value_error(self.column, f"holds {shown}, {nothing}{hint}")
 
     def other_kinds(self, labels: Sequence[Hashable]) -> str:
         """A sentence on kinds of labels that the fit did not have, such as text; else empty."""

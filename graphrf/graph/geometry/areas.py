@@ -42,12 +42,28 @@ def borders(areas: np.ndarray, tolerance: float, rounding: float = 0.0) -> Borde
 
 
 def n_beside(areas: np.ndarray, found: Borders, distance: float) -> int:
-    """The number of pairs that are not neighbours, but run along each other farther apart."""
+    """The number of pairs that are not neighbours, but run along each other farther apart.
+
+    Pairs with other areas between them, as on both sides of a narrow one, are left out.
+    """
     import shapely
 
     first, second = _near(areas, distance)
     new = ~np.isin(first * len(areas) + second, found.first * len(areas) + found.second)
-    return int(_run_along(shapely.boundary(areas), first[new], second[new], distance).sum())
+    first, second = first[new], second[new]
+    beside = _run_along(shapely.boundary(areas), first, second, distance)
+    first, second = first[beside], second[beside]
+
+    whole = shapely.make_valid(areas)
+    a, b = whole[first], whole[second]
+    strips = shapely.intersection(shapely.buffer(a, distance), shapely.buffer(b, distance))
+    strips = shapely.difference(shapely.difference(strips, a), b)
+    place, other = shapely.STRtree(whole).query(strips)
+    third = (other != first[place]) & (other != second[place])
+    place, other = place[third], other[third]
+    covered = shapely.area(shapely.intersection(strips[place], whole[other]))
+    filled = np.bincount(place, weights=covered, minlength=len(strips))
+    return int((filled < 0.5 * shapely.area(strips)).sum())
 
 
 def _near(areas: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:

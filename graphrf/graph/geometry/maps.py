@@ -18,9 +18,8 @@ from graphrf.graph.graph import Graph
 _LINES = {"LineString", "MultiLineString", "LinearRing"}
 # There is a warning if ends of lines that were joined are more than this share of the nodes.
 _MANY = 0.1
-# Areas up to so many default tolerances apart are found, with a warning if they are more than this
-# share of the pairs of neighbours.
-_GAP, _MANY_GAPS = 100.0, 0.1
+# Areas up to so many default tolerances apart, a hundredth of the median outline, are warned of.
+_GAP = 100.0
 
 
 class MapEdges(NamedTuple):
@@ -227,10 +226,13 @@ def _of_areas(source: Any, tolerance: Any) -> MapEdges:
         )
 
     gaps = n_beside(areas, found, _GAP * reach) if tolerance is None and reach > 0 else 0
-    if gaps > _MANY_GAPS * max(n_found, 1):
+    if gaps:
+        alone = np.setdiff1d(np.arange(len(areas)), np.concatenate([found.first, found.second]))
+        without = f"; without any neighbour: {listed(index[alone].tolist(), 3)}"
         remarks.append(
             f"{gaps:,} more pairs of areas run along each other within {_GAP * reach:.2g}, but are "
-            f"no neighbours (there are {n_found:,} pairs of neighbours): {way_out}"
+            f"no neighbours (there are {n_found:,} pairs of neighbours{without * bool(alone.size)})"
+            f": {way_out}; to simplify a map, simplify_coverage keeps its borders in common"
         )
         way_out = ""
 

@@ -183,3 +183,11 @@ def test_a_likelihood_without_distribution_says_what_its_quantiles_need():
         NotImplementedError, match=r"has no `distribution`.*define it, or take quantiles of obs"
     ):
         observed_quantiles(mixture(Bare(), 0.0, 1.0), LEVELS)
+
+
+def test_probabilities_are_at_most_1_where_weights_do_not_sum_to_it():
+    weights = np.full(10, 0.1)
+    weights[0] += np.spacing(1.0)
+    parts = [Marginals(np.zeros(3), np.ones(3), None)] * 10
+    assert (weights @ np.ones(10)) > 1
+    np.testing.assert_array_equal(MarginalMixture(parts, weights).probability(-50.0, 50.0), 1.0)

@@ -115,7 +115,7 @@ def test_text_for_numbers_is_refused_and_named(name):
 
 def test_unknown_nodes_are_refused_with_the_nearest_name():
     with pytest.raises(
-        ValueError, match=r"`g` holds 'n91', of which the fit knows nothing; did you mean 'n9'"
+        ValueError, match=r"`g` holds 'n91', and the graph has no such node; did you mean 'n9'"
     ):
         bound("ICAR", [f"n{k}" for k in range(12)]).extension(frame_of(["n3", "n91"]), {})
 

@@ -212,7 +212,7 @@ def test_cells_may_be_averages_and_weighted_sums():
         ),
         (
             lambda: BoundTerm.of(Nodes(ISLANDS, grf.ICAR(), by="node"), FRAME, 0, 1.0).rows(FRAME),
-            "`node` holds .* of which the fit knows nothing",
+            "`node` holds .* and the graph has no such node",
         ),
     ],
 )

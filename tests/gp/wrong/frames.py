@@ -52,6 +52,26 @@ FRAMES = {
         ValueError,
         *("`formula`", "(1|district)", "Groups('g')"),
     ),
+    "a model of R-INLA": wrong(
+        lambda: terms("cases ~ 1 + share + f(district, model='bym2', graph=g)").fit(FRAME),
+        ValueError,
+        *("`formula`", "f(...)", "terms=[Nodes(graph, BYM2(), by='district'), ...]"),
+    ),
+    "a random walk of R-INLA": wrong(
+        lambda: terms('cases ~ share + f(year, scale.model = TRUE, model = "rw2")').fit(FRAME),
+        ValueError,
+        *("`formula`", "f(...)", "terms=[Steps('year', 'rw2'), ...]"),
+    ),
+    "groups of R-INLA": wrong(
+        lambda: terms("cases ~ f(district, model='iid')").fit(FRAME),
+        ValueError,
+        *("`formula`", "f(...)", "terms=[Groups('district'), ...]"),
+    ),
+    "another model of R-INLA": wrong(
+        lambda: terms("cases ~ f(district, model='z')").fit(FRAME),
+        ValueError,
+        *("`formula`", "f(...)", "terms=[Groups('g'), ...]"),
+    ),
     "a misspelt function": wrong(
         lambda: terms("cases ~ 1 + lgo(share)").fit(FRAME),
         ValueError,
@@ -84,6 +104,16 @@ FRAMES = {
         lambda: of_terms().predict(FRAME.replace({"district": {"Bute": "Buet"}})),
         ValueError,
         *("`district`", "'Buet'", "did you mean 'Bute'?"),
+    ),
+    "a name with a space": wrong(
+        lambda: terms().fit(FRAME.replace("Bute", "Bute ")),
+        ValueError,
+        *("`district`", "no such node", "mean 'Bute'?", "'Bute ' has a space at its end"),
+    ),
+    "names in capitals": wrong(
+        lambda: terms().fit(FRAME.assign(district=FRAME["district"].str.upper())),
+        ValueError,
+        *("`district`", "'AYR', 'BUTE'", "no such nodes", "did you mean 'Ayr'?"),
     ),
     "years as text": wrong(
         lambda: terms().fit(FRAME.astype({"year": str})),

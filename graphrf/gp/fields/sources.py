@@ -133,7 +133,9 @@ def _distances(region: Any) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """An icosahedron whose triangles are divided into four, so many times."""
+    """An icosahedron whose triangles are divided into four, so many times; all seen from outside
+    run counterclockwise.
+    """
     n = 10 * 4**subdivisions + 2
     require_memory(
         _VERTEX_BYTES * n,
@@ -147,6 +149,8 @@ def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
     near = np.isclose(apart, 2.0)
     faces = [each for each in combinations(range(12), 3) if near[np.ix_(each, each)].sum() == 6]
     triangles = np.array(faces)
+    inwards = np.linalg.det(vertices[triangles]) < 0
+    triangles[inwards] = triangles[inwards][:, ::-1]
     vertices /= np.linalg.norm(vertices[0])
     for _ in range(subdivisions):
         edges, number = edges_of(triangles)

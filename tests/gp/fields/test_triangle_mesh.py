@@ -333,3 +333,9 @@ def test_places_off_a_surface_by_more_than_its_edges_are_named():
 def test_coordinates_in_the_place_of_triangles_are_told():
     with pytest.raises(ValueError, match=r"`triangles`.*these are coordinates; .*from_points"):
         TriangleMesh(SQUARE, SQUARE[:, [0, 1, 1]] + 0.5)
+
+
+def test_triangles_of_a_sphere_run_counterclockwise_seen_from_outside():
+    mesh = TriangleMesh.sphere(2, radius=3.0)
+    corners = mesh.vertices[mesh.triangles]
+    assert (np.linalg.det(corners) > 0).all()

@@ -15,6 +15,7 @@ from graphrf._base.files.untrusted import named
 from graphrf._base.memory import available_memory, require_memory
 from graphrf.gp.fields.elements import edges_of
 from graphrf.gp.fields.geometries import (
+    check_overlap,
     check_reference,
     check_titles,
     coordinates,
@@ -55,6 +56,9 @@ def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, A
         )
     if boundary is not None:
         region = polygon_of(boundary, "boundary")
+        if places is not None and len(places):
+            ends = places.min(axis=0), places.max(axis=0)
+            check_overlap(ends, np.reshape(region.bounds, (2, 2)), "points", "boundary")
     elif places is None:
         raise checks.value_error("points", "or `boundary` must be given")
     elif not isinstance(region := shapely.MultiPoint(places).convex_hull, shapely.Polygon):
@@ -101,7 +105,7 @@ def around(
         outside = filled.buffer(reached)
         bands.append((outside.difference(inside), mesher.SPACING * longest))
         inside = outside
-    _require_room(bands, edge)
+    _require_room(bands, edge, region.bounds)
     outlines, domain = [region], region
     if width > 0:
         outline = mesher.evenly(inside, mesher.SPACING * min(outer, edge + _GROWTH * width))
@@ -215,7 +219,7 @@ def _positive(name: str, value: Any, default: float) -> float:
     return default if value is None else checks.number(name, value, low=0, include_low=False)
 
 
-def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
+def _require_room(bands: list[tuple[Any, float]], edge: float, bounds: Any) -> None:
     """NoRoomError for a mesh of more vertices than fit, with the edge of a mesh that does."""
     n = sum(band.area / (np.sqrt(0.75) * spacing**2) for band, spacing in bands)
     room = available_memory()
@@ -224,7 +228,9 @@ def _require_room(bands: list[tuple[Any, float]], edge: float) -> None:
     require_memory(
         _VERTEX_BYTES * n,
         f"a mesh of about {n:,.0f} vertices, with the factor of its field,",
-        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer, or a smaller region or margin",
+        f"pass max_edge={float(f'{1.05 * fits:.2g}'):g} or longer, or a smaller region or margin; "
+        f"edges of {edge:g} are in the unit of the coordinates, metres or kilometres, of which the "
+        f"region spans {bounds[2] - bounds[0]:,.0f} by {bounds[3] - bounds[1]:,.0f}",
     )
 
 

@@ -197,9 +197,11 @@ class Likelihood:
                 f"{self!r}",
             )
         if (exposure <= 0).any():
+            worst = int(np.argmin(exposure))
             raise checks.value_error(
                 "exposure",
-                f"must be greater than 0, got {exposure.min():g}; leave out what was not exposed",
+                f"must be greater than 0, got {exposure[worst]:g} at {worst}; leave out what was "
+                "not exposed",
             )
         return np.log(exposure)
 

@@ -132,9 +132,9 @@ def test_points_and_boundaries_in_metres_and_kilometres_are_refused():
     region = shapely.box(499, 499, 521, 521)
     places = np.random.default_rng(0).uniform(500, 520, (30, 2))
     in_metres = shapely.transform(region, lambda x: 1000 * x)
-    with pytest.raises(ValueError, match="`points` must overlap the boundary, .* in kilometres"):
+    with pytest.raises(ValueError, match=r"`points` must overlap the boundary, .* in kilometres"):
         TriangleMesh.from_points(places, max_edge=3, boundary=in_metres)
-    with pytest.raises(ValueError, match="x 499 to 521.* one unit and zone"):
+    with pytest.raises(ValueError, match=r"x 499 to 521.* one unit and zone"):
         TriangleMesh.from_points(places + 100, max_edge=3, boundary=region)
     assert TriangleMesh.from_points(places, max_edge=3, boundary=region).n_vertices > 100
 

@@ -63,8 +63,9 @@ def fitted(stations: pd.DataFrame) -> LatentGaussianModel:
 
 def index_of(model: LatentGaussianModel, grid: pd.DataFrame) -> pd.DataFrame:
     """Quantiles of the abundance of each year, from joint draws of the density of all cells."""
-    draws = pd.DataFrame(CELL**2 * model.sample(grid, 1000, seed=0).T, index=grid.index)
-    return draws.groupby(grid["year"]).sum().quantile(LEVELS, axis=1).T
+    draws = pd.DataFrame(CELL**2 * model.sample(grid, 1000, seed=0).T)
+    # Not `grid["year"]`, which pandas would align by labels that a grid may hold twice.
+    return draws.groupby(grid["year"].to_numpy()).sum().quantile(LEVELS, axis=1).T
 
 
 def draw(

@@ -20,6 +20,7 @@ from _machine import header, peak_gib  # noqa: E402
 
 import graphrf as grf  # noqa: E402
 from graphrf.gp import metrics  # noqa: E402
+from graphrf.gp.posterior.criteria import leave_one_out  # noqa: E402
 
 LEVELS = (0.5, 0.8, 0.95)
 COLUMNS = ("model", "published", "here", "coverage of 50, 80, 95 %", "CPU s (wall s)", "peak GiB")
@@ -69,11 +70,11 @@ def covered(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> Shares:
     return tuple(metrics.coverage(y, mean, std, level=level) for level in LEVELS)
 
 
-def covered_counts(loo: Any) -> Shares:
+def covered_counts(fitted: Any) -> Shares:
     """The same of counts by leave-one-out transforms, averaged over [P(Y < y), P(Y <= y)]."""
-    mass = np.exp(loo.log_density)
-    low = loo.pit - 0.5 * mass
-    return tuple(within(low, low + mass, level) for level in LEVELS)
+    evaluation = fitted._evaluated()
+    low, high = (leave_one_out(evaluation, share).pit for share in (0.0, 1.0))
+    return tuple(within(low, high, level) for level in LEVELS)
 
 
 def within(low: np.ndarray, high: np.ndarray, level: float) -> float:

@@ -83,7 +83,7 @@ def main() -> None:
     for name, published in (("priors of the case study", f"{INLA}; {STAN}"), ("defaults", "")):
         with Spent() as spent:
             fitted = model(graph, defaults=name == "defaults").fit(frame)
-            held = covered_counts(fitted.loo())
+            held = covered_counts(fitted)
         row(f"BYM2, {name}", published, moments(fitted), held, spent)
     if options.folds:
         with Spent() as spent:

@@ -48,7 +48,7 @@ def main() -> None:
                 seed=0,
                 **settings,
             ).fit(frame)
-            held = covered_counts(fitted.loo())
+            held = covered_counts(fitted)
         dependence, first, second = fitted.summary()["mean"].iloc[-3:]
         likelihood = f"log likelihood {fitted.log_marginal_likelihood_:.3f}, " if published else ""
         here = f"{likelihood}dependence {dependence:.3f}, sd {first:.3f} and {second:.3f}"

@@ -64,7 +64,15 @@ class PlanePicture:
 
     def limits(self, values: np.ndarray) -> tuple[float, float]:
         region = self.frame.region
-        return finite_range(values if region is None else self.plane.seen(values, region))
+        seen = values if region is None else self.plane.seen(values, region)
+        if region is not None and not np.isfinite(seen).any() and np.isfinite(values).any():
+            raise checks.value_error(
+                "boundary",
+                f"must be the region that is kept, got one that holds no {self.kind} with a value: "
+                "pass the sea, as box.difference(land), not the land, which is the `barrier` of a "
+                "Field",
+            )
+        return finite_range(seen)
 
     def draw(
         self, ax: Axes, values: np.ndarray, cmap: str, limits: tuple[float, float], points: Any
@@ -169,5 +177,5 @@ def _check_overlap(box: Box, domain: Box) -> None:
         raise checks.value_error(
             "boundary",
             f"must overlap what is drawn, but it spans {ends[0]}, and that {ends[1]}: are both in "
-            "the same units and coordinate system?",
+            "the same units and coordinate system, and is it what is kept (the sea, not the land)?",
         )

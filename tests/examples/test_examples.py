@@ -295,6 +295,21 @@ def test_tables_give_a_model_that_another_process_loads(printed):
     assert float(words[-1]) < 1e-6
 
 
+def test_the_index_of_a_survey_does_not_depend_on_labels_or_order_of_the_grid(example):
+    pandas = pytest.importorskip("pandas")
+
+    class Density:
+        """A model whose draws are the density of each row."""
+
+        def sample(self, frame, n, seed):
+            return np.tile(frame["density"].to_numpy(), (n, 1))
+
+    grid = pandas.DataFrame({"year": [2019, 2020] * 3, "density": [1.0, 10, 2, 20, 3, 30]})
+    for each in (grid, grid[::-1], pandas.concat([grid[:3], grid[3:].reset_index(drop=True)])):
+        index = example("survey").index_of(Density(), each)
+        assert index.loc[:, 0.5].to_dict() == {2019: 16 * 6.0, 2020: 16 * 60.0}
+
+
 @pytest.mark.more
 def test_survey_covers_densities_and_counts_and_draws(printed, tmp_path):
     path = tmp_path / "survey.png"

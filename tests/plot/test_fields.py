@@ -247,6 +247,12 @@ def test_titles_and_labels_lie_within_the_figure_and_apart(width, tall, years):
             lambda: plot.plot_field(MESH, X, boundary=np.add(UNIT_SQUARE, 5_000)),
             "`boundary` must overlap .* x 5000 to 5001.*same units",
         ),
+        (
+            lambda: plot.plot_fields(
+                [[0, 0], [1, 0], [0, 1]], [1.0, 2.0, 3.0], boundary=[[0.9, 0.9], [2, 0.9], [2, 2]]
+            ),
+            "`boundary` must be the region that is kept, .* no place .* the sea, .*`barrier`",
+        ),
         (lambda: plot.plot_field(MESH, X, boundary="sea"), "`boundary` must be a polygon"),
         (
             lambda: plot.plot_field(MESH, X, boundary=[[0, 0], [1, np.nan], [1, 1]]),

@@ -5,11 +5,13 @@ geopandas with their coordinate reference systems.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphrf._base import checks, lazy
 from graphrf.graph.tables import is_table
@@ -224,7 +226,33 @@ def check_valid(geometries: np.ndarray, rows: np.ndarray, name: str) -> None:
         )
 
 
+def check_overlap(own: ArrayLike, other: ArrayLike, name: str, whose: str) -> None:
+    """Refuse what cannot overlap, or is in metres beside kilometres; each is two opposite corners
+    of a box.
+    """
+    (low, high), (other_low, other_high) = boxes = [np.asarray(box, float) for box in (own, other)]
+    sizes = [np.abs(box).max() or 1.0 for box in boxes]
+    thousandfold = round(abs(float(np.log10(sizes[0] / sizes[1])))) == 3
+    if thousandfold or (low > other_high).any() or (other_low > high).any():
+        spans = ["x {:.7g} to {:.7g}, y {:.7g} to {:.7g}".format(*box.T.ravel()) for box in boxes]
+        raise checks.value_error(
+            name,
+            f"must overlap the {whose}, but it spans {spans[0]}, and the {whose} {spans[1]}: "
+            + ("is one in metres, the other in kilometres? " if thousandfold else "")
+            + "bring both to one unit and zone, as by .to_crs('+proj=utm +zone=32 +units=km')",
+        )
+
+
 # -- coordinate reference systems ------------------------------------------------------------------
+
+
+def name_of(reference: Any) -> str:
+    """The name of a coordinate reference system, or its definition where it has none."""
+    if reference.name != "unknown":
+        return str(reference.name)
+    with warnings.catch_warnings():  # that a text of PROJ leaves out parts of it
+        warnings.simplefilter("ignore")
+        return str(reference.to_proj4()) or f"one in {reference.axis_info[0].unit_name}"
 
 
 def read_reference(crs: Any) -> Any:
@@ -262,7 +290,8 @@ def check_reference(
     if degrees and not given.is_geographic:
         raise checks.value_error(
             name,
-            f"must be longitudes and latitudes on a sphere, got {given.name}: pass .to_crs(4326)",
+            f"must be longitudes and latitudes on a sphere, got {name_of(given)}: "
+            "pass .to_crs(4326)",
         )
     if given.is_geographic and not degrees:
         raise checks.value_error(
@@ -273,6 +302,6 @@ def check_reference(
     if wanted is not None and not given.equals(wanted, ignore_axis_order=True):
         raise checks.value_error(
             name,
-            f"must be in the coordinate reference system of the {whose}, {wanted.name}, got "
-            f"{given.name}: pass {name}.to_crs({whose}.crs)",
+            f"must be in the coordinate reference system of the {whose}, {name_of(wanted)}, got "
+            f"{name_of(given)}: pass {name}.to_crs({whose}.crs)",
         )

@@ -15,6 +15,7 @@ from graphrf._base.files.untrusted import named
 from graphrf._base.memory import available_memory, require_memory
 from graphrf.gp.fields.elements import edges_of
 from graphrf.gp.fields.geometries import (
+    check_overlap,
     check_reference,
     check_titles,
     coordinates,
@@ -55,6 +56,9 @@ def _places_and_region(points: Any, boundary: Any) -> tuple[np.ndarray | None, A
         )
     if boundary is not None:
         region = polygon_of(boundary, "boundary")
+        if places is not None and len(places):
+            ends = places.min(axis=0), places.max(axis=0)
+            check_overlap(ends, np.reshape(region.bounds, (2, 2)), "points", "boundary")
     elif places is None:
         raise checks.value_error("points", "or `boundary` must be given")
     elif not isinstance(region := shapely.MultiPoint(places).convex_hull, shapely.Polygon):
@@ -102,7 +106,14 @@ def around(
         bands.append((outside.difference(inside), mesher.SPACING * longest))
         inside = outside
     n = sum(band.area / (np.sqrt(0.75) * spacing**2) for band, spacing in bands)
-    require_room(n, edge, ", or a smaller region or margin")
+    low_x, low_y, high_x, high_y = region.bounds
+    require_room(
+        n,
+        edge,
+        f", or a smaller region or margin; edges of {edge:g} are in the unit of the coordinates, "
+        f"metres or kilometres, of which the region spans {high_x - low_x:,.0f} by "
+        f"{high_y - low_y:,.0f}",
+    )
     outlines, domain = [region], region
     if width > 0:
         outline = mesher.evenly(inside, mesher.SPACING * min(outer, edge + _GROWTH * width))

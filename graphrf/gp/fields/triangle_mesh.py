@@ -106,8 +106,10 @@ class TriangleMesh(Domain):
             The longest edge where the data are. Default: a thirtieth of the region's diameter. A
             third of the field's range, or less, is fine enough.
         boundary : Polygon, MultiPolygon, list of these, GeoSeries or GeoDataFrame, optional
-            The region, whose holes have no triangles. Details far below `max_edge` are left out.
-            Default: the convex hull of the points, `max_edge` wider.
+            The region, whose holes have no triangles; the margin fills its bays, and land that
+            reaches into it from outside, with `margin=0` or `Field(mesh, barrier=land)` as ways
+            out. Details far below `max_edge` are left out. Default: the convex hull of the points,
+            `max_edge` wider.
         margin : float, optional
             Width of the margin. Default: a fifth of the region's diameter. 0 leaves it out.
         margin_edge : float, optional

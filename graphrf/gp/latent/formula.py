@@ -10,7 +10,7 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.lazy import missing
 from graphrf._base.warn import warn
-from graphrf.gp.latent.columns import RESPONSE, numbers, plain, require_columns, require_finite
+from graphrf.gp.latent.columns import RESPONSE, numbers, plain, require_columns, require_finite, row
 from graphrf.gp.latent.design import Design, Factor, Product
 from graphrf.gp.latent.expressions import NAMED, Expression, parsed
 from graphrf.gp.latent.spelling import check_spelling
@@ -209,7 +209,16 @@ def for_rows(frame: Any, name: str, values: Any) -> Any:
     if not isinstance(values, str):
         return Rows(len(frame), frame.index, False, list).numbers(name, values)
     require_columns(frame, [values], f"`{name}`")
-    return numbers(frame, values)
+    result = numbers(frame, values)
+    wrong = np.flatnonzero(result <= 0)
+    if name == "exposure" and wrong.size:
+        raise checks.value_error(
+            name,
+            f"must be greater than 0, got {result[wrong[0]]:g} in row {row(frame, wrong[0])} "
+            f"({wrong.size} of {len(frame)} such rows): leave out what was not exposed, "
+            f"frame[frame[{values!r}] > 0]",
+        )
+    return result
 
 
 def _reason(error: Exception) -> str:

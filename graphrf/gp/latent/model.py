@@ -122,8 +122,10 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
     coefficients_ : DataFrame
         Mean, sd and quantiles of the fixed effects.
     log_marginal_likelihood_ : float
-        Laplace's approximation; with "average" the integral over hyperparameters, by expectation
-        propagation.
+        Laplace's approximation; with "average" the integral over coefficients and hyperparameters,
+        by expectation propagation, where "mode" has the maximum: they may differ by 100. Neither
+        compares formulas (priors of coefficients are as good as flat, and a maximum grows with each
+        coefficient): compare `loo().total`.
     converged_ : bool
     warnings_ : list of str
         What `fit` warned of.

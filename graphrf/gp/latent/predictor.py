@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from numbers import Real
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from graphrf._base import checks
 from graphrf._base.memory import needs_memory, require_memory
 from graphrf._base.rows import slices
+from graphrf._base.warn import warn
 from graphrf.gp.latent.basis import FixedEffects
 from graphrf.gp.latent.columns import as_pandas_frame, require_columns, require_no_responses
 from graphrf.gp.latent.data import Data
@@ -34,6 +36,9 @@ from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
+# The factor beyond the exposures of a fit at which those of predictions are likely to have another
+# unit: m² differ from km² by 1e6 and from ha by 1e4, m from km and people from thousands by 1e3.
+_EXPOSURES = 100.0
 # The quantiles of tables.
 QUANTILES = tuple(map(float, TABLE[2:]))
 
@@ -75,7 +80,8 @@ class LatentPredictor(WithCriteria):
         fit by default.
 
         With return_std="observation" all answers are about a new observation, of the exposure or
-        trials that the row has in the column that `exposure` or `trials` names.
+        trials that the row has in the column that `exposure` or `trials` names. Exposures beyond
+        100 times those of the fit are warned of.
 
         Parameters
         ----------
@@ -323,7 +329,20 @@ class LatentPredictor(WithCriteria):
         frame = as_pandas_frame(frame)
         values = for_each("exposure", for_rows(frame, "exposure", self.exposure), len(frame))
         assert values is not None
-        return self._data.likelihood.log_exposure(np.zeros(len(frame)), values)
+        asked = self._data.likelihood.log_exposure(np.zeros(len(frame)), values)
+        self._warn_of_exposures(asked)
+        return asked
+
+    def _warn_of_exposures(self, asked: np.ndarray) -> None:
+        """Warn of logarithms of exposures that are far from all of the fit, as in another unit."""
+        seen = self._data.offset
+        far = max(asked.max() - seen.max(), seen.min() - asked.min()) if asked.size else 0.0
+        if far > math.log(_EXPOSURES):
+            ends = [f"{np.exp(x.min()):.3g} to {np.exp(x.max()):.3g}" for x in (asked, seen)]
+            warn(
+                f"`exposure` of the rows to predict is {ends[0]}, that of the fit {ends[1]}: "
+                "observations are of the exposure of their row; are both in one unit (km² or m²)?"
+            )
 
     def _marginals(self, frame: Any) -> tuple[MarginalMixture, Any]:
         """The distribution of the linear predictor in each row of a frame, and their labels."""

@@ -227,8 +227,7 @@ class WithTables(LatentPredictor):
             if self.hyperparameters == "mode"
             else f"averaged over {n} {'sets' if n > 1 else 'set'} of hyperparameters"
         )
-        state = "" if self.converged_ else ", not converged"
-        return f"{points}{state}; log marginal likelihood {self.log_marginal_likelihood_:.1f}"
+        return points if self.converged_ else f"{points}, not converged"
 
 
 def _exponential_rows(law: MarginalMixture) -> np.ndarray:

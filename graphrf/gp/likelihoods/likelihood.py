@@ -34,8 +34,9 @@ class Likelihood:
     A subclass is a frozen dataclass whose fields are its parameters: positive numbers, or None for
     those to be trained. It defines `log_density` and `mean`; `variance` and `sample` are for
     deviations and draws of new observations, `distribution` for their quantiles and for the
-    probability integral transforms of `LatentGaussianModel.loo`. All work element by element on
-    arrays that broadcast.
+    probability integral transforms of `loo`; `is_atom(y)` says which observations have a
+    probability and no density, by default all if `whole`. All work element by element on arrays
+    that broadcast.
 
     Attributes
     ----------
@@ -127,11 +128,17 @@ class Likelihood:
         """True if the expected observation increases with f."""
         return bool(self.mean(np.array(1.0)) >= self.mean(np.array(-1.0)))
 
+    def is_atom(self, y: np.ndarray) -> np.ndarray:
+        """True for each observation with a probability of its own, where others have a density."""
+        return np.asarray(self.whole)
+
     def at_most(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """P(Y <= y | f) of a new observation, at exposure 1 and of one trial."""
         y = self.in_form(y)
-        jump = 0.5 * np.exp(self.log_density(y, f)) if self.whole else 0.0
-        return self.distribution(y, f) + jump
+        atoms, result = self.is_atom(y), self.distribution(y, f)
+        if not np.any(atoms):
+            return result
+        return result + np.where(atoms, 0.5 * np.exp(self.log_density(y, f)), 0.0)
 
     def in_form(self, y: np.ndarray) -> np.ndarray:
         """New observations y, at exposure 1 and of one trial, as the other methods take them."""
@@ -190,9 +197,11 @@ class Likelihood:
                 f"{self!r}",
             )
         if (exposure <= 0).any():
+            worst = int(np.argmin(exposure))
             raise checks.value_error(
                 "exposure",
-                f"must be greater than 0, got {exposure.min():g}; leave out what was not exposed",
+                f"must be greater than 0, got {exposure[worst]:g} at {worst}; leave out what was "
+                "not exposed",
             )
         return np.log(exposure)
 

@@ -101,6 +101,9 @@ class Tweedie(LogLink):
         number = rng.poisson(rate)
         return np.asarray(np.where(number, scale * rng.gamma(np.maximum(number, 1) * shape), 0.0))
 
+    def is_atom(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(y) == 0
+
     def distribution(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """P(Y < y | f) + P(Y = y | f) / 2."""
         y, f = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(f, dtype=np.float64))

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
+from graphrf._base import checks
 from graphrf._base.memory import needs_memory
 from graphrf._base.warn import warn
 from graphrf.gp.likelihoods.likelihood import Likelihood, normal_average
@@ -46,8 +47,9 @@ class LeaveOneOut(NamedTuple):
         log p(y_i | y_-i), the logarithm of CPO.
         Of several outputs, that of all values of a row, which are left out together.
     pit : ndarray, shape (m,) or (m, p), or None
-        P(Y_i < y_i | y_-i) + P(Y_i = y_i | y_-i) / 2, uniform for a calibrated model; NaN for
-        censored times, None for a user-defined likelihood without `distribution`.
+        P(Y_i < y_i | y_-i) + u_i P(Y_i = y_i | y_-i) with a random u_i in [0, 1), uniform for a
+        calibrated model, also of counts (Czado et al. 2009); NaN for censored times, None for a
+        user-defined likelihood without `distribution`.
     total : float
         The sum of log densities (elpd).
     index : Index or list
@@ -116,9 +118,9 @@ class Pointwise(NamedTuple):
 class PredictedRows(Protocol):
     """Observations and the distributions of their latent values, for known hyperparameters."""
 
-    def left_out(self) -> tuple[np.ndarray, np.ndarray | None]:
+    def left_out(self, u: np.ndarray | float) -> tuple[np.ndarray, np.ndarray | None]:
         """Log densities given all other observations, shape (n,), and probability integral
-        transforms, (n,) or (n, p).
+        transforms, (n,) or (n, p), at the shares u of the probabilities of observations.
         """
         ...
 
@@ -144,12 +146,17 @@ class WithCriteria:
     """An estimator that compares models by its own observations: it has `_evaluated`."""
 
     @needs_memory("fit fewer observations")
-    def loo(self: Any) -> LeaveOneOut:
+    def loo(self: Any, *, seed: int | None = None) -> LeaveOneOut:
         """Densities of each observation given all others, and probability integral transforms,
         without refits.
 
         Rows are the observations, in the order of `fit`: repeated ones are left out one at a time,
         those with a `sample_weight` of 0 are none, and a row of several outputs is left out whole.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Of the numbers that make `pit` uniform for counts. Default: that of the fit.
 
         Returns
         -------
@@ -178,7 +185,11 @@ class WithCriteria:
         -3.11
         """
         self._check_fitted()
-        return leave_one_out(self._evaluated())
+        seed = checks.seed(getattr(self, "seed_", None) if seed is None else seed)
+        # A child, since users may have drawn their data by the same seed.
+        (rng,) = np.random.default_rng(seed).spawn(1)
+        evaluation = self._evaluated()
+        return leave_one_out(evaluation, rng.random(len(evaluation.index)))
 
     @needs_memory("fit fewer observations")
     def waic(self: Any) -> Waic:
@@ -199,16 +210,17 @@ class WithCriteria:
         return waic(self._evaluated())
 
 
-def leave_one_out(evaluation: Evaluation) -> LeaveOneOut:
+def leave_one_out(evaluation: Evaluation, u: np.ndarray | float) -> LeaveOneOut:
     r"""Densities given all other observations, also of those that the hyperparameters learned from.
 
-    Without observation i the weights :math:`w_k \propto p(\theta_k) \, p(y | \theta_k)^t` of the
+    Transforms are those at the shares u, 0 to 1, of the probabilities of observations. Without
+    observation i the weights :math:`w_k \propto p(\theta_k) \, p(y | \theta_k)^t` of the
     hyperparameters lose a factor:
 
     .. math:: p(y_i | y_{-i}) = \sum_k w_k \, p(y_i | y_{-i}, \theta_k)^{1 - t} \Big/
               \sum_k w_k \, p(y_i | y_{-i}, \theta_k)^{-t}.
     """
-    parts = [rows.left_out() for rows in evaluation.rows]
+    parts = [rows.left_out(u) for rows in evaluation.rows]
     density = np.array([part for part, _ in parts])
     transforms = [part for _, part in parts if part is not None]
     temper, probabilities = evaluation.temper, evaluation.probabilities[:, None]
@@ -307,7 +319,7 @@ class NormalRows(NamedTuple):
             variance = np.where(others > 0, 1 / precision, variance)
         return cls(y, noise / separate.precisions, mean, variance[:, 0], single)
 
-    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+    def left_out(self, u: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
         total = (self.variance + self.noise)[:, None]
         with np.errstate(invalid="ignore"):
             z = (self.y - self.mean) / np.sqrt(total)
@@ -366,18 +378,22 @@ class LatentRows(NamedTuple):
         others, shared_density = _beside_others(given_nodes, separate)
         return cls(fitted.at(separate.place), others, separate.y, separate.offset, shared_density)
 
-    def left_out(self) -> tuple[np.ndarray, np.ndarray | None]:
+    def left_out(self, u: np.ndarray | float) -> tuple[np.ndarray, np.ndarray | None]:
         law = self.others
 
         def distribution(f: np.ndarray) -> np.ndarray:
             return law.likelihood.distribution(self.y[..., None], f + self.offset[:, None])
 
-        try:
-            transform = monotone_average(distribution, law.mean, np.sqrt(law.variance))
-        except NotImplementedError:
-            transform = None
         density = law.log_density(self.y, self.offset)
-        return np.where(np.isnan(self.shared_density), density, self.shared_density), transform
+        density = np.where(np.isnan(self.shared_density), density, self.shared_density)
+        try:
+            middle = monotone_average(distribution, law.mean, np.sqrt(law.variance))
+        except NotImplementedError:
+            return density, None
+        atoms = law.likelihood.is_atom(self.y)
+        with np.errstate(over="ignore"):  # of densities, which are not taken
+            mass = np.where(atoms, np.exp(density), 0.0)
+        return density, np.clip(middle + (u - 0.5) * mass, 0.0, 1.0)
 
     def given_all(self) -> Pointwise:
         law = self.fitted

@@ -60,7 +60,8 @@ def _searched(law: MarginalMixture, levels: np.ndarray) -> np.ndarray:
 
     if len(parts) > 1:
         alone = MarginalMixture.alone(*law.moments(), likelihood)
-        start = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
+        at_alone = _rooted(_Excess(alone, scale, row, wanted), start, unit, unit)
+        start = np.where(np.isfinite(at_alone), at_alone, start)
 
     step = unit if len(parts) == 1 or scale.whole else 0.05 * unit
     return scale.back(_rooted(_Excess(law, scale, row, wanted), start, step, unit)).reshape(
@@ -111,6 +112,13 @@ class _Excess(NamedTuple):
     row: np.ndarray  # the node of each pair
     wanted: np.ndarray
 
+    def above_least(self) -> np.ndarray:
+        """The pairs whose quantile is above the least observation, where that has a probability."""
+        every, least = np.arange(self.row.size), np.array([self.scale.least])
+        if self.scale.whole or not self.law.parts[0].likelihood.is_atom(least).any():
+            return every
+        return every[self(np.full(every.size, -np.inf), every) < 0]
+
     def __call__(self, t: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """The differences for some of the pairs, at coordinates of y."""
         row, y = self.row[pairs], self.scale.back(t)[:, None]
@@ -124,6 +132,16 @@ class _Excess(NamedTuple):
 
 
 def _rooted(excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Roots, -inf where the least observation alone has the probability of the level."""
+    result, pairs = np.full(start.size, -np.inf), excess.above_least()
+    some = excess._replace(row=excess.row[pairs], wanted=excess.wanted[pairs])
+    result[pairs] = _bracketed(some, start[pairs], step[pairs], unit[pairs])
+    return result
+
+
+def _bracketed(
+    excess: _Excess, start: np.ndarray, step: np.ndarray, unit: np.ndarray
+) -> np.ndarray:
     """Roots by false positions (Illinois) and bisection; the least whole numbers of which none is
     negative.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,8 @@ class Field(Term):
     barrier : Polygon, sequence of these, GeoSeries, or array_like of bool, shape (T,), optional
         Land in a sea, say: triangles with their centres in it, in which the range is a fifth, so
         that places are correlated around the barrier and hardly through it. Variances rise near it,
-        less than at the border of a mesh. A wall must be as wide as two edges at least.
+        less than at the border of a mesh. A wall must be as wide as two edges at least; triangles
+        that cover less than four fifths of the barrier are warned of.
     range_by, sd_by : array_like, shape (V,) or (V, p), optional
         Columns of numbers x at the vertices of the mesh, by which the range or the standard
         deviation changes: log range(s) = log range + b (x(s) - m), with the mean m of x over the
@@ -139,6 +140,12 @@ class Field(Term):
             if name not in allowed:
                 names = f"{', '.join(allowed[:-1])} and {allowed[-1]}"
                 raise checks.value_error("prior", f"must be of {names}, got one of {name!r}")
+
+    def __repr__(self) -> str:
+        shown = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr]
+        if self.barrier is not None:
+            shown.append(f"barrier={self.barrier.sum()} of {self.barrier.size} triangles")
+        return f"Field({', '.join(shown)})"
 
     @property
     def order(self) -> float:

@@ -121,6 +121,24 @@ def test_a_mesh_keeps_its_reference_and_refuses_others(mesh):
             door(places.set_crs(4326, allow_override=True))
 
 
+def test_references_without_a_name_are_told_by_their_definition(mesh):
+    kilometres = "+proj=utm +zone=33 +datum=WGS84 +units=km"
+    own = TriangleMesh(mesh.vertices, mesh.triangles, crs=kilometres)
+    with pytest.raises(ValueError, match=r"the mesh, \+proj=utm .*\+units=km.*, got .* zone 33N"):
+        own.weights(geopandas.GeoSeries(POINTS, crs=UTM))
+
+
+def test_points_and_boundaries_in_metres_and_kilometres_are_refused():
+    region = shapely.box(499, 499, 521, 521)
+    places = np.random.default_rng(0).uniform(500, 520, (30, 2))
+    in_metres = shapely.transform(region, lambda x: 1000 * x)
+    with pytest.raises(ValueError, match=r"`points` must overlap the boundary, .* in kilometres"):
+        TriangleMesh.from_points(places, max_edge=3, boundary=in_metres)
+    with pytest.raises(ValueError, match=r"x 499 to 521.* one unit and zone"):
+        TriangleMesh.from_points(places + 100, max_edge=3, boundary=region)
+    assert TriangleMesh.from_points(places, max_edge=3, boundary=region).n_vertices > 100
+
+
 def test_references_that_are_none_are_refused(mesh):
     for crs, said in ((4326, "degrees"), ("nothing", "pyproj knows"), (3.5, "pyproj knows")):
         with pytest.raises(ValueError, match=rf"`crs` must .*{said}"):
@@ -265,7 +283,9 @@ TOO_MANY = {
 
 @pytest.mark.parametrize("kind", TOO_MANY)
 def test_meshes_that_do_not_fit_are_refused_before_the_work(kind):
-    with pytest.raises(MemoryError, match=r"about [\d,]+ vertices.*pass max_edge="):
+    with pytest.raises(
+        MemoryError, match=r"about [\d,]+ vertices.*pass max_edge=.*unit of the coordinates"
+    ):
         TOO_MANY[kind]()
 
 

@@ -1,5 +1,6 @@
 """Answers of `LatentGaussianModel`: quantiles, probabilities, scores and criteria."""
 
+import re
 import warnings
 from dataclasses import dataclass
 
@@ -152,6 +153,22 @@ def test_one_table_has_means_deviations_and_quantiles(likelihood):
             np.testing.assert_array_equal(table, np.column_stack([mean, std, quantiles]))
     with pytest.raises(ValueError, match="`quantiles` are returned alone: as_frame=True"):
         gp.predict(return_std=True, quantiles=0.5)
+
+
+def test_exposures_of_predictions_in_another_unit_are_warned_of():
+    gp = model().fit(FRAME)
+    low, high = FRAME["people"].min(), FRAME["people"].max()
+    rows = FRAME.iloc[:2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for factor in (0.02 * low / high, 50.0):
+            gp.predict(rows.assign(people=factor * high), return_std="observation")
+        gp.predict(rows.assign(people=1e6 * high), return_std=True)  # which read no exposure
+    said = f"{1e6 * high:.3g} to {1e6 * high:.3g}, that of the fit {low:.3g} to {high:.3g}: "
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        gp.predict(rows.assign(people=1e6 * high), return_std="observation")
+    with pytest.warns(UserWarning, match="in one unit"):
+        gp.sample(rows.assign(people=1e-6 * high), 2, seed=0, observations=True)
 
 
 def test_observations_have_the_exposure_of_their_row():

@@ -85,7 +85,7 @@ def test_normal_noise_is_exact():
     posterior = posterior_at(own, data, vector, mode.sites(own), rounds=False)
     law = Marginals(posterior.eta.mean, posterior.eta.variance, posterior.likelihood)
     rows = LatentRows(law, without_sites(law, posterior.sites), data.y, data.offset)
-    left_out = leave_one_out(Evaluation([rows], np.ones(1), np.arange(len(data.offset))))
+    left_out = leave_one_out(Evaluation([rows], np.ones(1), np.arange(len(data.offset))), 0.5)
     whole = np.linalg.inv(k + scale**2 * np.eye(M))
     variance = 1 / np.diag(whole)
     mean = data.y - OFFSET - variance * (whole @ (data.y - OFFSET))

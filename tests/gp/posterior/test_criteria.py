@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
@@ -10,6 +11,7 @@ from scipy.stats import norm
 import graphrf as grf
 from graphrf.gp import Numerics
 from graphrf.gp.posterior.criteria import leave_one_out
+from tests.support.sequential import assert_rates
 
 N = 14
 RNG = np.random.default_rng(3)
@@ -166,6 +168,72 @@ def test_many_observations_of_a_node_are_taken_some_at_a_time(monkeypatch):
     np.testing.assert_allclose(gp.loo().log_density, expected, atol=1e-3)
 
 
+# -- probability integral transforms ---------------------------------------------------------------
+
+SHARES = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+
+
+def rows_of_terms(likelihood, rng, n):
+    """n observations of a correct model without terms, fitted.
+
+    The common coefficients make numbers of transforms in an interval vary less than those of
+    independent ones, so that the false-alarm rate is at most the stated one.
+    """
+    frame = pd.DataFrame({"x": rng.standard_normal(n)})
+    frame["y"] = likelihood.sample(0.5 * frame["x"].to_numpy() - 0.3, rng)
+    settings = {"hyperparameters": "mode", "seed": 0}
+    return grf.gp.LatentGaussianModel("y ~ x", (), likelihood, **settings).fit(frame)
+
+
+def rows_on_graph(likelihood, rng, n):
+    """The same on the pairs of nodes of a graph, which depend on each other by the mean alone."""
+    pairs = grf.from_edges(range(0, n, 2), range(1, n, 2))
+    known = {"kernel": grf.Diffusion(1.0), "output_scale": 0.5, "optimize": False, "seed": 0}
+    gp = grf.GraphGPRegressor(pairs, likelihood=likelihood, **known)
+    kernel = grf.Diffusion(1.0).dense(grf.from_edges([0], [1]))
+    root = np.linalg.cholesky(0.5 * kernel / kernel[0, 0])
+    f = (rng.standard_normal((n // 2, 2)) @ root.T).ravel() - 0.3
+    return gp.fit(np.arange(n), likelihood.sample(f, rng))
+
+
+@pytest.mark.parametrize("fitted", [rows_of_terms, rows_on_graph])
+@pytest.mark.parametrize("likelihood", [grf.gp.Poisson(), grf.gp.Tweedie(3.0, 1.5)], ids=repr)
+def test_transforms_of_observations_with_probabilities_are_uniform(likelihood, fitted):
+    def below(transforms):
+        def draw(round_, n):
+            model = fitted(likelihood, np.random.default_rng([round_, n]), n)
+            return transforms(model)[:, None] < SHARES
+
+        return draw
+
+    assert_rates(below(lambda model: model.loo().pit), SHARES, SHARES, n0=600)
+    middle = below(lambda model: leave_one_out(model._evaluated(), 0.5).pit)
+    with pytest.raises(AssertionError, match="wrong rate"):
+        assert_rates(middle, SHARES, SHARES, n0=600)
+
+
+@pytest.mark.parametrize("likelihood", [grf.gp.Poisson(), grf.gp.Tweedie(3.0, 1.5)], ids=repr)
+def test_transforms_lie_between_both_probabilities_and_repeat_with_the_seed(likelihood):
+    model = rows_of_terms(likelihood, np.random.default_rng(0), 80)
+    low, high = (leave_one_out(model._evaluated(), share).pit for share in (0.0, 1.0))
+    atoms = likelihood.is_atom(model._data.y) & np.ones(80, dtype=bool)
+    np.testing.assert_allclose(
+        (high - low)[atoms], np.exp(model.loo().log_density[atoms]), rtol=1e-5
+    )
+    np.testing.assert_array_equal(low[~atoms], high[~atoms])
+    found = model.loo(seed=5).pit
+    assert ((low <= found) & (found <= high)).all()
+    np.testing.assert_array_equal(found, model.loo(seed=5).pit)
+    np.testing.assert_array_equal(model.loo().pit, model.loo(seed=0).pit)  # that of the fit
+    assert (found[atoms] != model.loo(seed=6).pit[atoms]).all()
+
+
+@pytest.mark.parametrize("make", [regressor, along])
+def test_transforms_of_densities_have_no_random_part(make):
+    gp = make().fit(NODES, Y)
+    np.testing.assert_array_equal(gp.loo(seed=1).pit, gp.loo(seed=2).pit)
+
+
 # -- averages over hyperparameters, and WAIC -------------------------------------------------------
 
 
@@ -177,11 +245,11 @@ def test_hyperparameters_are_weighted_by_all_other_observations(n):
     gp = grf.GraphGPRegressor(graph, kernel="diffusion", seed=0).fit(np.arange(n), y)
     evaluation = gp._evaluated()
     assert evaluation.temper == min(1.0, 50 / n)
-    density = np.array([rows.left_out()[0] for rows in evaluation.rows])
+    density = np.array([rows.left_out(0.5)[0] for rows in evaluation.rows])
     weights = evaluation.probabilities[:, None] * np.exp(-evaluation.temper * density)
     expected = np.log((weights * np.exp(density)).sum(axis=0) / weights.sum(axis=0))
     np.testing.assert_allclose(gp.loo().log_density, expected, rtol=1e-10)
-    plain = leave_one_out(evaluation._replace(temper=1.0)).log_density
+    plain = leave_one_out(evaluation._replace(temper=1.0), 0.5).log_density
     np.testing.assert_allclose(
         plain, -logsumexp(-density, b=evaluation.probabilities[:, None], axis=0)
     )

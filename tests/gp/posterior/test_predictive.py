@@ -18,6 +18,7 @@ from graphrf.gp import (
     Ordinal,
     Poisson,
     StudentT,
+    Tweedie,
     Weibull,
     ZeroInflatedNegativeBinomial,
     ZeroInflatedPoisson,
@@ -47,6 +48,8 @@ BUILT_IN = [
     LogNormal(0.5),
     Weibull(1.7),
     Weibull(0.5),
+    Tweedie(2.0, 1.5),
+    Tweedie(0.5, 1.8),
 ]
 # At f: distributions of scipy, by which none of our own formulas is used.
 SCIPY = [
@@ -107,6 +110,8 @@ def test_the_distribution_function_reaches_each_level_at_its_quantile(likelihood
             assert y == np.floor(y)
             assert at_most(law, y) >= level - 1e-7
             assert y == likelihood.support[0] or at_most(law, y - 1) < level + 1e-7
+        elif y == 0 and likelihood.is_atom(y):
+            assert at_most(law, 0.0) >= level
         else:
             assert at_most(law, y) == pytest.approx(level, rel=1e-3)
 

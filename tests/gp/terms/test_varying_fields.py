@@ -74,6 +74,17 @@ def test_a_mask_of_triangles_is_the_barrier_of_polygons(mesh):
     np.testing.assert_array_equal(Field(mesh, barrier=mask.tolist()).barrier, mask)
 
 
+def test_walls_that_are_narrow_beside_the_edges_are_warned_of(mesh):
+    narrow = shapely.box(1.94, -1, 2.06, 3)  # a third of an edge
+    with pytest.warns(UserWarning, match=r"`barrier`: .* cover \d+% of it, .*`max_edge`"):
+        field = Field(mesh, barrier=narrow)
+    assert repr(field).endswith(f", barrier={field.barrier.sum()} of {mesh.n_triangles} triangles)")
+    assert "barrier" not in repr(Field(mesh))
+    # Masks are as they are, and land beyond the mesh counts for nothing.
+    Field(mesh, barrier=field.barrier)
+    Field(mesh, barrier=shapely.union(shapely.box(50, 0, 90, 90), WALL))
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_slopes_of_structures_are_differences(mesh, option):
     structure = structure_of(Field(mesh, **options(mesh)[option]))
@@ -276,6 +287,16 @@ REFUSED = {
     ),
     "a barrier elsewhere": (
         lambda mesh: Field(mesh, barrier=shapely.box(90, 90, 99, 99)),
+        ValueError,
+        "`barrier` must overlap the mesh, but it spans x 90 to 99, .* one unit and zone",
+    ),
+    "a barrier in another unit": (
+        lambda mesh: Field(mesh, barrier=shapely.transform(WALL, lambda x: 1000 * x)),
+        ValueError,
+        "`barrier` must overlap the mesh, .* one in metres, the other in kilometres",
+    ),
+    "a barrier between centres": (
+        lambda mesh: Field(mesh, barrier=shapely.Point(mesh.vertices[-1]).buffer(1e-3)),
         ValueError,
         "`barrier` has no triangle's centre in it: take mesh.refined",
     ),

@@ -16,6 +16,7 @@ from tests.gp.wrong.shared import (
     wrong,
 )
 
+ZERO = FRAME["people"].where(FRAME.index != 3, 0.0).to_numpy()
 FRAMES = {
     "no column of nodes": wrong(
         lambda: terms("cases ~ 1", Nodes(NAMED, grf.ICAR())).fit(FRAME),
@@ -36,6 +37,13 @@ FRAMES = {
         lambda: terms(exposure="Peopel").fit(FRAME),
         ValueError,
         *("`frame`", "no column 'Peopel'", "`exposure`", "it has 'district'", "'people'?"),
+    ),
+    "an exposure of 0": wrong(
+        lambda: terms(exposure="people").fit(
+            FRAME.set_index(FRAME.index + 100).assign(people=ZERO)
+        ),
+        ValueError,
+        *("`exposure`", "got 0 in row 3 (labelled 103)", "1 of 24", "frame[frame['people'] > 0]"),
     ),
     "observations without exposures": wrong(
         lambda: of_terms().predict(FRAME.drop(columns="people"), return_std="observation"),

@@ -11,8 +11,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph, given_nodes
-from graphrf.graph.labels import Lookup
-from graphrf.graph.names import is_rounded
+from graphrf.graph.labels import Lookup, is_rounded
 
 _SHOWN = 2  # labels of each side in a message
 

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import graphrf as grf
+from graphrf.gp import LatentGaussianModel, Nodes
 from graphrf.gp.model.notices import warn_of_free_nodes
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("formulaic")
 
 GRID = nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12))
 SEEN = np.arange(0, 144, 2)
@@ -53,6 +57,19 @@ def test_the_stated_factor_is_that_of_prior_deviations(method, laplacian):
     )
     assert kept.n_nodes == 144
     assert gp.set_params(graph=kept).fit(SEEN, Y).converged_ is not None
+
+
+def test_terms_name_them_too():
+    frame = pandas.DataFrame({"node": SEEN, "y": Y})
+    kernel = grf.Matern(nu=1.0, lengthscale=5.0)
+    term = Nodes(with_isolated(), kernel, fixed=("lengthscale",))
+    model = LatentGaussianModel("y ~ 1", term, hyperparameters="mode", seed=0)
+    with pytest.warns(UserWarning, match="4 nodes without an edge") as caught:
+        model.fit(frame)
+    (text,) = (str(each.message) for each in caught if "without an edge" in str(each.message))
+    stated = float(re.search(r"deviation (\S+) times", text).group(1))
+    variances = np.diag(kernel.dense(term.graph))
+    assert stated == pytest.approx(np.sqrt(variances[144] / variances[:144].mean()), rel=1e-2)
 
 
 def test_nothing_is_computed_or_said_where_every_node_has_an_edge():

@@ -268,7 +268,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             trials=trials,
         )
 
-        warn_of_no_edges(self.graph)
+        alone = warn_of_no_edges(self.graph)
         warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()
@@ -296,15 +296,17 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
                     problem, model, lambda part: method.prior(part, responses, prior_std, numerics)
                 )
             self._condition(model, problem.mean, method)
-            warn_of_free_nodes(
-                self.graph,
-                model.kernel,
-                lambda: (
-                    model.mean_variance
-                    if problem.normalize
-                    else method.mean_variance(model.kernel, problem.seed)
-                ),
-            )
+            if alone.size:
+                warn_of_free_nodes(
+                    self.graph,
+                    alone,
+                    model.kernel,
+                    lambda: (
+                        model.mean_variance
+                        if problem.normalize
+                        else method.mean_variance(model.kernel, problem.seed)
+                    ),
+                )
 
         self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)

@@ -42,21 +42,26 @@ _CHANCE, _EXPECTED = 1e-4, 0.5
 _SKEWED = 10.0
 
 
-def warn_of_no_edges(graph: Graph) -> None:
-    """Warn if most nodes have no edge, so that nothing is learned about them from others."""
-    if text := of_few_edges("nodes", graph):
+def warn_of_no_edges(graph: Graph) -> np.ndarray:
+    """Positions of the nodes without an edge; it warns if these are most nodes, so that nothing is
+    learned about them from others.
+    """
+    alone = nodes_without_edges(graph)
+    if 2 * alone.size > graph.n_nodes and (text := of_few_edges("nodes", graph)):
         warn(text)
+    return alone
 
 
-def warn_of_free_nodes(graph: Graph, kernel: Kernel, mean_variance: Callable[[], float]) -> None:
-    """Warn if the prior standard deviation of nodes without an edge is more than twice that of
-    others.
+def warn_of_free_nodes(
+    graph: Graph, alone: np.ndarray, kernel: Kernel, mean_variance: Callable[[], float]
+) -> None:
+    """Warn if the prior standard deviation of nodes `alone`, without an edge, is more than twice
+    that of others.
 
     Both are of one output scale. A node without an edge has the eigenvalue 0 of the Laplacian by
     itself, so that its prior variance is g(0), the largest of a kernel that falls with the
     eigenvalue; a long lengthscale leaves other nodes far less.
     """
-    alone = nodes_without_edges(graph)
     n_others = graph.n_nodes - alone.size
     if not (alone.size and n_others and kernel.is_series):
         return
@@ -68,8 +73,8 @@ def warn_of_free_nodes(graph: Graph, kernel: Kernel, mean_variance: Callable[[],
         warn(
             f"{alone.size:,} node{'' if few else 's'} without an edge ({names}"
             f"{', ...' if alone.size > 3 else ''}) {'has' if few else 'have'} a prior standard "
-            f"deviation {math.sqrt(own / others):.3g} times that of the others, by {kernel!r}, so "
-            "that intervals and means of rates there are far too large. Leave such nodes out of "
+            f"deviation {math.sqrt(own / others):.3g} times that of the others, by {kernel!r}: no "
+            "neighbour reduces it, and means of rates become huge. Leave such nodes out of "
             "the graph: graph.subgraph(graph.positions(np.flatnonzero("
             "graph.degrees > graph.adjacency.diagonal())))"
         )

@@ -19,6 +19,7 @@ from graphrf.gp.terms.parameters import BetaPrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.notices import nodes_without_edges
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, correlation_range, lengthscale_unit
 from graphrf.operators.precision.areal import precision_of
@@ -204,4 +205,9 @@ class NodeAxis(LevelAxis):
 
     def warn_of(self, values: Values) -> None:
         field: Any = self.structure
-        warn_of_free_nodes(field.graph, field.kernel(values), lambda: field.variance(values))
+        warn_of_free_nodes(
+            field.graph,
+            nodes_without_edges(field.graph),
+            field.kernel(values),
+            lambda: field.variance(values),
+        )

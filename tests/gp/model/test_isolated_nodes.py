@@ -10,6 +10,7 @@ import pytest
 import graphrf as grf
 from graphrf.gp import LatentGaussianModel, Nodes
 from graphrf.gp.model.notices import warn_of_free_nodes
+from graphrf.graph.notices import nodes_without_edges
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
@@ -76,13 +77,22 @@ def test_nothing_is_computed_or_said_where_every_node_has_an_edge():
     def never():
         raise AssertionError
 
-    warn_of_free_nodes(grf.load_graph(GRID), grf.Matern(nu=1.0, lengthscale=5.0), never)
-    warn_of_free_nodes(with_isolated(), grf.ICAR(), never)
+    graph = grf.load_graph(GRID)
+    alone = nodes_without_edges(graph)
+    assert alone.size == 0
+    warn_of_free_nodes(graph, alone, grf.Matern(nu=1.0, lengthscale=5.0), never)
+    graph = with_isolated()
+    warn_of_free_nodes(graph, nodes_without_edges(graph), grf.ICAR(), never)
 
 
 def test_short_lengthscales_are_no_reason():
     graph, kernel = with_isolated(), grf.Matern(nu=1.0, lengthscale=1.0)
-    warn_of_free_nodes(graph, kernel, lambda: float(np.diag(kernel.dense(graph)).mean()))
+
+    def notice():
+        mean = float(np.diag(kernel.dense(graph)).mean())
+        warn_of_free_nodes(graph, nodes_without_edges(graph), kernel, lambda: mean)
+
+    notice()
     kernel = kernel.replace(lengthscale=5.0)
     with pytest.warns(UserWarning, match="4 nodes without an edge"):
-        warn_of_free_nodes(graph, kernel, lambda: float(np.diag(kernel.dense(graph)).mean()))
+        notice()

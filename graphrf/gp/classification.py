@@ -52,8 +52,10 @@ LARGEST_CURVATURE = 130_000_000
 
 _without_covariates = checks.without(
     ("mean", "x", "likelihood"),
-    "is no argument here: for covariates of classes take LatentGaussianModel('class ~ 1 + x', "
-    "Nodes(graph, Matern(nu=2.0)), likelihood='bernoulli'), or Ordinal(k) of k ordered classes",
+    "is no argument here: for covariates of two classes take LatentGaussianModel('class ~ 1 + x', "
+    "Nodes(graph, Matern(nu=2.0)), likelihood='bernoulli'), and Ordinal(k) of k ordered ones; of "
+    "more, one Bernoulli model for each (is it this class, 0 or 1), and divide its probabilities "
+    "by their sum over classes",
 )
 
 

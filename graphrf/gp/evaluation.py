@@ -4,12 +4,16 @@ criteria.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphrf._base import checks
 from graphrf._base.memory import needs_memory
 from graphrf._base.types import SignalLike
 from graphrf.gp.hyperparameters.explore import INFORMATION
+from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.gp.model.observations import SeparateObservations
 from graphrf.gp.model.problem import refuse_counts
 from graphrf.gp.model.responses import checked_responses
@@ -42,7 +46,7 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
         Parameters
         ----------
         nodes, y, exposure, trials
-            See `fit`.
+            See `fit`; ValueError without exposures or trials where the fit had them.
         x
             Covariates, as in `predict`.
 
@@ -57,6 +61,7 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
                 nodes, y, exposure=exposure, trials=trials
             )
 
+        self._require_factors(exposure, trials)
         positions, y, rows = self._observed_rows(nodes, y)
         exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
 
@@ -69,11 +74,30 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
                 law = self._marginals(distinct)
             return law.at(inverse).log_density(values, offset)
 
-        refuse_counts(exposure, trials)
         values, single = checked_targets(y, positions.size)
         mean, std = self.predict(positions, return_std="observation")
         z = (values[:, 0] if single else values) - mean
         return np.asarray(-0.5 * np.square(z / std) - np.log(std) - 0.5 * np.log(2 * np.pi))
+
+    def _require_factors(self, exposure: Any, trials: Any) -> None:
+        """ValueError for observations without what those of the fit had: exposures, or trials."""
+        likelihood = getattr(self, "likelihood_", None)
+        if likelihood is None:
+            return refuse_counts(exposure, trials)
+        had_exposure = bool((self._separate.offset != self._fitted.offset[0]).any())
+        had_trials = type(likelihood) is Binomial
+        for name, given, had in (
+            ("exposure", exposure, had_exposure),
+            ("trials", trials, had_trials),
+        ):
+            if had and given is None:
+                raise checks.value_error(
+                    name,
+                    f"must be given, since the fit had {name.rstrip('s')}s: pass {name}=..., those "
+                    "of these observations, and in cross-validation call "
+                    f"set_fit_request({name}=True).set_score_request({name}=True) of the estimator "
+                    "after sklearn.set_config(enable_metadata_routing=True)",
+                )
 
     def _evaluated(self) -> Evaluation:
         """The observations under the posterior at each point, for criteria."""

@@ -29,10 +29,15 @@ from graphrf.gp.model.estimator import (
 from graphrf.gp.model.fitted_model import FittedModel
 from graphrf.gp.model.hyperparameters import ComparedKernel, Explored, Hyperparameters
 from graphrf.gp.model.mean_function import Coefficients, MeanFunction, WithCoefficients
-from graphrf.gp.model.notices import warn_of_few, warn_of_no_edges, warn_of_placeholders
+from graphrf.gp.model.notices import (
+    warn_of_few,
+    warn_of_free_nodes,
+    warn_of_no_edges,
+    warn_of_placeholders,
+)
 from graphrf.gp.model.numerics import Numerics
 from graphrf.gp.model.prior import HyperparameterPrior
-from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem, refuse_counts
+from graphrf.gp.model.problem import LatentProblem, NormalProblem, make_problem
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import for_each
 from graphrf.gp.model.settings import (
@@ -230,7 +235,8 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             If y is constant (about the mean), so that no variance can be learned; if the graph
             explains y hardly better than noise does, as where nodes and y are in different orders;
             if the data favour a longer lengthscale than the method serves (at most 100,
-            combinatorial: over the root of the weights' geometric mean); if Poisson or binomial
+            combinatorial: over the root of the weights' geometric mean); if nodes without an edge
+            have a much larger prior standard deviation than others; if Poisson or binomial
             counts of one node differ by more than those of one rate do (p < 1e-4); with
             `hyperparameters="mode"`, if one ends at a bound of its search range; if the kernel's
             series had to be truncated at a visible error.
@@ -262,7 +268,7 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
             trials=trials,
         )
 
-        warn_of_no_edges(self.graph)
+        alone = warn_of_no_edges(self.graph)
         warn_of_few(problem.n_observations, problem.trained)
         if isinstance(problem, NormalProblem):
             problem = problem.learnable()
@@ -290,6 +296,17 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
                     problem, model, lambda part: method.prior(part, responses, prior_std, numerics)
                 )
             self._condition(model, problem.mean, method)
+            if alone.size:
+                warn_of_free_nodes(
+                    self.graph,
+                    alone,
+                    model.kernel,
+                    lambda: (
+                        model.mean_variance
+                        if problem.normalize
+                        else method.mean_variance(model.kernel, problem.seed)
+                    ),
+                )
 
         self._separate = problem.separate
         self._keep_titles(nodes, y, self.mean)
@@ -381,14 +398,14 @@ class GraphGPRegressor(SavedRegressor, WithCoefficients, RegressorMixin, Evaluat
         """The coefficient of determination R^2 of the predicted means, times exposures or trials; 1
         is best.
 
-        The arguments are those of `fit`, and `x` that of `predict`.
+        The arguments are those of `fit`, and `x` that of `predict`. ValueError without exposures or
+        trials where the fit had them.
         """
         self._check_fitted()
+        self._require_factors(exposure, trials)
         positions, y, rows = self._observed_rows(nodes, y)
         weights = checked_weights(rows.numbers("sample_weight", sample_weight), rows.n)
         factors = [rows.numbers("exposure", exposure), rows.numbers("trials", trials)]
-        if not hasattr(self, "likelihood_"):
-            refuse_counts(exposure, trials)
         predicted = self.predict(positions, x=None if x is None else rows.taken("x", x))
         for name, factor in zip(("exposure", "trials"), factors, strict=True):
             factors_of_rows = for_each(name, factor, rows.n)

@@ -11,8 +11,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf.graph.graph import Graph, given_nodes
-from graphrf.graph.labels import Lookup
-from graphrf.graph.names import is_rounded
+from graphrf.graph.labels import Lookup, is_rounded
 
 _SHOWN = 2  # labels of each side in a message
 
@@ -107,12 +106,11 @@ class Rows:
             self.labels if self.labels is not None and (not self.numbered or not ways) else ways[0]
         )
         if len(set(labels)) < len(labels):
-            counted = Counter(labels)
+            repeated = [label for label, times in Counter(labels).items() if times > 1]
             return (
-                "has repeated labels, such as "
-                f"{shown([label for label in counted if counted[label] > 1])}, so values cannot be "
-                "found by them: give it the index of the observations, or pass its to_numpy() to "
-                "have its own order"
+                f"has repeated labels, such as {shown(repeated)}, so values cannot be found by "
+                "them: keep one row of each, by drop_duplicates() where whole rows repeat, or give "
+                "it the index of the observations if it has a row for each of these"
             )
         known = set(labels)
         lacking = [key for key in own if key not in known]

@@ -218,9 +218,9 @@ class Graph:
     def positions(self, nodes: NodesLike | None = None, *, argument: str = "nodes") -> np.ndarray:
         """Positions of nodes given by position or by name.
 
-        Arguments such as `nodes=` are read alike, but refuse integers, or text such as "12", that
-        may be positions of some nodes and names of others. Pass `graph.positions(integers)` for
-        positions, such as of `np.flatnonzero`, and `graph.index(integers)` for names. The arrays
+        Arguments such as `nodes=` are read alike, but refuse integers that may be positions of some
+        nodes and names of others, and those in a Series or index where names are text. Pass
+        `graph.positions(integers)` for positions, `graph.index(integers)` for names. The arrays
         that these return, and their slices, are positions everywhere; results of arithmetic not.
 
         Parameters

@@ -1,10 +1,16 @@
-"""Labels as keys: text that differs in its Unicode form alone is one label."""
+"""Labels as keys, of which text that differs in its Unicode form alone is one, and their kinds."""
 
 from __future__ import annotations
 
+import numbers
 import unicodedata
 from collections.abc import Hashable
 from typing import Any
+
+import numpy as np
+
+# Python's floats are exact integers below this.
+EXACT = 2.0**53
 
 
 def canonical(label: Any) -> Any:
@@ -54,3 +60,30 @@ def _has_forms(label: Any) -> bool:
     if isinstance(label, tuple):
         return any(map(_has_forms, label))
     return isinstance(label, str) and not label.isascii()
+
+
+def is_integer(node: Any) -> bool:
+    """True if a node's name is an integer."""
+    return are_integers(type(node))
+
+
+def are_integers(kind: type) -> bool:
+    """True for types of integers other than booleans."""
+    return issubclass(kind, numbers.Integral) and not issubclass(kind, bool)
+
+
+def exact_below(dtype: Any) -> float:
+    """The size below which floats of this type hold every integer."""
+    return 2.0 ** (np.finfo(dtype).nmant + 1)
+
+
+def is_rounded(node: Any, exact: float = EXACT) -> bool:
+    """True for a float that may be a rounded integer."""
+    return isinstance(node, float) and abs(node) >= exact
+
+
+def is_missing(node: Any) -> bool:
+    """True for None, NaN, and the missing values of pandas."""
+    if isinstance(node, float):
+        return node != node
+    return node is None or type(node).__name__ in ("NAType", "NaTType")

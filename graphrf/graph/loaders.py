@@ -133,21 +133,24 @@ def load_graph(
     -----
     UserWarning
         Once per call, if weights called `weight` (or `weights`, `edge_weight`) are not used; if
-        weights named like distances are taken for similarities; if parallel edges are counted once,
-        or a `MultiDiGraph` without `crs` loses its directions, and no argument says so; if most
-        areas of a map have no neighbour, or its lines fall into many parts; if borders overlap or
-        have gaps; if more than a tenth of the ends of lines are joined by the default
+        weights named like distances are taken for similarities; if parallel edges of a directed
+        list or of networkx's multigraphs count once (those of undirected lists do so without a
+        warning), or a `MultiDiGraph` without `crs` loses its directions, and no argument says so;
+        if most areas of a map have no neighbour, or its lines fall into many parts; if borders
+        overlap or have gaps; if more than a tenth of the ends of lines are joined by the default
         tolerance; if lines have several parts; if lengths seem to be in degrees.
 
     Notes
     -----
-    **Parallel edges.** Similarities and the conductances 1/d of distances add over parallel edges
-    of one direction. An undirected graph takes, for every pair of nodes, the direction with the
+    **Parallel edges.** Without weights they count once, where `networkx.pagerank` counts each. With
+    weights, similarities and the conductances 1/d of distances add over parallel edges of one
+    direction, so that rows that a table repeats by mistake change the graph: drop them first
+    (`drop_duplicates`). An undirected graph takes, for every pair of nodes, the direction with the
     larger sum, so a road that is listed once in each direction counts once; parallel edges of an
     undirected `MultiGraph` all add. In a directed source, and in a list with edges in both
     directions, two loops of a node and of one weight (to 0.1 %) are the two directions of one,
-    unless OSMnx's attributes say that they are two one-way roads or ways. Without weights they
-    count once, where `networkx.pagerank` counts each.
+    unless OSMnx's attributes say that they are two one-way roads or ways. Self-loops are kept, and
+    count in the degrees of the normalized Laplacian; from the combinatorial one they cancel.
 
     **Values on edges.** With on="edges", nodes are named as the source names its edges, and in its
     order: (u, v, key) in multigraphs, (u, v) in other graphs of networkx, the index of a frame,
@@ -177,7 +180,7 @@ def load_graph(
     and PLY are read by networkx and trimesh, whose faults only the bound on the size contains.
 
     Cost: linear in the size of the source; a million lines of an edge list take about 2 s and 500
-    MB, or 0.4 s if all nodes are integers and there are no weights. Self-loops are kept.
+    MB, or 0.4 s if all nodes are integers and there are no weights.
 
     Examples
     --------

@@ -11,7 +11,15 @@ import numpy as np
 from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf._base.files.untrusted import short
-from graphrf.graph.labels import Lookup
+from graphrf.graph.labels import (
+    EXACT,
+    Lookup,
+    are_integers,
+    exact_below,
+    is_integer,
+    is_missing,
+    is_rounded,
+)
 from graphrf.graph.notices import of_numbered_nodes
 
 # Names like an unknown one are sought among at most so many, which takes up to half a second, and
@@ -21,8 +29,6 @@ _LONGEST_COMPARED = 60
 # Float node ids are exact only below 2**24 (float32's mantissa), so larger ones are refused.
 _LARGEST_FLOAT_ID = 2**24
 _KEEP_INTEGERS = "keep identifiers as integers (of dtype Int64 in pandas, where some are missing)"
-# Python's floats are exact integers below this.
-_EXACT = 2.0**53
 
 
 class NodeNames:
@@ -97,6 +103,8 @@ class NodeNames:
         content = _numbers_or_names(argument, nodes, tuples=self._has_tuples)
         if isinstance(content, list):
             return self._of_names(content, argument)
+        if not as_positions and hasattr(nodes, "to_numpy"):
+            self._refuse_numbered_column(content, argument)
         return self._of_numbers(content, argument, as_positions or _known(nodes))
 
     # -- names -----------------------------------------------------------------------------------
@@ -111,10 +119,10 @@ class NodeNames:
         """Positions of names that an array or a list holds."""
         if isinstance(content, list):
             return self._found(content, argument)
-        low = exact_below(content.dtype) if content.dtype.kind == "f" else _EXACT
+        low = exact_below(content.dtype) if content.dtype.kind == "f" else EXACT
         return self._found(content.tolist(), argument, low)
 
-    def _found(self, names: Sequence[Any], argument: str, exact: float = _EXACT) -> np.ndarray:
+    def _found(self, names: Sequence[Any], argument: str, exact: float = EXACT) -> np.ndarray:
         """Positions of `names`, (n,), int64; floats that may be rounded integers are refused."""
         table = self._table
         if self.has_integers:
@@ -195,10 +203,12 @@ class NodeNames:
         if isinstance(unknown, str) and unknown.isdecimal() and self._holds(int(unknown)):
             way_out = "not by text: make them integers"
             return f"its nodes are named by integers such as {int(unknown)}, and {way_out}"
-        if are_integers(type(unknown)) and self._holds(str(unknown)):
-            way_out = "not by integers: make them text"
-            return f"its nodes are named by text such as {str(unknown)!r}, and {way_out}"
-        return ""
+        if not are_integers(type(unknown)):
+            return ""
+        texts = (name for name in self._nodes if isinstance(name, str) and name.isdecimal())
+        text = next((name for name in texts if int(name) == unknown), None)
+        way_out = "not by integers: make them text, or read the table with dtype=str"
+        return f"its nodes are named by text such as {text!r}, and {way_out}" if text else ""
 
     def _question_of_first(self, unknown: int, asked: Sequence[Any]) -> str:
         """A question for nodes counted from 1 where those here are from 0, or vice versa."""
@@ -287,6 +297,22 @@ class NodeNames:
         way_out = f"; {way_out or question}" if way_out or question else ""
         raise checks.value_error(
             argument, f"must be positions in [0, {self._n_nodes - 1}], got {first}{way_out}"
+        )
+
+    def _refuse_numbered_column(self, array: np.ndarray, argument: str) -> None:
+        """ValueError for numbers in a column or index of a table, which are labels, where all names
+        are text: leading zeros of names are lost where a table is read without dtype=str.
+        """
+        if not array.size or array.dtype.kind not in "iufO" or self._kinds != {str}:
+            return
+        first = array.tolist()[0]
+        if isinstance(first, float) and first.is_integer():
+            first = int(first)
+        raise checks.value_error(
+            argument,
+            f"must be nodes of the graph, got {short(first)} in a column or index, which holds "
+            f"names; {self._hint(first, array.tolist())}. Of positions, "
+            "pass an array",
         )
 
     def _refuse_names(self, array: np.ndarray, argument: str) -> None:
@@ -395,33 +421,6 @@ def _numbers_or_names(argument: str, nodes: Any, *, tuples: bool) -> np.ndarray 
     if array.ndim == 2:
         return [tuple(row) for row in array.tolist()]
     return array if array.dtype.kind in "biufc" else _of_list(argument, array.tolist(), tuples)
-
-
-def is_integer(node: Any) -> bool:
-    """True if a node's name is an integer."""
-    return are_integers(type(node))
-
-
-def are_integers(kind: type) -> bool:
-    """True for types of integers other than booleans."""
-    return issubclass(kind, numbers.Integral) and not issubclass(kind, bool)
-
-
-def exact_below(dtype: Any) -> float:
-    """The size below which floats of this type hold every integer."""
-    return 2.0 ** (np.finfo(dtype).nmant + 1)
-
-
-def is_rounded(node: Any, exact: float = _EXACT) -> bool:
-    """True for a float that may be a rounded integer."""
-    return isinstance(node, float) and abs(node) >= exact
-
-
-def is_missing(node: Any) -> bool:
-    """True for None, NaN, and the missing values of pandas."""
-    if isinstance(node, float):
-        return node != node
-    return node is None or type(node).__name__ in ("NAType", "NaTType")
 
 
 def _of_list(argument: str, nodes: list[Any], tuples: bool) -> np.ndarray | list[Any]:

@@ -138,6 +138,14 @@ def of_two_directions(src: np.ndarray, dst: np.ndarray, length: np.ndarray) -> s
     )
 
 
+def nodes_without_edges(graph: Any) -> np.ndarray:
+    """Positions of the nodes that no edge joins to another."""
+    loops, entries = graph.adjacency.diagonal() != 0, np.diff(graph.adjacency.indptr)
+    if graph.directed:
+        entries = entries + np.bincount(graph.adjacency.indices, minlength=graph.n_nodes) - loops
+    return np.flatnonzero(entries == loops)
+
+
 def of_few_edges(
     what: str, graph: Any, way_out: str = "", *, alone: float = 0.5, together: float = 0.0
 ) -> str:
@@ -146,11 +154,7 @@ def of_few_edges(
     There is none if at most a share `alone` of the nodes has no edge (self-loops aside), and the
     largest part has at least a share `together`. `way_out` says what to do.
     """
-    n, loops = graph.n_nodes, graph.adjacency.diagonal() != 0
-    entries = np.diff(graph.adjacency.indptr)
-    if graph.directed:
-        entries = entries + np.bincount(graph.adjacency.indices, minlength=n) - loops
-    n_alone = int((entries == loops).sum())
+    n, n_alone = graph.n_nodes, nodes_without_edges(graph).size
     if n < 2 or not (together or n_alone > alone * n):
         return ""
     sizes = np.bincount(graph.components())

@@ -13,7 +13,7 @@ from graphrf._base.files.untrusted import listed, short
 from graphrf.graph.edges import positions_of_names, refuse_values
 from graphrf.graph.files.edge_tables import ends_among
 from graphrf.graph.files.text_files import EdgeList
-from graphrf.graph.names import are_integers, is_missing, is_rounded
+from graphrf.graph.labels import are_integers, is_missing, is_rounded
 
 # The name by which numbers beside neighbours are asked for.
 _WEIGHT = "weight"

@@ -13,7 +13,7 @@ from graphrf._base.lazy import missing
 from graphrf.graph.edges import ends_of_edges, positions_of_ends, refuse_values
 from graphrf.graph.files.edge_tables import check_titles, ends_among
 from graphrf.graph.files.text_files import EdgeList
-from graphrf.graph.names import is_missing
+from graphrf.graph.labels import is_missing
 from graphrf.graph.notices import is_weight
 
 

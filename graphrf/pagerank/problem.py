@@ -14,7 +14,7 @@ from graphrf._base import checks
 from graphrf._base.cached import cached_property
 from graphrf.graph.alignment import as_pandas, for_all_nodes, labels_of, shown
 from graphrf.graph.graph import Graph, require_graph
-from graphrf.graph.names import is_integer
+from graphrf.graph.labels import is_integer
 
 # With smaller values a round or a push would move so little that queries would take hours.
 SMALLEST_HALT = 1e-6
@@ -221,6 +221,8 @@ def _by_labels(graph: Graph, given: Any, name: str) -> Any:
             f"must name every node once, got {shown(repeated)} more than once; add their values up "
             "first",
         )
+    if graph.has_names:
+        _named(graph, keys, name)  # an index holds no positions
     values = given.to_numpy()
     return dict(
         zip(
@@ -276,8 +278,13 @@ def _positions(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
     """Positions of keys: names, or positions if no name of the graph is an integer."""
     integers = all(is_integer(key) for key in keys)
     if graph.has_names and not (integers and not graph.has_integer_names):
-        try:
-            return np.asarray(graph.index(keys), dtype=np.int64)
-        except ValueError as error:
-            raise ValueError(str(error).replace("`names`", f"keys of `{argument}`")) from None
+        return _named(graph, keys, argument)
     return graph.positions(keys, argument=f"keys of {argument}")
+
+
+def _named(graph: Graph, keys: list[Any], argument: str) -> np.ndarray:
+    """Positions of names."""
+    try:
+        return np.asarray(graph.index(keys), dtype=np.int64)
+    except ValueError as error:
+        raise ValueError(str(error).replace("`names`", f"keys of `{argument}`")) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ _POINTS, _SAMPLES, _OUTSIDE = 100, 10_000, 0.05
 
 
 def plot_reliability(
-    curves: Mapping[str, ArrayLike],
+    curves: Mapping[str, Any],
     *,
     ax: Axes | None = None,
     xlabel: str = "probability of the predicted class",
@@ -30,10 +30,10 @@ def plot_reliability(
 
     Parameters
     ----------
-    curves : mapping of labels to array_like of shape (n, 2) or (n, 3)
+    curves : mapping of labels to array_like of shape (n, 2) or (n, 3), or `metrics.Reliability`
         Columns: the probability, the share, both in [0, 1], and (optional) the share's standard
-        error, drawn as a bar of two each way. `metrics.reliability` gives them for classes,
-        `metrics.coverage` for intervals.
+        error, drawn as a bar of two each way. What `metrics.reliability` returns for classes is a
+        curve with the binomial standard errors of its bins.
     ax : matplotlib.axes.Axes, optional
     xlabel, ylabel : str
 
@@ -41,12 +41,14 @@ def plot_reliability(
     -------
     matplotlib.axes.Axes
         With the diagonal, on which calibrated probabilities lie. Above it they are too small, below
-        it too large.
+        it too large. `ax.figure.savefig("reliability.png")` saves it.
 
     Examples
     --------
     >>> from graphrf.plot import plot_reliability
-    >>> ax = plot_reliability({"classifier": [[0.6, 0.55], [0.9, 0.92]]})
+    >>> from graphrf.gp import metrics
+    >>> curve = metrics.reliability([0, 1, 2], [[0.6, 0.3, 0.1], [0.1, 0.8, 0.1], [0.1, 0.9, 0]])
+    >>> ax = plot_reliability({"three classes": curve, "other": [[0.6, 0.55], [0.9, 0.92]]})
     >>> ax.get_xlabel(), ax.get_aspect()
     ('probability of the predicted class', 1.0)
     """
@@ -200,10 +202,10 @@ def _checked_samples(pit: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, np.n
     return samples
 
 
-def _checked_curves(curves: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
+def _checked_curves(curves: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if not curves:
         raise checks.value_error("curves", "must hold at least one curve, got none")
-    arrays = {label: np.asarray(curve, dtype=np.float64) for label, curve in curves.items()}
+    arrays = {label: _points_of(curve) for label, curve in curves.items()}
     for label, array in arrays.items():
         if array.ndim != 2 or array.shape[1] not in (2, 3) or not len(array):
             raise checks.value_error(
@@ -214,3 +216,11 @@ def _checked_curves(curves: Mapping[str, ArrayLike]) -> dict[str, np.ndarray]:
                 "curves", f"must have probabilities and shares in [0, 1], unlike {label!r}"
             )
     return arrays
+
+
+def _points_of(curve: Any) -> np.ndarray:
+    """Probabilities and shares, (n, 2) or (n, 3); of `metrics.reliability` with standard errors."""
+    if not hasattr(curve, "accuracy"):
+        return np.asarray(curve, dtype=np.float64)
+    share = curve.accuracy
+    return np.column_stack([curve.confidence, share, np.sqrt(share * (1 - share) / curve.weight)])

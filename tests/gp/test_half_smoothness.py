@@ -12,6 +12,9 @@ from graphrf.gp import LatentGaussianModel, Nodes
 from graphrf.operators.precision import markov
 from graphrf.operators.precision.root_chain import LARGEST_ERROR, layers_needed
 
+# The graph has a node without an edge on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.* without an edge:UserWarning")
+
 # Relative to standard deviations: what kernels with more layers than by default may be off by.
 OFF, LAYERS_OFF = 1e-3, 2e-4
 NOISE = 0.04

@@ -551,7 +551,26 @@ def test_scores_of_counts_multiply_rates_by_exposures():
     gp = case.fit(y=np.round(rates * exposure), exposure=exposure)
     names = [PLACES[k] for k in SEEN]
     assert gp.score(names, np.round(rates * exposure), exposure=exposure) > 0.9
-    assert gp.score(names, np.round(rates * exposure)) < 0.5
+    assert gp.score(names, np.round(rates * exposure), exposure=1.0) < 0.5
+
+
+def test_comparisons_need_the_exposures_and_trials_that_the_fit_had(tmp_path):
+    exposure, names = 1.0 + np.arange(SEEN.size), [PLACES[k] for k in SEEN]
+    counts = np.round(np.exp(SIGNAL[SEEN]) * exposure)
+    with_exposures = ALL["poisson"].fit(y=counts, exposure=exposure)
+    with_exposures.save(tmp_path / "model.npz")
+    loaded = grf.GraphGPRegressor.load(tmp_path / "model.npz")
+    with_trials = ALL["binomial"].fit()
+    for gp, name in ((with_exposures, "exposure"), (loaded, "exposure"), (with_trials, "trials")):
+        for ask in (gp.score, gp.log_density):
+            with pytest.raises(ValueError, match=f"the fit had {name}.*set_score_request") as error:
+                ask(names, counts)
+            assert error.value.argument == name
+    without = ALL["poisson"].fit()
+    assert without.score(names, ALL["poisson"].y()) > 0.3
+    assert np.isfinite(without.log_density(names, ALL["poisson"].y())).all()
+    ones = np.ones(SEEN.size)
+    assert np.isfinite(ALL["poisson"].fit(exposure=ones).score(names, ALL["poisson"].y()))
 
 
 @by(ALL)

@@ -9,6 +9,9 @@ import pytest
 import graphrf as grf
 from graphrf.operators.sparse.ordering import Elimination
 
+# Some graphs have a node without an edge on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.* without an edge:UserWarning")
+
 KERNEL = grf.Matern(nu=2.0, lengthscale=4.0)
 
 

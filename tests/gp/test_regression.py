@@ -14,6 +14,9 @@ from graphrf.gp.posterior.spectral_solver import SpectralCG
 from graphrf.operators.solvers import ConjugateGradients
 from tests.support.dense_gp import dense_posterior, no_mean
 
+# Some graphs have a node without an edge on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:.* without an edge:UserWarning")
+
 KERNEL = grf.Diffusion(3.0)
 FIXED = {
     "numerics": grf.gp.Numerics(std_method="exact"),

@@ -8,6 +8,7 @@ import sys
 import networkx as nx
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
@@ -366,3 +367,41 @@ def test_fields_over_space_are_searched_and_validated(kind):
     ours, theirs = (own.get_params() for own in (gp, clone(gp)))
     assert repr(ours.pop("domain")) == repr(theirs.pop("domain"))
     assert ours == theirs
+
+
+def test_exposures_are_routed_in_cross_validation(grid, signal):
+    exposure = np.random.default_rng(1).gamma(2.0, 4.0, 144)
+    counts = np.random.default_rng(2).poisson(exposure * np.exp(signal))
+    gp = grf.GraphGPRegressor(
+        grid, kernel=grf.Matern(nu=1.0), likelihood="poisson", hyperparameters="mode", seed=0
+    )
+    given = {"cv": KFold(3, shuffle=True, random_state=0), "params": {"exposure": exposure}}
+    with pytest.raises(ValueError, match=r"the fit had exposures.*set_fit_request"):
+        cross_val_score(gp, np.arange(144), counts, **given, error_score="raise")
+    with config_context(enable_metadata_routing=True):
+        gp = gp.set_fit_request(exposure=True).set_score_request(exposure=True)
+        assert cross_val_score(gp, np.arange(144), counts, **given).min() > 0.5
+
+
+def test_an_index_whose_names_lost_their_zeros_is_refused(grid, signal):
+    pandas = pytest.importorskip("pandas")
+    names = [f"{k:05d}" for k in range(143, -1, -1)]
+    graph = grf.Graph(grid.adjacency, nodes=names)
+    y = pandas.Series(_noisy(signal), index=[names[k] for k in NODES])
+    gp = grf.GraphGPRegressor(graph, **KNOWN).fit(y.index, y)
+    lost = y.set_axis(y.index.astype(int))
+    classifier = grf.GraphGPClassifier(graph, output_scale=1.0, optimize=False, seed=0)
+    for ask in (
+        lambda: grf.GraphGPRegressor(graph, **KNOWN).fit(lost),
+        lambda: grf.GraphGPRegressor(graph, **KNOWN).fit(lost.index, lost),
+        lambda: gp.predict(lost.index),
+        lambda: gp.predict(pandas.Series(lost.index)),
+        lambda: gp.score(lost.index, lost),
+        lambda: gp.sample(lost.index, seed=0),
+        lambda: classifier.fit(lost.index, lost > 0),
+        lambda: cross_val_score(gp, lost.index, lost, cv=2, error_score="raise"),
+        lambda: graph.subgraph(lost.index),
+    ):
+        with pytest.raises(ValueError, match=r"named by text such as '00(143|071)', .* dtype=str"):
+            ask()
+    np.testing.assert_array_equal(gp.predict(NODES), gp.predict([names[k] for k in NODES]))

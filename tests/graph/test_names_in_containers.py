@@ -9,7 +9,7 @@ import pytest
 
 import graphrf as grf
 from graphrf.graph.graph import given_nodes
-from graphrf.pagerank import local_pagerank
+from graphrf.pagerank import local_pagerank, pagerank
 
 pandas = pytest.importorskip("pandas")
 torch = pytest.importorskip("torch")
@@ -174,6 +174,46 @@ def test_identifiers_that_are_no_positions_are_names():
     np.testing.assert_array_equal(
         given_nodes(graph_of(["1", "2", "3", "4"]), graph_of([1, 2, 3, 4]).index([3])), [2]
     )
+
+
+PLOTS = ["00007", "00000", "00002", "00001"]
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        pandas.Index,
+        pandas.Series,
+        lambda numbers: pandas.Series(numbers, dtype="Int64"),
+        lambda numbers: pandas.Series(numbers, dtype=float),
+        lambda numbers: pandas.Series(numbers, dtype=object),
+        lambda numbers: pandas.DataFrame({"plot": numbers}),
+    ],
+)
+def test_integers_in_columns_are_no_positions_where_names_are_text(hold):
+    graph = graph_of(PLOTS)
+    for numbers in ([2, 1], [7, 0]):
+        with pytest.raises(ValueError, match=r"named by text such as '0000[27]', .* dtype=str"):
+            given_nodes(graph, hold(numbers))
+    np.testing.assert_array_equal(given_nodes(graph, hold([])), [])
+    np.testing.assert_array_equal(given_nodes(graph, np.array([2, 1])), [2, 1])
+    np.testing.assert_array_equal(given_nodes(graph, [2, 1]), [2, 1])
+    np.testing.assert_array_equal(given_nodes(graph_of(None), hold([2, 1])), [2, 1])
+    with pytest.raises(ValueError, match=r"got 2 .*names here look like 'Leith'.*pass an array"):
+        given_nodes(graph_of(TEXT), hold([2, 1]))
+
+
+def test_an_index_of_integers_is_refused_alike_everywhere():
+    series = pandas.Series([1.0, 2.0], index=[2, 1])
+    graph = graph_of(PLOTS)
+    for ask in (
+        lambda: graph.index(series.index),
+        lambda: grf.sample_features(graph, nodes=series.index, seed=0),
+        lambda: local_pagerank(graph, series.index, seed=0),
+        lambda: pagerank(graph, personalization=series),
+    ):
+        with pytest.raises(ValueError, match=r"such as '00002', .* dtype=str"):
+            ask()
 
 
 REFUSED = [

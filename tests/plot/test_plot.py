@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="figures need the extra `plot`")
 from matplotlib.figure import Figure
 
 from graphrf import plot
+from graphrf.gp import metrics
 
 # A tetrahedron, its faces turned outwards.
 VERTICES = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
@@ -360,6 +361,22 @@ def test_more_methods_than_colours_are_told_apart_by_marks():
         for container in ax.containers
     }
     assert len(looks) == 9
+
+
+def test_curves_of_metrics_are_drawn_with_binomial_errors():
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet([1.0, 1.0, 1.0], 300)
+    labels = (rng.random((300, 1)) > probabilities.cumsum(axis=1)).sum(axis=1)
+    for n_bins in (3, 10):
+        curve = metrics.reliability(labels, probabilities, n_bins=n_bins)
+        ax = plot.plot_reliability({"GP": curve})
+        line = ax.containers[0].lines[0]
+        np.testing.assert_array_equal(line.get_xdata(), curve.confidence)
+        np.testing.assert_array_equal(line.get_ydata(), curve.accuracy)
+        (bars,) = ax.containers[0].lines[2]
+        half = [np.ptp(segment[:, 1]) / 2 for segment in bars.get_segments()]
+        p, n = curve.accuracy, curve.weight
+        np.testing.assert_allclose(half, 2 * np.sqrt(p * (1 - p) / n))
 
 
 def test_reliability_has_the_diagonal_and_bars_of_two_errors():

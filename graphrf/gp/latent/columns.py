@@ -134,7 +134,8 @@ def numbers(frame: Any, name: str) -> np.ndarray:
         raise checks.type_error(
             name,
             "must hold numbers where the formula computes with it, got "
-            f"{checks.describe(values[0])}",
+            f"{checks.describe(values[0])}; of one category, (frame[{name!r}] == {values[0]!r})"
+            ".astype(int) is a column of 0 and 1",
         )
     return values
 

@@ -20,7 +20,7 @@ from graphrf.graph import notices, tables
 from graphrf.graph.builders import from_edges
 from graphrf.graph.edges import ends_of_edges
 from graphrf.graph.graph import Graph, given_nodes
-from graphrf.graph.names import exact_below
+from graphrf.graph.labels import exact_below
 from graphrf.graph.other_graphs import streets_of
 
 # Between places of fields of order 2, in lengths of roads.

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphrf._base import checks
 from graphrf._base.warn import warn
-from graphrf.graph.names import is_missing
+from graphrf.graph.labels import is_missing
 
 # Prior variance of the constant of each class: shares of two classes differ by factors of some e^3.
 CONSTANT = 4.0

@@ -58,6 +58,7 @@ class NodeEstimator(BaseEstimator):
         """Change settings; `kernel__lengthscale=2.0` replaces the kernel. ValueError for unknown
         names.
         """
+        refuse_names(self, params)
         super().set_params(**{name: value for name, value in params.items() if "__" not in name})
         for outer, changes in _grouped(params).items():
             whole = self.get_params(deep=False).get(outer)
@@ -119,6 +120,18 @@ class NodeEstimator(BaseEstimator):
         return self._titles.frame(names, columns, None if hasattr(nodes, "iloc") else nodes)
 
 
+def refuse_names(estimator: BaseEstimator, params: Mapping[str, Any]) -> None:
+    """ValueError for parameters that are none, where scikit-learn's has the estimator's repr."""
+    known = list(estimator.get_params(deep=False))
+    for name in params:
+        if name.partition("__")[0] not in known:
+            near = checks.did_you_mean(name, known)
+            raise ValueError(
+                f"Invalid parameter {name!r} for estimator {type(estimator).__name__}: "
+                f"{f'{near} ' * bool(near)}it has {', '.join(known)}"
+            )
+
+
 def refuse_features(graph: Graph, nodes: Any) -> None:
     """TypeError for features, coordinates or averages of nodes in the place of nodes."""
     first = nodes[0] if isinstance(nodes, list | tuple) and nodes else None
@@ -138,10 +151,11 @@ def refuse_features(graph: Graph, nodes: Any) -> None:
         columns = f", columns {', '.join(map(repr, list(nodes.columns)[:3]))}" if named else ""
         raise checks.type_error(
             "nodes",
-            f"must have shape (n,) or (n, 1), got {shape}{columns}: features of nodes are "
-            "covariates, mean=X of GraphGPRegressor or the formula of LatentGaussianModel; of "
-            "coordinates, scipy.spatial.cKDTree(xyz).query(...)[1] gives the positions of the "
-            "nearest of all nodes, and FieldGPRegressor takes points",
+            f"must have shape (n,) or (n, 1), got {shape}{columns}: the inputs of the model, X of "
+            "scikit-learn, are nodes. Features of these are covariates, mean=X of GraphGPRegressor "
+            "or x=X of its `fit`, or the formula of LatentGaussianModel, which may end a Pipeline "
+            "that prepares them; of coordinates, scipy.spatial.cKDTree(xyz).query(...)[1] gives "
+            "the positions of the nearest of all nodes, and FieldGPRegressor takes points",
         )
 
 

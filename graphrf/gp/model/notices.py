@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from graphrf.gp.likelihoods.counts import Poisson
 from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.likelihoods.proportions import Binomial
 from graphrf.graph.graph import Graph
-from graphrf.graph.notices import of_few_edges
+from graphrf.graph.notices import nodes_without_edges, of_few_edges
+from graphrf.kernels.kernel import Kernel
 
 # Observations below which hyperparameters rest on their priors.
 FEW = 10
@@ -41,10 +42,42 @@ _CHANCE, _EXPECTED = 1e-4, 0.5
 _SKEWED = 10.0
 
 
-def warn_of_no_edges(graph: Graph) -> None:
-    """Warn if most nodes have no edge, so that nothing is learned about them from others."""
-    if text := of_few_edges("nodes", graph):
+def warn_of_no_edges(graph: Graph) -> np.ndarray:
+    """Positions of the nodes without an edge; it warns if these are most nodes, so that nothing is
+    learned about them from others.
+    """
+    alone = nodes_without_edges(graph)
+    if 2 * alone.size > graph.n_nodes and (text := of_few_edges("nodes", graph)):
         warn(text)
+    return alone
+
+
+def warn_of_free_nodes(
+    graph: Graph, alone: np.ndarray, kernel: Kernel, mean_variance: Callable[[], float]
+) -> None:
+    """Warn if the prior standard deviation of nodes `alone`, without an edge, is more than twice
+    that of others.
+
+    Both are of one output scale. A node without an edge has the eigenvalue 0 of the Laplacian by
+    itself, so that its prior variance is g(0), the largest of a kernel that falls with the
+    eigenvalue; a long lengthscale leaves other nodes far less.
+    """
+    n_others = graph.n_nodes - alone.size
+    if not (alone.size and n_others and kernel.is_series):
+        return
+    own = float(kernel.spectrum(0.0, graph.laplacian_scale(kernel.laplacian)))
+    others = (mean_variance() * graph.n_nodes - alone.size * own) / n_others
+    if own > 4 * others > 0:
+        names = ", ".join(repr(graph.nodes[node]) for node in alone[:3].tolist())
+        few = alone.size == 1
+        warn(
+            f"{alone.size:,} node{'' if few else 's'} without an edge ({names}"
+            f"{', ...' if alone.size > 3 else ''}) {'has' if few else 'have'} a prior standard "
+            f"deviation {math.sqrt(own / others):.3g} times that of the others, by {kernel!r}: no "
+            "neighbour reduces it, and means of rates become huge. Leave such nodes out of "
+            "the graph: graph.subgraph(graph.positions(np.flatnonzero("
+            "graph.degrees > graph.adjacency.diagonal())))"
+        )
 
 
 def warn_of_few(n: int, trained: bool) -> None:

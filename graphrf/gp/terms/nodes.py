@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphrf._base import checks
+from graphrf.gp.model.notices import warn_of_free_nodes
 from graphrf.gp.model.settings import KERNELS
 from graphrf.gp.search.coordinates import Parameter
 from graphrf.gp.terms.covariate import require_column
@@ -18,6 +19,7 @@ from graphrf.gp.terms.parameters import BetaPrior, checked_prior
 from graphrf.gp.terms.structure import Structure, Values
 from graphrf.gp.terms.term import Term
 from graphrf.graph.graph import Graph, require_graph
+from graphrf.graph.notices import nodes_without_edges
 from graphrf.kernels.kernel import Kernel, require_kernel
 from graphrf.kernels.lengthscales import LENGTHSCALES, correlation_range, lengthscale_unit
 from graphrf.operators.precision.areal import precision_of
@@ -151,7 +153,7 @@ class NodeStructure(Structure):
         names: tuple[str, ...],
     ) -> None:
         self._precision = precision_of(graph, kernel).smooth_in_lengthscale()
-        self._graph, self._kernel = graph, kernel
+        self.graph, self._kernel = graph, kernel
         self._last: tuple[Any, float] | None = None
         self._names = dict(zip((each.name for each in parameters), names, strict=True))
         self.size, self.parameters = self._precision.n_nodes, parameters
@@ -160,7 +162,7 @@ class NodeStructure(Structure):
     def derived(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The range of a kernel with a lengthscale in the plane, in edges."""
         own = [name for name, each in self._names.items() if each == "lengthscale"]
-        reach = correlation_range(self._kernel.replace(lengthscale=1.0), self._graph) if own else 0
+        reach = correlation_range(self._kernel.replace(lengthscale=1.0), self.graph) if own else 0
         return {
             f"range{name.removeprefix('lengthscale')}, edges": reach * values[name]
             for name in own
@@ -170,6 +172,10 @@ class NodeStructure(Structure):
     def kernel(self, values: Values) -> Kernel:
         """The kernel with these hyperparameters."""
         return self._kernel.replace(**{each: values[name] for name, each in self._names.items()})
+
+    def variance(self, values: Values) -> float:
+        """The mean variance that the kernel is divided by."""
+        return self._at(values)[1]
 
     def precision(self, values: Values) -> sp.csr_array:
         precision, variance = self._at(values)
@@ -196,3 +202,12 @@ class NodeAxis(LevelAxis):
         self.column, self.graph = term.by, term.graph
         self.levels = list(term.graph.nodes)
         self.structure = NodeStructure(term.graph, term.kernel, term.parameters(), term.trained)
+
+    def warn_of(self, values: Values) -> None:
+        field: Any = self.structure
+        warn_of_free_nodes(
+            field.graph,
+            nodes_without_edges(field.graph),
+            field.kernel(values),
+            lambda: field.variance(values),
+        )

@@ -186,7 +186,7 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
         laws.append(
             (
                 *one.predict([3, 90], latent=True, return_std=True),
-                one.log_density([3, 90], [2.0, 0.0]),
+                one.log_density([3, 90], [2.0, 0.0], exposure=1.0),
             )
         )
     p = np.array([point.weight for point in points])
@@ -195,7 +195,7 @@ def test_averages_over_hyperparameters_are_mixtures(grid, signal, tmp_path):
     np.testing.assert_allclose(mean, p @ means, rtol=1e-4)
     np.testing.assert_allclose(std**2, p @ (stds**2 + (means - mean) ** 2), rtol=1e-4)
     np.testing.assert_allclose(
-        gp.log_density([3, 90], [2.0, 0.0]), np.log(p @ np.exp(densities)), rtol=1e-4
+        gp.log_density([3, 90], [2.0, 0.0], exposure=1.0), np.log(p @ np.exp(densities)), rtol=1e-4
     )
     levels = [0.025, 0.5, 0.975]
     quantiles = gp.predict([3, 90], latent=True, quantiles=levels)

@@ -12,6 +12,7 @@ from tests.gp.wrong.shared import (
     FEATURES,
     FRAME,
     LABELS,
+    MATERN,
     NAMED,
     PLACES,
     READINGS,
@@ -31,6 +32,21 @@ from tests.gp.wrong.shared import (
 MODELS = {
     "covariates of classes": wrong(
         lambda: Classifier(NAMED, mean=FEATURES), TypeError, "`mean`", "LatentGaussianModel"
+    ),
+    "covariates of several classes": wrong(
+        lambda: Classifier(NAMED, mean=FEATURES),
+        TypeError,
+        *("of two classes", "one Bernoulli model for each", "by their sum over classes"),
+    ),
+    "a misspelt setting": wrong(
+        lambda: Regressor(NAMED, mean=FEATURES).set_params(kernell=MATERN),
+        ValueError,
+        *("'kernell'", "GraphGPRegressor: did you mean 'kernel'? it has graph, hyperparameters,"),
+    ),
+    "classes as a response": wrong(
+        lambda: terms("year ~ 1", likelihood="bernoulli").fit(FRAME.assign(year="b")),
+        TypeError,
+        *("`year`", "numbers", "str 'b'", "(frame['year'] == 'b').astype(int)"),
     ),
     "covariates of classes in fit": wrong(
         lambda: Classifier(NAMED).fit(PLACES, LABELS, x=FEATURES),

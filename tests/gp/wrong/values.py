@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from graphrf import GraphGPClassifier as Classifier
 from graphrf import GraphGPRegressor as Regressor
@@ -23,6 +25,7 @@ from tests.gp.wrong.shared import (
     of_streets,
     of_terms,
     on_mesh,
+    pandas,
     regressor,
     streets,
     through_time,
@@ -33,7 +36,12 @@ VALUES = {
     "features as nodes": wrong(
         lambda: Regressor(NAMED).fit(FEATURES, Y),
         TypeError,
-        *("`nodes`", "(6, 3), columns 'age', 'income', 'visits'", "mean=X"),
+        *("`nodes`", "(6, 3), columns 'age', 'income', 'visits'", "mean=X", "may end a Pipeline"),
+    ),
+    "features at the end of a pipeline": wrong(
+        lambda: make_pipeline(StandardScaler(), Regressor(NAMED)).fit(FEATURES, Y),
+        TypeError,
+        *("`nodes`", "(6, 3)", "X of scikit-learn, are nodes", "x=X of its `fit`"),
     ),
     "features of classes as nodes": wrong(
         lambda: Classifier(NAMED).fit(FEATURES.to_numpy(), LABELS),
@@ -93,6 +101,11 @@ VALUES = {
     ),
     "another kind of deviation": wrong(
         lambda: on_mesh().predict(return_std="obs"), ValueError, "`return_std`", "'observation'"
+    ),
+    "covariates with rows that repeat": wrong(
+        lambda: Regressor(NAMED, mean=pandas.concat([FEATURES, FEATURES[:1]])).fit(PLACES, Y),
+        ValueError,
+        *("`mean`", "repeated labels, such as 'Ayr'", "drop_duplicates()"),
     ),
     "covariates with text": wrong(
         lambda: Regressor(NAMED, mean=FEATURES.assign(city="a")).fit(PLACES, Y),

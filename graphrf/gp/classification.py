@@ -49,7 +49,6 @@ PREDICTIVES = ("mode", "integrated")
 # Numbers in the matrices of the latent covariance, 2 C m^2: 1 GB.
 LARGEST_CURVATURE = 130_000_000
 
-
 _without_covariates = checks.without(
     ("mean", "x", "likelihood"),
     "is no argument here: for covariates of two classes take LatentGaussianModel('class ~ 1 + x', "

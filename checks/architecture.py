@@ -41,8 +41,8 @@ KIND = re.compile(r"\bisinstance\([^()]*\b\w*(Posterior|Solver|SpectralCG|Conjug
 MAKERS = (SeriesFactor.columns, shared_blocks, SeriesGram._summed)
 FRAGMENT = re.compile(r"(What|Of|Whether|How|Where|That|With|By|In|At|As|For|To|From|On)\b")
 LIMITS = {
-    "lines of gp/, terms, latent, fields and space apart": (20_380, 16_500),
-    "lines of gp/terms, latent, fields and space": (9_220, 2_500),
+    "lines of gp/, terms, latent, fields and space apart": (20_400, 16_500),
+    "lines of gp/terms, latent, fields and space": (9_260, 2_500),
     "files that a default fit enters": (49, 32),
     "functions that a default fit enters": (294, 320),
     # One more where a busy machine announces the wait.
@@ -54,8 +54,8 @@ LIMITS = {
     "functions of gp/ above 60 code lines": (0, 0),
     "largest complexity in gp/": (15, 15),
     "functions of gp/ above a complexity of 15": (0, 0),
-    "named numbers in gp/, these apart": (232, 170),
-    "named numbers in gp/terms, latent, fields and space": (100, 30),
+    "named numbers in gp/, these apart": (233, 170),
+    "named numbers in gp/terms, latent, fields and space": (95, 30),
     "named numbers in hyperparameters/ and methods/": (87, 25),
     "tests of the method outside methods/": (6, 6),
     "isinstance of a posterior or solver in gp/": (0, 0),

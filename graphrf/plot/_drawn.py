@@ -44,6 +44,16 @@ class Drawn(NamedTuple):
             return node_values(values, self.n, name)
         return in_order(values, self.n, self.labels, self.noun, name)
 
+    def named(self, names: Any) -> Sequence[Any]:
+        """Names in the order of the marks: those of a Series by its index, None without one."""
+        index = getattr(names, "index", None)
+        if self.labels is None or index is None or callable(index):
+            return list(names)
+        rows = type(names)(np.arange(len(names)), index=index)
+        places = in_order(rows, self.n, self.labels, self.noun, "names")
+        content = list(names)
+        return [None if np.isnan(place) else content[int(place)] for place in places]
+
 
 class Layer(NamedTuple):
     """One signal of a picture: its label, values, colours, and the values at their ends."""

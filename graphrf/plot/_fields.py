@@ -262,7 +262,7 @@ def plot_fields(
     label : str
         Name of the field, with its unit.
     deviation_label : str, optional
-        Default: derived from `label`.
+        Default: derived from `label`. It is the title, too, such as "CV" of sd / mean.
     limits : (low, high), optional
         Values at the ends of the colour bar of the values. Default: the finite range of what is
         drawn.
@@ -299,7 +299,7 @@ def plot_fields(
     blocks = [_block(picture, _titled(values, first, "values"), VALUES, limits, label)]
     if deviation is not None:
         words = f"standard deviation of the {label}" if deviation_label is None else deviation_label
-        fields = _titled(deviation, "standard deviation", "deviation")
+        fields = _titled(deviation, deviation_label or "standard deviation", "deviation")
         for some in fields.values():
             deviations(some, np.shape(some))
         blocks.append(_block(picture, fields, DEVIATIONS, None, words, "deviation"))

@@ -15,6 +15,7 @@ from graphrf._base import checks, lazy
 from graphrf._base.files.atomic import atomic_write
 from graphrf.graph.geometry.location import TriangleTree
 from graphrf.graph.graph import Graph
+from graphrf.graph.labels import is_missing
 from graphrf.plot._drawn import Drawn, Layer, drawn_of, layers_of
 from graphrf.plot._given import finite_range, in_degrees, marked, mesh, mesh_values, turn
 from graphrf.plot._meshes import direction
@@ -69,7 +70,8 @@ def interactive_map(
     observed : array_like of float, shape (N,), optional
         NaN where not observed: a third button.
     names : sequence, optional
-        Default: those of the graph or map, or positions.
+        Default: those of the graph or map, or positions. Of streets and areas, a Series is matched
+        by its index.
     label : str
         Name of the signal, with its unit.
     limits : (low, high), optional
@@ -127,7 +129,8 @@ def interactive_map(
         norm,
     )
     text = _hover(
-        _checked_names(drawn.names if names is None else names, drawn.n, drawn.noun), layers
+        _checked_names(drawn.names if names is None else drawn.named(names), drawn.n, drawn.noun),
+        layers,
     )
     scatter = objects.Scattergl if drawn.n > _MANY and not drawn.filled else objects.Scatter
     groups = [_map_traces(scatter, drawn, layer, text) for layer in layers]
@@ -300,7 +303,7 @@ def _plotly(what: str) -> Any:
 def _checked_names(names: Sequence[Hashable], count: int, kind: str) -> list[str]:
     if len(names) != count:
         raise checks.value_error("names", f"must have one per {kind}, {count}, got {len(names)}")
-    return [escape(str(name)) for name in names]
+    return ["" if is_missing(name) else escape(str(name)) for name in names]
 
 
 def _hover(names: list[str], layers: list[Layer]) -> list[str]:

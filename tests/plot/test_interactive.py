@@ -109,6 +109,20 @@ def test_areas_are_filled_and_a_series_is_matched_by_its_index():
     np.testing.assert_array_equal(figure.data[-1].x, [0.5, 1.5])
 
 
+def test_names_of_streets_are_matched_by_their_index():
+    nx, pandas = pytest.importorskip("networkx"), pytest.importorskip("pandas")
+    streets = nx.MultiDiGraph([(1, 2), (2, 3), (3, 4)])
+    nx.set_node_attributes(streets, {n: {"x": n / 100, "y": 0.0} for n in streets})
+    index = pandas.MultiIndex.from_tuples(streets.edges(keys=True))
+    flow = pandas.Series([10.0, 20.0, 30.0], index)
+    names = pandas.Series(["Ash", None, "Cedar"], index)
+    for own in (names, names[::-1], list(names)):
+        figure = plot.interactive_map(streets, flow[::-1], names=own)
+        assert figure.data[-1].text == (
+            *("<b>Ash</b><br>value: 10", "<b></b><br>value: 20", "<b>Cedar</b><br>value: 30"),
+        )
+
+
 def test_a_road_has_the_colour_of_the_mean_of_its_ends():
     from plotly.colors import sample_colorscale
 

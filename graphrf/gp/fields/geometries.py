@@ -239,7 +239,7 @@ def check_overlap(own: ArrayLike, other: ArrayLike, name: str, whose: str) -> No
             name,
             f"must overlap the {whose}, but it spans {spans[0]}, and the {whose} {spans[1]}: "
             + ("is one in metres, the other in kilometres? " if thousandfold else "")
-            + "bring both to one unit and zone, as by .to_crs('+proj=utm +zone=32 +units=km')",
+            + "bring both to one unit and zone: to_crs of both to one coordinate reference system",
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from graphrf._base import checks, lazy
 from graphrf._base.files.untrusted import named
 from graphrf._base.memory import available_memory, require_memory
+from graphrf._base.warn import warn
 from graphrf.gp.fields.elements import edges_of
 from graphrf.gp.fields.geometries import (
     check_overlap,
@@ -174,6 +175,23 @@ def sphere(subdivisions: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
     return radius * vertices, triangles
 
 
+def _of_file(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices and triangles of a file, with one vertex at each place: STL repeats each for every
+    triangle that it is a corner of.
+    """
+    with named(path):
+        corners, faces = mesh_arrays(path)
+    first, faces, _ = weld(corners, faces, None)
+    moved = np.flatnonzero(first != np.arange(first.size))
+    if moved.size and path.suffix.lower() != ".stl":
+        warn(
+            f"{len(corners) - first.size} of {len(corners)} vertices of {path.name} lie at the "
+            "place of another, or in no triangle, and were left out: vertices from number "
+            f"{moved[0]} on have other numbers than in the file; match values by coordinates"
+        )
+    return corners[first], faces.triangles()
+
+
 def directions(degrees: np.ndarray) -> np.ndarray:
     """Unit vectors of longitudes and latitudes in degrees, shape (n, 3)."""
     longitude, latitude = degrees.T
@@ -194,12 +212,7 @@ def arrays_of(mesh: Any) -> tuple[np.ndarray, np.ndarray]:
     coordinate.
     """
     if isinstance(mesh, str | os.PathLike):
-        path = Path(checks.path("mesh", mesh))
-        with named(path):
-            corners, faces = mesh_arrays(path)
-        # a file of STL repeats each vertex for every triangle that it is a corner of
-        first, faces, _ = weld(corners, faces, None)
-        vertices, triangles = corners[first], faces.triangles()
+        vertices, triangles = _of_file(Path(checks.path("mesh", mesh)))
     elif isinstance(mesh, Mapping) and {"loc", "tv"} <= set(mesh):  # fmesher, from 0
         vertices, triangles = mesh["loc"], mesh["tv"]
     elif hasattr(mesh, "cells_dict"):  # meshio

@@ -24,6 +24,9 @@ _FLAT = 1e-10
 _SHARP, _BLUNT, _BLUNT_AREA = 5.0, 140.0, 0.01
 # A place off a surface by a larger share of its extent is no place of it.
 _OFF_SURFACE = 0.1
+# So many places tell by their median distance from a surface how well they are known; far ones are
+# so many times as far from it.
+_SEVERAL, _FAR = 10, 10.0
 
 
 def checked_vertices(vertices: Any) -> np.ndarray:
@@ -177,18 +180,21 @@ def _check_edges(vertices: np.ndarray, triangles: np.ndarray) -> None:
 
 def check_distances(places: Any, distances: np.ndarray, mesh: Any) -> None:
     """ValueError for places that are no places of the mesh; a warning of those off a surface by
-    more than its edges, whose nearest points the mesh does not resolve.
+    more than its edges, whose nearest points the mesh does not resolve, and by far more than half
+    of all places, which measure how well they are known.
     """
     planar = mesh.dimension == 2
     limit = (ROUNDING if planar else _OFF_SURFACE) * mesh.diameter
     far = distances > limit
     edge = np.inf if planar else float(np.median(mesh.edge_lengths))
+    if distances.size >= _SEVERAL:
+        edge = max(edge, _FAR * float(np.median(distances)))
     if not far.any():
         off = distances > edge
         if off.any():
             warn(
-                f"`places`: {int(off.sum())} of {off.size} are farther from the surface than its "
-                f"median edge of {edge:.3g}: {_named(places, distances, off)}; their nearest "
+                f"`places`: {int(off.sum())} of {off.size} are farther from the surface than "
+                f"{edge:.3g}, unlike others: {_named(places, distances, off)}; their nearest "
                 "points of it are uncertain by more than the mesh resolves: check them, or keep "
                 f"those with mesh.distances(places) < {edge:.3g}"
             )
@@ -198,7 +204,7 @@ def check_distances(places: Any, distances: np.ndarray, mesh: Any) -> None:
         f"make the mesh with a `boundary` or a `margin` that holds them (margin="
         f"{distances.max():.3g} more)"
         if planar and not far.all()
-        else f"keep those with mesh.distances(places) < {edge:.3g}, the median edge"
+        else f"keep those with mesh.distances(places) < {edge:.3g}"
         if few
         else "are coordinates in the same unit and reference system as the vertices?"
     )

@@ -44,6 +44,7 @@ from graphrf.gp.model.notices import (
     warn_of_joined_copies,
     warn_of_no_edges,
     warn_of_placeholders,
+    warn_of_units,
 )
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
@@ -189,9 +190,9 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         -----
         UserWarning
             For fewer than 10 observations, values of the response, of covariates and of exposures
-            that seem to mark missing ones, rows that are copies of others, and graphs most of whose
-            nodes have no edge; if the search has not converged, or ended at a bound; if the points
-            do not cover the posterior.
+            that seem to mark missing ones, exposures in two units, a table joined with itself, and
+            graphs most of whose nodes have no edge; if the search has not converged, or ended at a
+            bound; if the points do not cover the posterior.
         """
         require_no_responses(y)
         forget(self, ("_points",))
@@ -375,6 +376,7 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
         if self.exposure is not None:
             name = self.exposure if isinstance(self.exposure, str) else "exposure"
             warn_of_codes(name, self._beside["exposure"])
+            warn_of_units(name, self._beside["exposure"])
         warn_of_joined_copies(frame)
         graphs = {id(each.graph): each.graph for term in self._bound for each in term.axes}
         for graph in filter(None, graphs.values()):

@@ -25,7 +25,7 @@ from graphrf.gp.latent.posterior import Gaussian, PredictedRows, rows_of
 from graphrf.gp.likelihoods.proportions import Binomial, Successes
 from graphrf.gp.model.answers import Question, checked_bounds
 from graphrf.gp.model.mean_function import TABLE
-from graphrf.gp.model.notices import warn_of_far
+from graphrf.gp.model.notices import UNITS, warn_of_far
 from graphrf.gp.model.responses import for_each
 from graphrf.gp.posterior.answers import Answers
 from graphrf.gp.posterior.criteria import Evaluation, LatentRows, WithCriteria, without_sites
@@ -36,9 +36,6 @@ from graphrf.gp.terms.term import BoundTerm
 from graphrf.operators.pathwise import draws_at_once, draws_bytes
 
 LESS_MEMORY = "fit fewer rows, or terms of fewer variables"
-# The factor beyond the exposures of a fit at which those of predictions are likely to have another
-# unit: m² differ from km² by 1e6 and from ha by 1e4, m from km and people from thousands by 1e3.
-_EXPOSURES = 100.0
 # The quantiles of tables.
 QUANTILES = tuple(map(float, TABLE[2:]))
 
@@ -337,7 +334,7 @@ class LatentPredictor(WithCriteria):
         """Warn of logarithms of exposures that are far from all of the fit, as in another unit."""
         seen = self._data.offset
         far = max(asked.max() - seen.max(), seen.min() - asked.min()) if asked.size else 0.0
-        if far > math.log(_EXPOSURES):
+        if far > math.log(UNITS):
             ends = [f"{np.exp(x.min()):.3g} to {np.exp(x.max()):.3g}" for x in (asked, seen)]
             warn(
                 f"`exposure` of the rows to predict is {ends[0]}, that of the fit {ends[1]}: "

@@ -40,6 +40,10 @@ _CHANCE, _EXPECTED = 1e-4, 0.5
 # A ratio of mean and median of a rate: of a lognormal distribution whose logarithm has a deviation
 # of 2.1.
 _SKEWED = 10.0
+# The factor between exposures, of a fit or of predictions beyond it, at which they are likely to
+# have two units: m² differ from km² by 1e6 and from ha by 1e4, m from km and people from thousands
+# by 1e3.
+UNITS = 100.0
 
 
 def warn_of_no_edges(graph: Graph) -> np.ndarray:
@@ -201,6 +205,22 @@ def warn_of_far(name: str, values: np.ndarray, low: float, high: float) -> None:
             f"`{name}` is {worst:.6g} in the frame{f' ({far.size} such rows)' * (far.size > 1)}, "
             f"and was between {low:.6g} and {high:.6g} in the fit: is it in another unit? "
             "So far outside, predictions have no support in the data"
+        )
+
+
+def warn_of_units(name: str, values: Any) -> None:
+    """Warn of exposures that are in two groups far from each other, as if in two units.
+
+    Populations of areas differ by more than a hundredfold, but without such a gap between them.
+    """
+    own = np.sort(np.asarray(values, dtype=np.float64))
+    own = own[~np.isin(own, _CODES)]  # which `warn_of_codes` names
+    if own.size > 1 and (ratios := own[1:] / own[:-1]).max() > UNITS:
+        place = int(ratios.argmax())
+        warn(
+            f"`{name}` is {own[0]:.3g} to {own[place]:.3g} in {place + 1} rows and "
+            f"{own[place + 1]:.3g} to {own[-1]:.3g} in {own.size - place - 1}, with none between: "
+            "are all in one unit (km² or m²)?"
         )
 
 

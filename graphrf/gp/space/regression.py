@@ -212,7 +212,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         UserWarning
             If y does not vary, a hyperparameter ends at a bound of its search range, connected
             parts of a mesh have no observations, the range is below two edges of the mesh, or
-            places are farther from a surface than its median edge.
+            places are far from a surface, unlike others.
         """
         forget(self, ("_posterior", "_titles", "_coefficients"))
         fixed, priors = self._checked()

@@ -35,7 +35,6 @@ class LevelAxis:
     structure: Structure
     levels: Sequence[Hashable]  # labels, in the order of the first variables of the structure
     graph: Graph | None = None  # if the levels are its nodes
-    left_out = "mean"  # by the constraints of an intrinsic term
 
     def cells(self, frame: Any) -> Any:
         """The cells of a data frame that `rows` reads."""

@@ -18,7 +18,7 @@ with penalized complexity priors".
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,7 +132,7 @@ def _checked_barrier(mesh: TriangleMesh, barrier: Any) -> np.ndarray:
 
 def _triangles_in(mesh: TriangleMesh, region: Any) -> np.ndarray:
     """True for triangles with their centres in a polygon, as in R-INLA, with a warning where these
-    cover little of it.
+    cover little of a narrow part of it.
     """
     shapely = lazy.need("shapely", "barriers")
     shapely.prepare(region)
@@ -142,6 +142,41 @@ def _triangles_in(mesh: TriangleMesh, region: Any) -> np.ndarray:
         box = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
         check_overlap(np.reshape(region.bounds, (2, 2)), box, "barrier", "mesh")
         return inside
+    for wall in _walls(mesh, region):
+        covered = _covered(mesh, wall, inside)
+        if covered < _COVERED:
+            x, y = wall.representative_point().coords[0]
+            warn(
+                f"`barrier`: its part near ({x:.5g}, {y:.5g}) is narrower than two edges of the "
+                f"mesh, its triangles cover {covered:.0%} of it, and the field passes through the "
+                "rest: make the mesh with a `max_edge` of at most half of its width"
+            )
+            break
+    return inside
+
+
+def _walls(mesh: TriangleMesh, region: Any) -> Iterator[Any]:
+    """The parts of a barrier that are narrower than two edges and longer than four: smaller ones
+    keep no places apart.
+    """
+    shapely = lazy.need("shapely", "barriers")
+    ends = mesh.vertices[mesh.edges]
+    edge = float(np.median(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1)))
+    low, high = mesh.vertices.min(axis=0) - 3 * edge, mesh.vertices.max(axis=0) + 3 * edge
+    near = shapely.intersection(region.simplify(edge / 8), shapely.box(*low, *high))
+    # A little wider, so that straight sides leave nothing.
+    wide = near.buffer(-edge, quad_segs=4).buffer(1.05 * edge, quad_segs=4)
+    for part in shapely.get_parts(shapely.difference(near, wide)):
+        west, south, east, north = part.bounds
+        if max(east - west, north - south) > 4 * edge:
+            yield part
+
+
+def _covered(mesh: TriangleMesh, region: Any, chosen: np.ndarray) -> float:
+    """The share of a region within a mesh that some triangles cover; 1 outside of the mesh."""
+    shapely = lazy.need("shapely", "barriers")
+    shapely.prepare(region)
+    corners = mesh.vertices[mesh.triangles]
     # Areas by points of a grid in each triangle: a coast may have too many sides for intersections.
     first, second = (each.ravel() for each in np.meshgrid(_GRID, _GRID))
     over = first + second > 1
@@ -149,14 +184,7 @@ def _triangles_in(mesh: TriangleMesh, region: Any) -> np.ndarray:
     points = np.einsum("cp,tcd->tpd", np.stack([first, second, 1 - first - second]), corners)
     shares = shapely.contains_xy(region, points[..., 0], points[..., 1]).mean(axis=1)
     areas = shares * mesh.elements.areas
-    covered = float(areas[inside].sum() / areas.sum())
-    if covered < _COVERED:
-        warn(
-            f"`barrier`: the triangles with their centres in it cover {covered:.0%} of it, and the "
-            "field passes through the rest: make the mesh with a `max_edge` of at most half of "
-            "the barrier's width"
-        )
-    return inside
+    return float(areas[chosen].sum() / areas.sum()) if areas.any() else 1.0
 
 
 def _checked_columns(mesh: TriangleMesh, name: str, values: Any) -> np.ndarray:

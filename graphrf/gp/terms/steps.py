@@ -158,11 +158,8 @@ class StepAxis(LevelAxis):
             return RandomWalk(np.diff(self._at.places), 2, closed=True)
         return self.structure
 
-    @property
-    def left_out(self) -> str:  # type: ignore[override]
-        return "mean and linear trend" if self._term.kind == "rw2" else "mean"
-
     def sums(self, structure: Structure) -> np.ndarray:
+        """That of all levels, and of rw2 in products that with their places."""
         return np.asarray(structure.constraints.toarray())
 
     def way_out(self, other: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
+from scipy.sparse.linalg import norm as sparse_norm
 
 from graphrf._base.warn import warn
 from graphrf.gp.terms.levels import LevelAxis
@@ -32,17 +34,19 @@ def warn_of_sums(
         for axis, *other in (term.axes, term.axes[::-1])[: len(term.axes)]:
             effects = _left_out(axis, other, frame)
             if term.covariate is not None:
-                effects = effects * term.covariate.values(frame)
-            if _is_lacking(effects, columns):
-                warn(_message(term, axis, *other))
+                effects = effects * term.covariate.values(frame)[:, None]
+            lacking = [_is_lacking(each, columns) for each in effects.T]
+            if any(lacking):
+                names = compress(("mean", "linear trend"), lacking)
+                warn(_message(term, " and ".join(names), axis, *other))
 
 
-def _message(term: BoundTerm, axis: LevelAxis, other: LevelAxis | None = None) -> str:
+def _message(term: BoundTerm, names: str, axis: LevelAxis, other: LevelAxis | None = None) -> str:
     """The lacking effects, and what would have them."""
     if other is not None:
         times = "" if term.covariate is None else f" times {term.covariate.by!r}"
         return (
-            f"the term of {term.label!r} has no {axis.left_out} over {axis.column!r} for each "
+            f"the term of {term.label!r} has no {names} over {axis.column!r} for each "
             f"{other.column!r}, and nothing else in the model has it: "
             f"{axis.way_out(other.column)}{times}"
         )
@@ -59,15 +63,17 @@ def _message(term: BoundTerm, axis: LevelAxis, other: LevelAxis | None = None) -
 
 
 def _left_out(axis: LevelAxis, other: Sequence[LevelAxis], frame: Any) -> np.ndarray:
-    """The rows' values of random sums over an axis, for each level of the other if there is one."""
+    """The rows' values of random sums over an axis, for each level of the other if there is one:
+    shape (rows, 1), or (rows, 2) with those of linear trends.
+    """
     directions = axis.sums(axis.factor if other else axis.structure)
     rows = axis.rows(axis.cells(frame)) @ directions.T
     rng = np.random.default_rng(0)
     if not other:
-        return np.asarray(rows @ rng.standard_normal(len(directions)))
+        return np.asarray(rows * rng.standard_normal(len(directions)))
     levels = other[0].rows(other[0].cells(frame))
     weights = rng.standard_normal((levels.shape[1], len(directions)))
-    return np.asarray((rows * (levels @ weights)).sum(axis=1))
+    return np.asarray(rows * (levels @ weights))
 
 
 def _is_lacking(effects: np.ndarray, columns: sp.csr_array) -> bool:
@@ -75,5 +81,7 @@ def _is_lacking(effects: np.ndarray, columns: sp.csr_array) -> bool:
     size = float(np.linalg.norm(effects))
     if size == 0 or not columns.shape[1]:
         return size > 0
-    residual = lsmr(columns, effects, atol=_TOLERANCE, btol=_TOLERANCE)[3]
+    norms = sparse_norm(columns, axis=0)
+    scaled = columns @ sp.diags_array(1 / np.where(norms > 0, norms, 1.0))
+    residual = lsmr(scaled, effects, atol=_TOLERANCE**2, btol=_TOLERANCE)[3]
     return bool(residual > _LACKING * size)

@@ -185,7 +185,7 @@ REFUSED = {
     ),
     "a place far from a surface": (
         lambda: TriangleMesh.sphere(1).weights([[0, 0, 1], [0, 1, 0], [0, 0, 4]]),
-        r"1 of 3 do not: row 2 \(3 away\); keep those with .*distances.* < 0\.582, the",
+        r"1 of 3 do not: row 2 \(3 away\); keep those with .*distances.* < 0\.582",
     ),
     "all places far from a surface": (
         lambda: TriangleMesh.sphere(1).weights([[0, 0, 4]]),
@@ -333,6 +333,14 @@ def test_places_off_a_surface_by_more_than_its_edges_are_named():
 def test_coordinates_in_the_place_of_triangles_are_told():
     with pytest.raises(ValueError, match=r"`triangles`.*these are coordinates; .*from_points"):
         TriangleMesh(SQUARE, SQUARE[:, [0, 1, 1]] + 0.5)
+
+
+def test_vertices_with_other_numbers_than_in_the_file_are_told(tmp_path):
+    square = "v 0 0 0\nv 1 0 0\nv 1 1 1\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 1 3 5\nf 4 3 2\n"
+    (tmp_path / "part.obj").write_text(square.replace("f 4 3 2\n", "f 5 3 4\n"))
+    with pytest.warns(UserWarning, match="1 of 5 vertices of part.obj .* from number 3 on"):
+        mesh = TriangleMesh.from_mesh(tmp_path / "part.obj")
+    assert mesh.n_vertices == 4
 
 
 def test_triangles_of_a_sphere_run_counterclockwise_seen_from_outside():

@@ -31,6 +31,25 @@ def fitted(data, formula="cases ~ poverty", likelihood="poisson", term=None, **m
     return LatentGaussianModel(formula, term or Groups("ward"), likelihood, **settings).fit(data)
 
 
+# -- exposures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [[5], range(0, 60)])
+def test_exposures_in_two_units_are_told(rows):
+    data = frame()
+    data["people"] = np.random.default_rng(0).uniform(0.5, 1.5, len(data))
+    data.loc[list(rows), "people"] *= 1e4
+    with pytest.warns(UserWarning, match=f"`people` is .* {len(rows)}, .* one unit"):
+        fitted(data, exposure="people")
+
+
+def test_exposures_of_many_sizes_are_not_told():
+    data = frame()
+    data["people"] = np.random.default_rng(0).lognormal(10, 2.5, len(data))
+    data["cases"] = np.random.default_rng(1).poisson(1e-3 * data["people"])
+    fitted(data, exposure="people")
+
+
 # -- codes of missing values -----------------------------------------------------------------------
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 
 from graphrf.gp import FieldGPRegressor, TriangleMesh
+from graphrf.gp.fields.validity import check_distances
 from graphrf.gp.model.observations import Observations
 from graphrf.gp.space.priors import FieldPriors
 from graphrf.gp.space.training import FieldHyperparameters, best
@@ -328,11 +331,38 @@ def test_places_far_off_a_surface_are_named_in_fits_and_predictions():
     frame = pandas.DataFrame(x, columns=["x", "y", "z"], index=[f"site {k}" for k in range(40)])
     y = pandas.Series(ball.sample(x, range=1.0, seed=0)[0], frame.index)
     frame.loc["site 7"] *= 1.25
-    with pytest.warns(UserWarning, match=r"1 of 40 .* median edge of 0\.\d+: row 'site 7' \(0\.2"):
+    with pytest.warns(UserWarning, match=r"1 of 40 .* than 0\.\d+, .*: row 'site 7' \(0\.2"):
         gp = FieldGPRegressor(ball, range=1.0, sd=1.0, noise=0.01).fit(frame, y)
     with pytest.warns(UserWarning, match=r"1 of 2 .*: row 'site 7' \(0\.2"):
         gp.predict(frame.loc[["site 1", "site 7"]])
     gp.predict(frame.loc[["site 1"]])
+
+
+def test_places_that_are_all_a_little_off_a_fine_surface_are_not_named():
+    ball = TriangleMesh.sphere(3)
+    edge = np.median(ball.edge_lengths)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 3))
+    check_distances(x, np.linspace(0.5 * edge, 1.5 * edge, 60), ball)
+    with pytest.warns(UserWarning, match="1 of 60 .* unlike others: row 59"):
+        check_distances(x, np.append(np.full(59, 0.05 * edge), 1.5 * edge), ball)
+    with pytest.warns(UserWarning, match="1 of 2 .*: row 1"):  # too few to tell how good they are
+        check_distances(x[:2], np.array([0.2 * edge, 1.5 * edge]), ball)
+
+
+def test_a_range_is_compared_with_the_largest_triangles_among_observations():
+    u = np.random.default_rng(1).normal(size=(900, 3))
+    u[:700] = 0.25 * u[:700] + [0, 0, 1]
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # obtuse triangles
+        uneven = TriangleMesh(u, ConvexHull(u).simplices)
+    places = uneven.places(np.random.default_rng(0).permutation(u)[:400])
+    near = np.median(uneven.edge_lengths)
+    with pytest.warns(UserWarning, match="short for edges .* the noise is too large"):
+        uneven.warn_of_range(3.0 * near, places)
+    fine = uneven.refined(near)
+    fine.warn_of_range(3.0 * near, fine.places(u[:400]))
 
 
 def test_means_by_area_of_a_surface_are_those_of_linear_functions():

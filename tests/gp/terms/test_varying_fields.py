@@ -85,6 +85,16 @@ def test_walls_that_are_narrow_beside_the_edges_are_warned_of(mesh):
     Field(mesh, barrier=shapely.union(shapely.box(50, 0, 90, 90), WALL))
 
 
+def test_a_narrow_spit_of_a_wide_coast_is_warned_of_but_no_cape(mesh):
+    coast, spit = shapely.box(-9, 2.6, 9, 9), shapely.box(1.94, 0.2, 2.06, 2.7)
+    with pytest.warns(UserWarning, match=r"near \(2, .*narrower than two edges"):
+        Field(mesh, barrier=coast.union(spit))
+    # capes shorter than two edges keep no places apart, and wide spits are resolved
+    capes = [shapely.Polygon([(x, 2.7), (x + 0.15, 2.3), (x + 0.3, 2.7)]) for x in range(4)]
+    Field(mesh, barrier=shapely.union_all([coast, *capes]))
+    Field(mesh, barrier=coast.union(shapely.box(1.4, 0.2, 2.6, 2.7)))
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_slopes_of_structures_are_differences(mesh, option):
     structure = structure_of(Field(mesh, **options(mesh)[option]))

@@ -49,9 +49,12 @@ class Example(NamedTuple):
 
 
 def summary(fitted: LatentGaussianModel, *names: str) -> dict[str, tuple[float, float | None]]:
-    """The rows of a fit's summary by the names of the source; a deviation of 0 is none."""
+    """The rows of a fit's summary by the names of the source; a deviation that is NaN is none."""
     rows = fitted.summary()[["mean", "sd"]].to_numpy().tolist()
-    return {name: (mean, sd or None) for name, (mean, sd) in zip(names, rows, strict=True)}
+    return {
+        name: (mean, None if np.isnan(sd) else sd)
+        for name, (mean, sd) in zip(names, rows, strict=True)
+    }
 
 
 def table(name: str) -> pd.DataFrame:

@@ -84,13 +84,10 @@ class EvaluatedPredictor(WithCriteria, NodePredictor):
         likelihood = getattr(self, "likelihood_", None)
         if likelihood is None:
             return refuse_counts(exposure, trials)
-        had_exposure = bool((self._separate.offset != self._fitted.offset[0]).any())
-        had_trials = type(likelihood) is Binomial
-        for name, given, had in (
-            ("exposure", exposure, had_exposure),
-            ("trials", trials, had_trials),
-        ):
-            if had and given is None:
+        had = (self._separate.offset != self._fitted.offset[0]).any(), type(likelihood) is Binomial
+        given_of = {"exposure": exposure, "trials": trials}
+        for (name, given), expected in zip(given_of.items(), had, strict=True):
+            if expected and given is None:
                 raise checks.value_error(
                     name,
                     f"must be given, since the fit had {name.rstrip('s')}s: pass {name}=..., those "

@@ -106,10 +106,7 @@ def plot_mesh(
     ... ) == data.graph.n_nodes  # of a closed surface one half is seen
     True
     """
-    points, triangles = mesh(vertices, faces)
-    shown, on_vertices = mesh_values(values, len(points), len(triangles), on)
-    if on_vertices:
-        shown = shown[triangles].mean(axis=1)
+    points, triangles, shown = _on_faces(vertices, faces, values, on)
     return _drawn(points, triangles, shown, None, ax, label, cmap, limits, unit, view, up)
 
 
@@ -158,16 +155,22 @@ def plot_marked_mesh(
     on: str | None,
 ) -> Axes:
     """`plot_mesh`, with dots at the nearest points of the mesh to the places of `marks`."""
-    points, triangles = mesh(vertices, faces)
-    shown, on_vertices = mesh_values(values, len(points), len(triangles), on)
-    if on_vertices:
-        shown = shown[triangles].mean(axis=1)
+    points, triangles, shown = _on_faces(vertices, faces, values, on)
     places, known = marks
     corners = points[triangles]
     nearest = TriangleTree(corners).nearest(places)
     on_surface = np.einsum("nk,nkd->nd", nearest.weights, corners[nearest.triangle])
     dots = on_surface, known, _MARKS
     return _drawn(points, triangles, shown, dots, ax, label, cmap, limits, unit, view, up)
+
+
+def _on_faces(
+    vertices: ArrayLike, faces: ArrayLike, values: ArrayLike, on: str | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vertices, triangles and a value of each, the mean of those of its vertices."""
+    points, triangles = mesh(vertices, faces)
+    known, on_vertices = mesh_values(values, len(points), len(triangles), on)
+    return points, triangles, known[triangles].mean(axis=1) if on_vertices else known
 
 
 def _drawn(

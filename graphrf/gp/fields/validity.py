@@ -24,8 +24,8 @@ _FLAT = 1e-10
 _SHARP, _BLUNT, _BLUNT_AREA = 5.0, 140.0, 0.01
 # A place off a surface by a larger share of its extent is no place of it.
 _OFF_SURFACE = 0.1
-# So many places tell by their median distance from a surface how well they are known; far ones are
-# so many times as far from it.
+# The least number of places whose median distance from a surface measures how accurate they are,
+# and the multiple of it from which a place is an outlier.
 _SEVERAL, _FAR = 10, 10.0
 
 
@@ -127,8 +127,8 @@ def _warn_of_angles(vertices: np.ndarray, triangles: np.ndarray) -> None:
         f"above {_BLUNT:g} degrees, the smallest {smallest.min():.2g} and the largest "
         f"{largest.max():.4g}: linear functions are inaccurate there, which from some percent of "
         "the area on makes ranges too short and the noise too large for the whole fit; take "
-        f"mesh.refined(max_edge={edge:.2g}), the median edge, or make the mesh of a planar region "
-        "anew (TriangleMesh.from_points)"
+        f"mesh.refined(max_edge={edge:.2g}), the median edge, or for a planar region "
+        "TriangleMesh.from_points"
     )
 
 

@@ -40,11 +40,11 @@ from graphrf.gp.model.estimator import forget
 from graphrf.gp.model.likelihoods import LIKELIHOODS, checked_likelihood
 from graphrf.gp.model.notices import (
     warn_of_codes,
+    warn_of_exposures,
     warn_of_few,
     warn_of_joined_copies,
     warn_of_no_edges,
     warn_of_placeholders,
-    warn_of_units,
 )
 from graphrf.gp.model.progress import step_bar
 from graphrf.gp.model.responses import checked_responses
@@ -375,8 +375,7 @@ class LatentGaussianModel(WithTables, SavedModel, RegressorMixin, BaseEstimator)
                 warn_of_codes(name, values)
         if self.exposure is not None:
             name = self.exposure if isinstance(self.exposure, str) else "exposure"
-            warn_of_codes(name, self._beside["exposure"])
-            warn_of_units(name, self._beside["exposure"])
+            warn_of_exposures(name, self._beside["exposure"])
         warn_of_joined_copies(frame)
         graphs = {id(each.graph): each.graph for term in self._bound for each in term.axes}
         for graph in filter(None, graphs.values()):

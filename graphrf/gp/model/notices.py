@@ -110,7 +110,7 @@ def warn_of_placeholders(
 
 
 def warn_of_codes(name: str, values: Any) -> None:
-    """Warn if a covariate, or an exposure, holds codes that seem to mark missing readings."""
+    """Warn if a covariate or an exposure holds codes that seem to mark missing readings."""
     warn_of_placeholders(name, values, "leave these rows out", repeats_count=False)
 
 
@@ -208,13 +208,15 @@ def warn_of_far(name: str, values: np.ndarray, low: float, high: float) -> None:
         )
 
 
-def warn_of_units(name: str, values: Any) -> None:
-    """Warn of exposures that are in two groups far from each other, as if in two units.
+def warn_of_exposures(name: str, values: Any) -> None:
+    """Warn of exposures that hold codes of missing readings, or that are in two groups far from
+    each other, as if in two units.
 
     Populations of areas differ by more than a hundredfold, but without such a gap between them.
     """
-    own = np.sort(np.asarray(values, dtype=np.float64))
-    own = own[~np.isin(own, _CODES)]  # which `warn_of_codes` names
+    warn_of_codes(name, values)
+    own = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    own = own[~np.isin(own, _CODES)]
     if own.size > 1 and (ratios := own[1:] / own[:-1]).max() > UNITS:
         place = int(ratios.argmax())
         warn(

@@ -16,7 +16,7 @@ from graphrf.gp.likelihoods.likelihood import Likelihood
 from graphrf.gp.model.estimator import checked_weights, refuse_features
 from graphrf.gp.model.likelihoods import checked_likelihood
 from graphrf.gp.model.mean_function import Covariates, MeanFunction
-from graphrf.gp.model.notices import warn_of_differing_repeats
+from graphrf.gp.model.notices import warn_of_differing_repeats, warn_of_exposures
 from graphrf.gp.model.observations import Observations, SeparateObservations
 from graphrf.gp.model.prior import HyperparameterPrior
 from graphrf.gp.model.responses import Responses, checked_responses
@@ -209,6 +209,8 @@ def make_problem(
     mean = _mean(gp, np.unique(positions), covariates, rows)
     exposure, trials = rows.numbers("exposure", exposure), rows.numbers("trials", trials)
     y, offset = checked_responses(likelihood, positions.size, y, exposure, trials)
+    if exposure is not None:
+        warn_of_exposures("exposure", exposure)
 
     # The logarithms of larger counts are so precise that less than three digits are left to the
     # prior.

@@ -245,7 +245,7 @@ class FieldGPRegressor(FieldPredictor, WithCoefficients, RegressorMixin, BaseEst
         of field and noise: mean, sd, and the 2.5, 50 and 97.5 % quantiles.
 
         Those of hyperparameters are of log-normal distributions with the moments of the posterior,
-        which is not tempered here; of known ones, and with "mode", the sd is 0.
+        which is not tempered here. A single set of them, as with "mode", has NaN for its spread.
 
         Examples
         --------

@@ -191,7 +191,7 @@ def hyperparameter_rows(
     """Mean, deviation and quantiles of the range and both standard deviations.
 
     Log-normal ones, with the moments of the points drawn together around the first, the mode: the
-    posterior to the power `temper` is as much wider.
+    posterior to the power `temper` is as much wider. One point states no spread, which is NaN.
     """
     weights = np.array([weight for _, weight in points])
     logs = np.log([(each.range, each.output_scale, each.noise) for each, _ in points])
@@ -206,6 +206,8 @@ def hyperparameter_rows(
         mean = math.exp(log + variance / 2)
         ends = np.exp(log + math.sqrt(variance) * ndtri([float(level) for level in TABLE[2:]]))
         result[name] = [mean, mean * math.sqrt(math.expm1(variance)), *ends.tolist()]
+        if len(points) == 1:
+            result[name] = [mean, math.nan, math.nan, mean, math.nan]
     return result
 
 

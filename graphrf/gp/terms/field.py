@@ -67,8 +67,8 @@ class Field(Term):
     barrier : Polygon, sequence of these, GeoSeries, or array_like of bool, shape (T,), optional
         Land in a sea, say: triangles with their centres in it, in which the range is a fifth, so
         that places are correlated around the barrier and hardly through it. Variances rise near it,
-        less than at the border of a mesh. A wall must be as wide as two edges at least: parts that
-        are narrower, and of which triangles cover less than four fifths, are warned of.
+        less than at the border of a mesh. A wall must be as wide as two edges at least: narrower
+        parts of which triangles cover less than four fifths are warned of.
     range_by, sd_by : array_like, shape (V,) or (V, p), optional
         Columns of numbers x at the vertices of the mesh, by which the range or the standard
         deviation changes: log range(s) = log range + b (x(s) - m), with the mean m of x over the

@@ -159,7 +159,7 @@ class StepAxis(LevelAxis):
         return self.structure
 
     def sums(self, structure: Structure) -> np.ndarray:
-        """That of all levels, and of rw2 in products that with their places."""
+        """The sum of all levels; of rw2 in a product also that of levels times their places."""
         return np.asarray(structure.constraints.toarray())
 
     def way_out(self, other: str) -> str:

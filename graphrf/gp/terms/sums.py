@@ -25,14 +25,17 @@ def warn_of_sums(
     """Warn where the sums of an intrinsic term are zero, for a product at each level of the other
     factor, and nothing else in the model has these effects.
 
-    `parts` are the rows of the terms for the data frame, and `fixed` those of the fixed effects.
-    Random values of the sums are regressed on them.
+    Random values of the sums are regressed on `parts`, the rows of the other terms, and `fixed`.
     """
     for number, term in enumerate(bound):
+        sums = [axis.sums(axis.factor if term.axes[1:] else axis.structure) for axis in term.axes]
+        if not any(each.any() for each in sums):
+            continue
         others = [rows for place, rows in enumerate(parts) if place != number]
         columns = sp.csr_array(sp.hstack([sp.csr_array(fixed), *others]))
-        for axis, *other in (term.axes, term.axes[::-1])[: len(term.axes)]:
-            effects = _left_out(axis, other, frame)
+        for axis, own in zip(term.axes, sums, strict=True):
+            other = [each for each in term.axes if each is not axis]
+            effects = _left_out(own, axis, other, frame)
             if term.covariate is not None:
                 effects = effects * term.covariate.values(frame)[:, None]
             lacking = [_is_lacking(each, columns) for each in effects.T]
@@ -62,17 +65,16 @@ def _message(term: BoundTerm, names: str, axis: LevelAxis, other: LevelAxis | No
     )
 
 
-def _left_out(axis: LevelAxis, other: Sequence[LevelAxis], frame: Any) -> np.ndarray:
+def _left_out(sums: np.ndarray, axis: LevelAxis, other: list[LevelAxis], frame: Any) -> np.ndarray:
     """The rows' values of random sums over an axis, for each level of the other if there is one:
     shape (rows, 1), or (rows, 2) with those of linear trends.
     """
-    directions = axis.sums(axis.factor if other else axis.structure)
-    rows = axis.rows(axis.cells(frame)) @ directions.T
+    rows = axis.rows(axis.cells(frame)) @ sums.T
     rng = np.random.default_rng(0)
     if not other:
-        return np.asarray(rows * rng.standard_normal(len(directions)))
+        return np.asarray(rows * rng.standard_normal(len(sums)))
     levels = other[0].rows(other[0].cells(frame))
-    weights = rng.standard_normal((levels.shape[1], len(directions)))
+    weights = rng.standard_normal((levels.shape[1], len(sums)))
     return np.asarray(rows * (levels @ weights))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import graphrf as grf
 from graphrf.gp import Covariate, Groups, LatentGaussianModel, Steps
 
 pandas = pytest.importorskip("pandas")
@@ -41,6 +42,17 @@ def test_exposures_in_two_units_are_told(rows):
     data.loc[list(rows), "people"] *= 1e4
     with pytest.warns(UserWarning, match=f"`people` is .* {len(rows)}, .* one unit"):
         fitted(data, exposure="people")
+
+
+def test_exposures_in_two_units_are_told_by_graph_processes_too():
+    graph = grf.from_edges(range(29), range(1, 30))
+    people = np.random.default_rng(0).uniform(0.5, 1.5, 30)
+    gp = grf.GraphGPRegressor(graph, likelihood="poisson", hyperparameters="mode", seed=0)
+    y = np.random.default_rng(1).poisson(5 * people)
+    gp.fit(np.arange(30), y, exposure=people)
+    people[4] *= 1e4
+    with pytest.warns(UserWarning, match="`exposure` is .* in 29 rows .* in 1, .* one unit"):
+        gp.fit(np.arange(30), y, exposure=people)
 
 
 def test_exposures_of_many_sizes_are_not_told():

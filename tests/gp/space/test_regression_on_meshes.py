@@ -291,7 +291,7 @@ def test_a_summary_has_intervals_of_the_posterior_of_hyperparameters(square, obs
     np.testing.assert_allclose(other.loc["range"], 2 * table.loc["range"], rtol=1e-3)
     np.testing.assert_allclose(other.loc["sd"], table.loc["sd"], rtol=1e-3)
     at_mode = FieldGPRegressor(square, hyperparameters="mode").fit(points, y)
-    assert at_mode.summary().loc["range", "sd"] == 0
+    assert at_mode.summary().loc["range"].isna().tolist() == [False, True, True, False, True]
     assert at_mode.summary().loc["range", "0.5"] == pytest.approx(at_mode.range_)
 
 
